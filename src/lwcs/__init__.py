@@ -1,0 +1,56 @@
+"""lwcs: k-means on data of any size, through lightweight coresets.
+
+The names below are imported on first use, so that ``import lwcs`` costs no
+more than importing NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Coreset": "lwcs.coreset",
+    "Lightweight": "lwcs.samplers",
+    "PartitionedSource": "lwcs.sources",
+    "Source": "lwcs.sources",
+    "Uniform": "lwcs.samplers",
+    "build": "lwcs.building",
+    "load": "lwcs.loading",
+    "scan": "lwcs.sources",
+}
+
+__all__ = [
+    "Coreset",
+    "Lightweight",
+    "PartitionedSource",
+    "Source",
+    "Uniform",
+    "__version__",
+    "build",
+    "load",
+    "scan",
+]
+
+if TYPE_CHECKING:
+    from lwcs.building import build
+    from lwcs.coreset import Coreset
+    from lwcs.loading import load
+    from lwcs.samplers import Lightweight, Uniform
+    from lwcs.sources import PartitionedSource, Source, scan
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lwcs' has no attribute {name!r}")
+    # No module is called like a public name: importing lwcs.build as a module would
+    # put that module in the function's place.
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,89 @@
+"""build(): a source and a sampler make a coreset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from lwcs import kernels
+from lwcs.coreset import Coreset
+from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.randomness import as_seed
+from lwcs.samplers import Run, as_sampler
+from lwcs.sources import scan
+
+if TYPE_CHECKING:
+    from lwcs.samplers import Sampler
+
+
+def build(
+    data: Any,
+    size: int,
+    *,
+    method: str | Sampler = "lightweight",
+    sample_weight: Any = None,
+    passes: Literal["auto", 1, 2] = "auto",
+    random_state: object = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Coreset:
+    """Summarise data by a coreset: a few weighted rows whose clustering costs match the data's.
+
+    Parameters
+    ----------
+    data : array, memory map, scipy sparse array, table, list of rows, or Source
+        Whatever `lwcs.scan` takes.
+    size : int
+        Number of draws m; about 100 for every cluster that you look for is a good start. It may
+        exceed the number of rows.
+    method : {"lightweight", "uniform"} or sampler
+        ``lwcs.Lightweight(draws="stratified")`` and the like are samplers.
+    sample_weight : array of shape (rows,), optional
+        A row of weight 3 counts as that row three times. Zero leaves a row out.
+    passes : {"auto", 1, 2}
+        Reads of the data. One is possible where rows can be fetched by number, and is then
+        the default; two is the paper's procedure. Both draw from the same distribution.
+    random_state : None, int or NumPy generator
+        The same seed gives the same coreset, whatever the number of threads.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    progress : bool
+        Draw a progress bar on standard error.
+
+    Returns
+    -------
+    Coreset
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 4))
+    >>> coreset = lwcs.build(X, size=500, random_state=0)
+    >>> coreset.size, coreset.n_samples
+    (500, 10000)
+    >>> full = np.sum(X**2)                      # one center, at the origin
+    >>> bool(abs(coreset.cost(np.zeros((1, 4))) / full - 1) < 0.1)
+    True
+    """
+    size = check_count(size, "size")
+    check_choice(passes, "passes", ("auto", 1, 2))  # type: ignore[arg-type]
+    sampler = as_sampler(method)
+    threads, seed = as_threads(n_jobs), as_seed(random_state)
+    source = scan(data, sample_weight=sample_weight)
+    run = Run(seed, kernels.choose(source.n_values), threads, progress)
+    made_in = sampler.passes(source) if passes == "auto" else passes
+    draws = sampler.draw(source, size, made_in, run)
+    return Coreset(
+        points=draws.points,
+        weights=draws.weights,
+        indices=draws.indices,
+        counts=draws.counts,
+        n_samples=draws.summary.rows,
+        total_weight=draws.summary.weight,
+        mean=draws.summary.mean,
+        total_cost=draws.summary.cost,
+        scale=draws.summary.scale,
+        method=sampler.name,
+        seed=seed,
+        feature_names=source.feature_names,
+    )

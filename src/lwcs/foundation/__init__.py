@@ -1,0 +1,1 @@
+"""What every layer stands on: types, checks, randomness, threads, progress, files."""

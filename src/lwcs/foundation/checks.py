@@ -1,0 +1,130 @@
+"""The checks that more than one layer makes; each error has the value, the bound, the way out."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs.foundation.types import FloatArray, is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.foundation.types import Rows
+
+
+def check_count(value: object, name: str, *, least: int = 1) -> int:
+    """Check that `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(
+            f"{name}={value!r} is not an integer; pass an integer >= {least}, "
+            f"for example {name}={max(least, 1000)}"
+        )
+    if value < least:
+        raise ValueError(f"{name}={value} is too small; pass {name} >= {least}")
+    return int(value)
+
+
+def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
+    """Check that `value` is one of `choices`, and name the nearest one if it is not."""
+    if value in choices:
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+
+
+def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:
+    """Check one finite, non-negative weight a row, as float64."""
+    try:
+        array = np.asarray(weights)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        checked = np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is not numeric; pass one number >= 0 a row") from None
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} has shape {array.shape} but the data has {n_rows} rows; "
+            f"pass an array of shape ({n_rows},)"
+        )
+    total = float(checked.sum())
+    if not np.isfinite(total) or (n_rows and checked.min() < 0):
+        bad = ~(np.isfinite(checked) & (checked >= 0))
+        if not bad.any():
+            raise ValueError(f"{name} sums to {total}; scale the weights down")
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{name}[{row}]={checked[row]} is not allowed; weights are finite and >= 0 "
+            "(use 0 to leave a row out)"
+        )
+    return checked
+
+
+def check_centers(centers: object, n_features: int) -> FloatArray:
+    """Check k finite centers of `n_features` columns each, as float64."""
+    array = np.asarray(centers.toarray() if is_sparse(centers) else centers)  # type: ignore[attr-defined]
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"centers have dtype {array.dtype}; pass an array of real numbers")
+    checked = np.ascontiguousarray(array, dtype=np.float64)
+    if checked.ndim != 2:
+        raise ValueError(
+            f"centers have shape {checked.shape}; pass shape (k, {n_features}), "
+            "for one center centers.reshape(1, -1)"
+        )
+    if checked.shape[1] != n_features:
+        raise ValueError(
+            f"centers have {checked.shape[1]} columns but the data has {n_features}; "
+            f"pass shape (k, {n_features})"
+        )
+    if not len(checked):
+        raise ValueError(f"centers are empty; pass at least one, shape (k, {n_features}), k >= 1")
+    if not np.isfinite(checked).all():
+        row, column = map(int, np.argwhere(~np.isfinite(checked))[0])
+        raise ValueError(
+            f"centers[{row}, {column}]={checked[row, column]} is not finite; pass finite centers"
+        )
+    return checked
+
+
+class NotFiniteError(ValueError):
+    """A block whose sums are not finite: raised by its task, explained by its source."""
+
+    def __init__(self, partition: int, row: int, column: int | None, value: float) -> None:
+        super().__init__(partition, row, column, value)
+        self.partition, self.row, self.column, self.value = partition, row, column, value
+
+    @classmethod
+    def found_in(cls, points: Rows, first_row: int, partition: int) -> NotFiniteError:
+        """Find the first bad value of a block."""
+        values = points.data if is_sparse(points) else np.asarray(points).ravel()
+        bad = np.flatnonzero(~np.isfinite(values))
+        if not len(bad):
+            return cls(partition, first_row, None, float(np.abs(values).max()))
+        at = int(bad[0])
+        if is_sparse(points):
+            row = int(np.searchsorted(points.indptr, at, side="right")) - 1
+            column = int(points.indices[at])
+        else:
+            row, column = divmod(at, points.shape[1])
+        return cls(partition, first_row + row, column, float(values[at]))
+
+    def explained(
+        self, first_row: int, where: str, feature_names: Sequence[str] | None
+    ) -> ValueError:
+        """Name the value, where it is, and the way out."""
+        row = first_row + self.row
+        if self.column is None:
+            return ValueError(
+                f"values near row {row}{where} are so large (up to {self.value:g}) that squared "
+                "distances overflow; scale the data down, for example to unit variance"
+            )
+        name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""
+        return ValueError(
+            f"the value in row {row}, column {self.column}{name}{where} is {self.value}; "
+            "every value must be finite: drop or fill such rows first"
+        )

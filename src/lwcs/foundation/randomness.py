@@ -1,0 +1,45 @@
+"""One seed; a generator for every task, keyed by what the task is, never by who runs it.
+
+A retried task, or one that another thread picked up, therefore draws the same numbers.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from numbers import Integral
+
+import numpy as np
+
+
+class Stage(IntEnum):
+    """What the numbers are for; stages of one seed are independent of each other."""
+
+    CORESET = 0
+    REDUCE = 1
+
+
+def generator(seed: int, stage: Stage, round_: int = 0, partition: int = 0) -> np.random.Generator:
+    """Give the Philox generator of one task."""
+    key = np.random.SeedSequence(seed, spawn_key=(int(stage), round_, partition))
+    return np.random.Generator(np.random.Philox(key))
+
+
+def as_seed(random_state: object) -> int:
+    """Turn scikit-learn's `random_state` into the one integer that is stored with the result.
+
+    ``None`` takes fresh entropy, a generator gives one draw, an integer is itself.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**63, dtype=np.int64))
+    if isinstance(random_state, Integral):
+        if random_state < 0:
+            raise ValueError(f"random_state={random_state} is negative; pass an integer >= 0")
+        return int(random_state)
+    raise TypeError(
+        f"random_state={random_state!r} cannot seed a build; "
+        "pass None, an integer >= 0 or a NumPy generator"
+    )

@@ -1,0 +1,113 @@
+"""Files: Parquet tables with our metadata in the schema, written whole or not at all.
+
+Metadata is JSON under the key ``lwcs``. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lwcs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+FORMAT_VERSION = 1
+_KEY = b"lwcs"
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; move it into place only if the block succeeds."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
+            "create it first"
+        )
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        # mkstemp makes a private file; what the user gets has the usual permissions.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+
+
+def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Table:
+    """Attach our metadata to a table's schema."""
+    record = {
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "library_version": lwcs.__version__,
+        **metadata,
+    }
+    return table.replace_schema_metadata({_KEY: json.dumps(record, allow_nan=False)})
+
+
+def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
+    """Write a table as Parquet, atomically."""
+    import pyarrow.parquet as pq
+
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
+    """Read a Parquet file that lwcs wrote: the table and its metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"{str(file)!r} does not exist")
+    if not file.is_file():
+        raise ValueError(f"{str(file)!r} is not a file; pass the path of a file that lwcs saved")
+    try:
+        table = pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        raise ValueError(
+            f"{str(file)!r} cannot be read as Parquet (truncated, damaged or of another format): "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    return table, read_metadata(table, str(file))
+
+
+def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
+    """Read our metadata off a table's schema, or say why it is not one of ours."""
+    raw = (table.schema.metadata or {}).get(_KEY)
+    if raw is None:
+        raise ValueError(
+            f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); "
+            f"to summarise it, use lwcs.build"
+        )
+    try:
+        metadata: dict[str, Any] = json.loads(raw)
+        version = int(metadata["format_version"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{name!r} has damaged lwcs metadata: {error}") from error
+    if version > FORMAT_VERSION:
+        raise ValueError(
+            f"{name!r} has format version {version}, written by lwcs "
+            f"{metadata.get('library_version', '?')}; this is lwcs {lwcs.__version__}, which reads "
+            f"up to {FORMAT_VERSION}: upgrade lwcs"
+        )
+    return metadata

@@ -1,0 +1,126 @@
+"""The hot loops: two passes over a block of rows, for dense rows and for CSR.
+
+`portable` is written against the array API standard and is the oracle; `compiled`
+is the same in numba, several times faster once it is loaded. A build names one of
+them up front, by the size of the data alone, so that every block and every retry of
+it goes through the same arithmetic.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from lwcs.foundation.checks import check_choice
+from lwcs.foundation.types import is_sparse
+from lwcs.kernels import portable
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+
+KernelName = Literal["portable", "compiled"]
+
+# Loading numba and the cached kernels takes about half a second, which the compiled
+# scan earns back over some gigabytes; below this many values it could only lose.
+COMPILED_FROM = 2**25
+
+_ONES = np.ones(65_536)
+_ONES.flags.writeable = False
+
+
+class Scan(NamedTuple):
+    """What a scan about a pivot leaves behind, beside one distance a row."""
+
+    shift: FloatArray
+    """Σω(x − pivot) per column."""
+    cost: float
+    """Σω·d(x, pivot)."""
+
+
+class BlockMoments(NamedTuple):
+    """Weight, mean and scatter Σω(x − mean)² per column of one block."""
+
+    weight: float
+    mean: FloatArray
+    scatter: FloatArray
+
+
+def choose(n_values: int) -> KernelName:
+    """Name the kernel for data of `n_values` numbers; ``LWCS_KERNEL`` overrules."""
+    wish = os.environ.get("LWCS_KERNEL", "auto")
+    check_choice(wish, "LWCS_KERNEL", ("auto", "portable", "compiled"))
+    if wish == "portable" or (wish == "auto" and n_values < COMPILED_FROM):
+        return "portable"
+    return "compiled" if _module("compiled") is not portable else "portable"
+
+
+@cache
+def _module(name: KernelName) -> ModuleType:
+    if name == "compiled":
+        try:
+            from lwcs.kernels import compiled
+        except ImportError:
+            return portable
+        return compiled
+    return portable
+
+
+def scan(
+    points: Rows,
+    weights: FloatArray | None,
+    pivot: FloatArray,
+    precision: FloatArray,
+    out: FloatArray,
+    kernel: KernelName,
+) -> Scan:
+    """Write d(x, pivot) = Σ_j precision_j·(x_j − pivot_j)² of every row into `out`."""
+    module, omega = _module(kernel), unit_weights(weights, points.shape[0])
+    if is_sparse(points):
+        base = split_exactly(precision * pivot * pivot)
+        return Scan(*module.scan_sparse(*_csr(points), omega, pivot, precision, *base, out))
+    return Scan(*module.scan(as_floats(points), omega, pivot, precision, out))
+
+
+def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:
+    """Weight, mean and scatter of a block, accurate at any offset."""
+    module, omega = _module(kernel), unit_weights(weights, points.shape[0])
+    if is_sparse(points):
+        return BlockMoments(*module.moments_sparse(*_csr(points), omega, points.shape[1]))
+    return BlockMoments(*module.moments(as_floats(points), omega))
+
+
+def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
+    """Give the weights themselves, or ones where there are none."""
+    if weights is not None:
+        return weights
+    return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows)
+
+
+def _csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
+    return as_floats(points.data), points.indices, points.indptr
+
+
+def as_floats(points: Rows) -> DenseRows:
+    """Make a block what the kernels read: float32 or float64, row after row in memory."""
+    dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
+    return np.ascontiguousarray(points, dtype=dtype)
+
+
+def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split non-negative terms into a part whose sums are exact and a tiny rest.
+
+    The sparse distance needs Σ terms over a row's zeros, got as the sum over all columns
+    less the sum over the row's non-zeros, which cancels where one column is large. The
+    first part lies on a grid so coarse that no sum of it rounds, so it cancels exactly.
+    """
+    total = float(terms.sum())
+    if not np.isfinite(total) or total == 0.0:
+        return terms, np.zeros_like(terms)
+    grid = 2.0 ** (np.ceil(np.log2(total)) - 51)
+    coarse = np.rint(terms / grid) * grid
+    return coarse, terms - coarse

@@ -1,0 +1,257 @@
+"""The kernels in numba: single-threaded, without the GIL, compiled on first use.
+
+Sums may be reassociated (that is what lets LLVM use vector registers), so they agree
+with `portable` to rounding, and with themselves bit for bit. NaN and infinity still
+go through every sum: that is how bad data is found without looking for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+
+_REASSOCIATE = {"reassoc", "contract"}
+# Rows of one piece of `moments`: small enough that its second sweep reads from cache.
+_PIECE = 64
+
+
+def _jit(*, fastmath: Any = False) -> Callable[[Any], Any]:
+    """`numba.njit` with an on-disk cache where there is a place to write one."""
+
+    def decorate(function: Any) -> Any:
+        try:
+            return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
+        except RuntimeError:  # no writable cache folder
+            return numba.njit(nogil=True, fastmath=fastmath)(function)
+
+    return decorate
+
+
+@_jit(fastmath=_REASSOCIATE)
+def _scan_one_by_one(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
+    cost = 0.0
+    for i in range(points.shape[0]):
+        distance = 0.0
+        omega = weights[i]
+        for j in range(points.shape[1]):
+            offset = np.float64(points[i, j]) - pivot[j]
+            shift[j] += omega * offset
+            distance += precision[j] * (offset * offset)
+        out[i] = distance
+        cost += omega * distance
+    return cost
+
+
+@_jit(fastmath=_REASSOCIATE)
+def _scan_by_two(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
+    # Two rows share the loads of pivot, precision and shift.
+    cost = 0.0
+    n_rows, n_features = points.shape
+    for i in range(0, n_rows - 1, 2):
+        a, b = 0.0, 0.0
+        u, v = weights[i], weights[i + 1]
+        for j in range(n_features):
+            at, scale = pivot[j], precision[j]
+            s = np.float64(points[i, j]) - at
+            t = np.float64(points[i + 1, j]) - at
+            shift[j] += u * s + v * t
+            a += scale * (s * s)
+            b += scale * (t * t)
+        out[i], out[i + 1] = a, b
+        cost += u * a + v * b
+    rest = n_rows - n_rows % 2
+    return cost + _scan_one_by_one(
+        points[rest:], weights[rest:], pivot, precision, shift, out[rest:]
+    )
+
+
+@_jit(fastmath=_REASSOCIATE)
+def _scan_by_four(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
+    cost = 0.0
+    n_rows, n_features = points.shape
+    for i in range(0, n_rows - 3, 4):
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for j in range(n_features):
+            at, scale = pivot[j], precision[j]
+            q = np.float64(points[i, j]) - at
+            r = np.float64(points[i + 1, j]) - at
+            s = np.float64(points[i + 2, j]) - at
+            t = np.float64(points[i + 3, j]) - at
+            shift[j] += (u * q + v * r) + (w * s + x * t)
+            a += scale * (q * q)
+            b += scale * (r * r)
+            c += scale * (s * s)
+            d += scale * (t * t)
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+        cost += (u * a + v * b) + (w * c + x * d)
+    rest = n_rows - n_rows % 4
+    return cost + _scan_one_by_one(
+        points[rest:], weights[rest:], pivot, precision, shift, out[rest:]
+    )
+
+
+# The narrower the rows, the more of them at once: fastest from so many columns on (measured).
+_LOOPS = ((128, _scan_one_by_one), (48, _scan_by_two), (0, _scan_by_four))
+
+
+def scan(
+    points: DenseRows,
+    weights: FloatArray,
+    pivot: FloatArray,
+    precision: FloatArray,
+    out: FloatArray,
+) -> tuple[FloatArray, float]:
+    """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
+    shift = np.zeros(points.shape[1])
+    loop = next(loop for least, loop in _LOOPS if points.shape[1] >= least)
+    return shift, loop(points, weights, pivot, precision, shift, out)
+
+
+@_jit(fastmath=_REASSOCIATE)
+def _moments(points, weights, mean, scatter):  # type: ignore[no-untyped-def]
+    n_rows, n_features = points.shape
+    total = 0.0
+    center, slip, spread = np.empty(n_features), np.empty(n_features), np.empty(n_features)
+    for start in range(0, n_rows, _PIECE):
+        stop = min(start + _PIECE, n_rows)
+        weight = 0.0
+        slip[:] = 0.0
+        for i in range(start, stop):
+            omega = weights[i]
+            weight += omega
+            for j in range(n_features):
+                # Around the first row equal rows give exactly zero, and so an exact Φ = 0.
+                slip[j] += omega * (np.float64(points[i, j]) - np.float64(points[start, j]))
+        if weight == 0.0:
+            # Leaves nothing behind but the NaN of a row that is not finite.
+            for j in range(n_features):
+                mean[j] += slip[j]
+            continue
+        for j in range(n_features):
+            center[j] = np.float64(points[start, j]) + slip[j] / weight
+            slip[j] = 0.0
+            spread[j] = 0.0
+        for i in range(start, stop):
+            omega = weights[i]
+            for j in range(n_features):
+                offset = np.float64(points[i, j]) - center[j]
+                slip[j] += omega * offset
+                spread[j] += omega * (offset * offset)
+        merged = total + weight
+        share, leverage = weight / merged, total * (weight / merged)
+        for j in range(n_features):
+            move = slip[j] / weight
+            delta = center[j] + move - mean[j]
+            mean[j] += delta * share
+            scatter[j] += spread[j] - weight * (move * move) + leverage * (delta * delta)
+        total = merged
+    return total
+
+
+def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
+    mean, scatter = np.zeros(points.shape[1]), np.zeros(points.shape[1])
+    return _moments(points, weights, mean, scatter), mean, scatter
+
+
+@_jit()
+def _scan_sparse(  # type: ignore[no-untyped-def]
+    data, indices, indptr, weights, pivot, precision, coarse, rest, shift, out
+):
+    n_features = len(pivot)
+    coarse_sum, rest_sum, total, cost = 0.0, 0.0, 0.0, 0.0
+    for j in range(n_features):
+        coarse_sum += coarse[j]
+        rest_sum += rest[j]
+    present = np.zeros(n_features)
+    for i in range(len(indptr) - 1):
+        omega = weights[i]
+        there, away, away_rest = 0.0, coarse_sum, rest_sum
+        for at in range(indptr[i], indptr[i + 1]):
+            j = indices[at]
+            offset = np.float64(data[at]) - pivot[j]
+            there += precision[j] * (offset * offset)
+            away -= coarse[j]
+            away_rest -= rest[j]
+            shift[j] += omega * offset
+            present[j] += omega
+        distance = there + (away + away_rest)
+        if distance < 0.0:
+            distance = 0.0
+        out[i] = distance
+        cost += omega * distance
+        total += omega
+    for j in range(n_features):
+        shift[j] -= (total - present[j]) * pivot[j]
+    return cost
+
+
+def scan_sparse(
+    data: DenseRows,
+    indices: IntArray,
+    indptr: IntArray,
+    weights: FloatArray,
+    pivot: FloatArray,
+    precision: FloatArray,
+    coarse: FloatArray,
+    rest: FloatArray,
+    out: FloatArray,
+) -> tuple[FloatArray, float]:
+    """`scan` of CSR rows, at the cost of their non-zeros."""
+    shift = np.zeros(len(pivot))
+    cost = _scan_sparse(data, indices, indptr, weights, pivot, precision, coarse, rest, shift, out)
+    return shift, cost
+
+
+@_jit()
+def _moments_sparse(data, indices, indptr, weights, mean, scatter):  # type: ignore[no-untyped-def]
+    n_rows, n_features = len(indptr) - 1, len(mean)
+    weight, spoiled = 0.0, 0.0
+    for i in range(n_rows):
+        weight += weights[i]
+    if weight == 0.0:
+        for at in range(indptr[0], indptr[n_rows]):
+            spoiled += 0.0 * data[at]
+        mean[:] = spoiled
+        return weight
+    for at in range(indptr[0], indptr[1]):
+        mean[indices[at]] = data[at]
+    slip = np.zeros(n_features)
+    for sweep in range(2):
+        present = np.zeros(n_features)
+        slip[:] = 0.0
+        for i in range(n_rows):
+            omega = weights[i]
+            for at in range(indptr[i], indptr[i + 1]):
+                j = indices[at]
+                offset = np.float64(data[at]) - mean[j]
+                slip[j] += omega * offset
+                present[j] += omega
+                if sweep == 1:
+                    scatter[j] += omega * (offset * offset)
+        for j in range(n_features):
+            at_zero = weight - present[j]
+            slip[j] = (slip[j] - at_zero * mean[j]) / weight
+            if sweep == 1:
+                scatter[j] += at_zero * (mean[j] * mean[j]) - weight * (slip[j] * slip[j])
+                scatter[j] = max(scatter[j], 0.0)
+            mean[j] += slip[j]
+    return weight
+
+
+def moments_sparse(
+    data: DenseRows, indices: IntArray, indptr: IntArray, weights: FloatArray, n_features: int
+) -> tuple[float, FloatArray, FloatArray]:
+    """`moments` of CSR rows, at the cost of their non-zeros."""
+    mean, scatter = np.zeros(n_features), np.zeros(n_features)
+    if len(indptr) == 1:
+        return 0.0, mean, scatter
+    return _moments_sparse(data, indices, indptr, weights, mean, scatter), mean, scatter

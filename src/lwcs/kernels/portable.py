@@ -1,0 +1,122 @@
+"""The kernels in the array API standard: NumPy, torch and CuPy arrays; the oracle of the tests.
+
+Rows go through in pieces whose float64 temporaries stay in a core's cache. The sparse
+kernels are NumPy alone, since the standard has no sparse arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+
+_PIECE_VALUES = 2**15
+
+
+def _pieces(points: Any) -> Iterator[slice]:
+    n_rows, n_features = points.shape
+    step = max(1, _PIECE_VALUES // n_features)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def scan(
+    points: Any, weights: Any, pivot: Any, precision: Any, out: Any
+) -> tuple[FloatArray, float]:
+    """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
+    xp = array_namespace(points)
+    shift, cost = xp.zeros_like(pivot), 0.0
+    for piece in _pieces(points):
+        offset = xp.astype(points[piece, :], xp.float64) - pivot
+        distance = xp.matmul(offset * offset, precision)
+        out[piece] = distance
+        shift = shift + xp.matmul(weights[piece], offset)
+        cost += float(xp.sum(weights[piece] * distance))
+    return shift, cost
+
+
+def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
+    """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
+    xp = array_namespace(points)
+    total, mean = 0.0, xp.zeros(points.shape[1], dtype=xp.float64)
+    scatter = mean
+    for piece in _pieces(points):
+        omega, rows = weights[piece], xp.astype(points[piece, :], xp.float64)
+        weight = float(xp.sum(omega))
+        # Around the first row equal rows give exactly zero, and so an exact Φ = 0.
+        first = rows[0, :]
+        if weight == 0.0:
+            # Leaves nothing behind but the NaN of a row that is not finite.
+            mean = mean + xp.matmul(omega, rows - first)
+            continue
+        center = first + xp.matmul(omega, rows - first) / weight
+        offset = rows - center
+        slip = xp.matmul(omega, offset) / weight
+        spread = xp.matmul(omega, offset * offset) - weight * slip * slip
+        delta = center + slip - mean
+        merged = total + weight
+        mean = mean + delta * (weight / merged)
+        scatter = scatter + spread + delta * delta * (total * weight / merged)
+        total = merged
+    return total, mean, scatter
+
+
+def scan_sparse(
+    data: DenseRows,
+    indices: IntArray,
+    indptr: IntArray,
+    weights: FloatArray,
+    pivot: FloatArray,
+    precision: FloatArray,
+    coarse: FloatArray,
+    rest: FloatArray,
+    out: FloatArray,
+) -> tuple[FloatArray, float]:
+    """`scan` of CSR rows, at the cost of their non-zeros.
+
+    `coarse` + `rest` = precision·pivot², what a zero costs (see `split_exactly`).
+    """
+    n_rows, n_features = len(indptr) - 1, len(pivot)
+    lengths = np.diff(indptr)
+    row_of = np.repeat(np.arange(n_rows), lengths)
+    omega = np.repeat(weights, lengths)
+    offset = data.astype(np.float64) - pivot[indices]
+    there = np.bincount(row_of, precision[indices] * offset * offset, n_rows)
+    away = coarse.sum() - np.bincount(row_of, coarse[indices], n_rows)
+    away += rest.sum() - np.bincount(row_of, rest[indices], n_rows)
+    np.maximum(there + away, 0.0, out=out)
+    at_zero = _in_order(weights) - np.bincount(indices, omega, n_features)
+    shift = np.bincount(indices, omega * offset, n_features) - at_zero * pivot
+    return shift, float(np.sum(weights * out))
+
+
+def moments_sparse(
+    data: DenseRows, indices: IntArray, indptr: IntArray, weights: FloatArray, n_features: int
+) -> tuple[float, FloatArray, FloatArray]:
+    """`moments` of CSR rows, at the cost of their non-zeros."""
+    zeros = np.zeros(n_features)
+    weight = _in_order(weights)
+    if len(indptr) == 1 or weight == 0.0:
+        return 0.0, zeros + 0.0 * float(np.sum(data)), zeros
+    omega = np.repeat(weights, np.diff(indptr))
+    at_zero = weight - np.bincount(indices, omega, n_features)
+    center = zeros.copy()
+    center[indices[indptr[0] : indptr[1]]] = data[indptr[0] : indptr[1]]
+    values = data.astype(np.float64)
+    offset = values - center[indices]
+    center += (np.bincount(indices, omega * offset, n_features) - at_zero * center) / weight
+    offset = values - center[indices]
+    slip = (np.bincount(indices, omega * offset, n_features) - at_zero * center) / weight
+    spread = np.bincount(indices, omega * offset * offset, n_features) + at_zero * center**2
+    return weight, center + slip, np.maximum(spread - weight * slip * slip, 0.0)
+
+
+def _in_order(weights: FloatArray) -> float:
+    """Sum one after the other, as bincount does: a column without zeros has then none left."""
+    return float(np.cumsum(weights)[-1]) if len(weights) else 0.0

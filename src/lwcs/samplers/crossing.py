@@ -1,0 +1,104 @@
+"""Drawing rows in proportion to a measure, by the place where its running sum crosses a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import FloatArray, IntArray
+
+CELL_ROWS = 16
+_DRAWS_AT_ONCE = 2048
+
+
+class Crossing:
+    """Sorted targets on [0, total), met block after block as the running sum crosses them.
+
+    One scan, whatever the number of blocks: this is the second round's draw.
+    """
+
+    def __init__(self, targets: FloatArray) -> None:
+        self._targets = targets
+        self._met = 0
+        self._running = 0.0
+
+    def meet(self, masses: FloatArray) -> IntArray:
+        """Rows of this block that are drawn, with repetitions; a row without mass never is."""
+        if self._met == len(self._targets) or not len(masses):
+            return np.empty(0, dtype=np.int64)
+        sums = self._running + np.cumsum(masses)
+        upto = int(np.searchsorted(self._targets, sums[-1], side="left"))
+        drawn = np.searchsorted(sums, self._targets[self._met : upto], side="right")
+        self._met = max(self._met, upto)
+        self._running = float(sums[-1])
+        return drawn.astype(np.int64, copy=False)
+
+    @property
+    def leftover(self) -> int:
+        """How many targets the running sum fell short of by rounding."""
+        return len(self._targets) - self._met
+
+
+def cell_sums(masses: FloatArray) -> FloatArray:
+    """Sums over cells of rows, the last one short."""
+    whole = len(masses) // CELL_ROWS * CELL_ROWS
+    # A product with ones is several times faster than a sum over so short an axis.
+    sums: FloatArray = masses[:whole].reshape(-1, CELL_ROWS) @ np.ones(CELL_ROWS)
+    if whole == len(masses):
+        return sums
+    return np.append(sums, masses[whole:].sum())
+
+
+def draw_from_cells(fractions: FloatArray, cells: FloatArray, masses: Masses) -> IntArray:
+    """Rows in proportion to their mass: first a cell by its sum, then a row in it.
+
+    `fractions` are uniform on [0, 1), one a draw. Only the masses of the cells that are hit
+    are looked at.
+    """
+    sums = np.cumsum(cells)
+    targets = fractions * sums[-1]
+    # A target that rounding pushed past the end belongs to the last cell that has mass.
+    hit = np.searchsorted(sums, targets, side="right")
+    if hit.max(initial=0) == len(cells):
+        hit = np.minimum(hit, np.flatnonzero(cells)[-1])
+    within = targets - (sums[hit] - cells[hit])
+    chosen = np.empty(len(targets), dtype=np.int64)
+    for start in range(0, len(targets), _DRAWS_AT_ONCE):
+        some = slice(start, start + _DRAWS_AT_ONCE)
+        rows = hit[some, None] * CELL_ROWS + np.arange(CELL_ROWS)
+        inside = masses(rows)
+        crossed = np.sum(np.cumsum(inside, axis=1) <= within[some, None], axis=1)
+        last = CELL_ROWS - 1 - np.argmax(inside[:, ::-1] > 0.0, axis=1)
+        chosen[some] = hit[some] * CELL_ROWS + np.minimum(crossed, last)
+    return chosen
+
+
+class Masses:
+    """The measure whose rows are drawn: scale·ω·a + floor·ω; nothing beyond the last row."""
+
+    def __init__(
+        self,
+        n_rows: int,
+        weights: FloatArray | None,
+        distances: FloatArray | None = None,
+        *,
+        scale: float = 0.0,
+        floor: float = 1.0,
+    ) -> None:
+        self._n_rows, self._weights, self._distances = n_rows, weights, distances
+        self._scale, self._floor = scale, floor
+
+    def __call__(self, rows: IntArray) -> FloatArray:
+        """Give the masses of some rows."""
+        there = np.minimum(rows, self._n_rows - 1)
+        if self._distances is None:
+            masses = np.full(rows.shape, self._floor)
+        else:
+            masses = self._scale * self._distances[there] + self._floor
+        if self._weights is not None:
+            masses *= self._weights[there]
+        if rows.max(initial=0) >= self._n_rows:
+            masses[rows >= self._n_rows] = 0.0
+        return masses

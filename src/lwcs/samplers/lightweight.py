@@ -1,0 +1,101 @@
+"""Lightweight coresets (Algorithm 1): half of the draws by weight, half by distance to the mean.
+
+q(x) = ω/2Ω + ω·d(x, mean)/2Φ, m draws with replacement, weight ω/(m·q) each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from lwcs.foundation.checks import check_choice
+from lwcs.samplers.base import Draws, FirstRound, Run, Summary, check_total
+from lwcs.samplers.one_read import draw_in_one_read
+from lwcs.samplers.two_rounds import (
+    PLAN_ROUND,
+    Picked,
+    SecondRound,
+    allocate,
+    allocate_strata,
+    merge,
+)
+from lwcs.sources import LocalSource
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import FloatArray
+    from lwcs.sources import Source
+
+
+@dataclass(frozen=True)
+class Lightweight:
+    """The paper's sampler.
+
+    Parameters
+    ----------
+    draws : {"iid", "stratified"}
+        Independent draws, as in Theorem 2, or one in each of m equal strata of q: as
+        unbiased, with no larger variance at any fixed centers, but outside the theorem's proof.
+        Stratified draws take two passes.
+    """
+
+    draws: Literal["iid", "stratified"] = "iid"
+    name = "lightweight"
+
+    def __post_init__(self) -> None:
+        check_choice(self.draws, "draws", ("iid", "stratified"))
+
+    def passes(self, source: Source) -> int:
+        """One where rows can be fetched by number, else two."""
+        return 1 if self._hindrance(source) is None else 2
+
+    def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
+        """Draw m rows from q and weight them."""
+        if passes == 1 and (hindrance := self._hindrance(source)) is not None:
+            raise ValueError(f"passes=1 is not possible {hindrance}; pass passes=2 or 'auto'")
+        if passes == 1 and isinstance(source, LocalSource):
+            picked, summary = draw_in_one_read(source, size, run)
+        else:
+            picked, summary = self._draw_in_two_rounds(source, size, run)
+        weights = picked.counts * coreset_weights(picked.distances, size, summary)
+        return Draws(picked.points, picked.rows, picked.counts, weights, summary)
+
+    def _hindrance(self, source: Source) -> str | None:
+        if not source.can_take:
+            return f"for {type(source).__name__}, whose rows cannot be fetched by number"
+        if source.scale is not None:
+            return f"with scale={source.scale!r}, which is known only after a pass"
+        if self.draws != "iid":
+            return f"with draws={self.draws!r}"
+        return None
+
+    def _draw_in_two_rounds(self, source: Source, size: int, run: Run) -> tuple[Picked, Summary]:
+        first = FirstRound(run.kernel, source.n_features)
+        moments = list(run.gather(source, first, "first pass"))
+        total = reduce(add, moments)
+        check_total(total.weight)
+        scale = None
+        precision = np.ones(source.n_features)
+        if source.scale == "standard":
+            scale = np.sqrt(total.scatter / total.weight)
+            scale[scale == 0.0] = 1.0
+            precision = scale**-2.0
+        costs = [part.cost_around(total.mean, precision) for part in moments]
+        share = allocate if self.draws == "iid" else allocate_strata
+        quotas = share(size, [m.weight for m in moments], costs, run.generator(PLAN_ROUND))
+        second = SecondRound(run.seed, run.stage, run.kernel, total.mean, precision)
+        offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
+        picked = merge(run.gather(source, second, "second pass", quotas), offsets)
+        cost = total.cost_around(total.mean, precision)
+        return picked, Summary(total.rows, total.weight, total.mean, cost, scale)
+
+
+def coreset_weights(distances: FloatArray, size: int, summary: Summary) -> FloatArray:
+    """ω/(m·q) of rows by their distance to the mean; ω cancels. With Φ = 0, q = ω/Ω."""
+    if not summary.cost:
+        return np.full(len(distances), summary.weight / size)
+    weights: FloatArray = 1.0 / (size * (0.5 / summary.weight + 0.5 * distances / summary.cost))
+    return weights

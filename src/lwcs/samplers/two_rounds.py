@@ -1,0 +1,177 @@
+"""The paper's distributed procedure (section 4): moments up, quotas down, drawn rows back.
+
+All draws are allocated at once, (u, v) ~ Multinomial(m; [Ω_i/2Ω]_i, [φ_i/2Φ]_i), which is
+the law of the paper's loop. Each partition then makes its draws in a single scan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.randomness import Stage, generator
+from lwcs.foundation.types import is_sparse
+from lwcs.samplers.crossing import Crossing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.kernels import KernelName
+    from lwcs.sources import Block
+
+PLAN_ROUND, DRAW_ROUND = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What one partition is told: how many rows to draw by weight and by cost, and its totals."""
+
+    partition: int
+    by_weight: int
+    by_cost: int
+    weight: float
+    cost: float
+    strata: tuple[FloatArray, FloatArray] | None = None
+    """Stratified draws: where on [0, weight) and on [0, cost) they fall, sorted."""
+
+
+def allocate(
+    size: int, weights: Sequence[float], costs: Sequence[float], rng: np.random.Generator
+) -> list[Quota]:
+    """Share `size` i.i.d. draws out to the partitions: a multinomial over their two halves."""
+    halves = _halves(weights, costs)
+    counts = np.zeros(len(halves), dtype=np.int64)
+    # A half without mass gets nothing, not even what rounding leaves over.
+    there = np.flatnonzero(halves)
+    counts[there] = rng.multinomial(size, halves[there] / halves.sum())
+    by_weight, by_cost = np.split(counts, 2)
+    return [
+        Quota(i, int(u), int(v), float(w), float(c))
+        for i, (u, v, w, c) in enumerate(zip(by_weight, by_cost, weights, costs, strict=True))
+    ]
+
+
+def allocate_strata(
+    size: int, weights: Sequence[float], costs: Sequence[float], rng: np.random.Generator
+) -> list[Quota]:
+    """Share out stratified draws: one uniform in each of `size` equal strata of q.
+
+    The mass of q is laid out in a line, the uniform half of every partition first, then the
+    other half; each row is met m·q times in expectation, as with i.i.d. draws.
+    """
+    halves = _halves(weights, costs)
+    ends = np.cumsum(halves)
+    targets = (np.arange(size) + rng.random(size)) / size * ends[-1]
+    half = np.minimum(np.searchsorted(ends, targets, side="right"), np.flatnonzero(halves)[-1])
+    fractions = (targets - (ends - halves)[half]) / halves[half]
+    parts = np.split(np.clip(fractions, 0.0, 1.0), np.searchsorted(half, range(1, len(halves))))
+    quotas = []
+    for i, (weight, cost) in enumerate(zip(weights, costs, strict=True)):
+        strata = (parts[i] * weight, parts[len(weights) + i] * cost)
+        quotas.append(Quota(i, len(strata[0]), len(strata[1]), weight, cost, strata))
+    return quotas
+
+
+def _halves(weights: Sequence[float], costs: Sequence[float]) -> FloatArray:
+    """The two halves of q by partition; without any cost (Φ = 0) all of q is the first."""
+    weight, cost = float(np.sum(weights)), float(np.sum(costs))
+    first = np.asarray(weights) / weight
+    second = np.asarray(costs) / cost if cost > 0.0 else np.zeros(len(costs))
+    return np.concatenate([first, second])
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Some drawn rows, as a partition sends them home."""
+
+    points: Rows
+    rows: IntArray
+    """Row numbers, counted from the start of the partition."""
+    weights: FloatArray
+    distances: FloatArray
+    counts: IntArray
+
+    @classmethod
+    def out_of(cls, block: Block, omega: FloatArray, distances: FloatArray, at: IntArray) -> Picked:
+        """Pick rows of a block, each as often as `at` names it."""
+        rows, counts = np.unique(at, return_counts=True)
+        return cls(block.points[rows], rows + block.first_row, omega[rows], distances[rows], counts)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRound:
+    """Round two: u rows in proportion to weight, v in proportion to weight·distance."""
+
+    seed: int
+    stage: Stage
+    kernel: KernelName
+    mean: FloatArray | None
+    precision: FloatArray | None
+
+    def __call__(self, blocks: Iterator[Block], quota: Quota) -> list[Picked]:
+        """Draw this partition's share in one scan."""
+        if quota.by_weight + quota.by_cost == 0:
+            return []
+        halves = [Crossing(targets) for targets in self._targets(quota)]
+        tails: list[Picked | None] = [None, None]
+        picked: list[Picked] = []
+        for block in blocks:
+            omega = kernels.unit_weights(block.weights, block.points.shape[0])
+            distances = self._distances(block, omega)
+            masses = (omega, omega * distances)
+            drawn = np.concatenate([h.meet(mass) for h, mass in zip(halves, masses, strict=True)])
+            picked.append(Picked.out_of(block, omega, distances, drawn))
+            for i, mass in enumerate(masses):
+                if mass.any():
+                    tails[i] = Picked.out_of(block, omega, distances, np.flatnonzero(mass)[-1:])
+        # Targets that the running sum misses by rounding belong to the last row with mass.
+        for half, tail in zip(halves, tails, strict=True):
+            if tail is not None and half.leftover:
+                picked.append(replace(tail, counts=tail.counts * half.leftover))
+        return picked
+
+    def _targets(self, quota: Quota) -> tuple[FloatArray, FloatArray]:
+        if quota.strata is not None:
+            return quota.strata
+        rng = generator(self.seed, self.stage, DRAW_ROUND, quota.partition)
+        return (
+            np.sort(rng.random(quota.by_weight)) * quota.weight,
+            np.sort(rng.random(quota.by_cost)) * quota.cost,
+        )
+
+    def _distances(self, block: Block, omega: FloatArray) -> FloatArray:
+        distances = np.zeros(len(omega))
+        if self.mean is not None and self.precision is not None:
+            kernels.scan(block.points, omega, self.mean, self.precision, distances, self.kernel)
+        return distances
+
+
+def merge(partitions: Iterable[list[Picked]], offsets: IntArray) -> Picked:
+    """Put the partitions' rows together: each distinct row once, in order, counts added."""
+    parts: list[Picked] = []
+    for offset, picked in zip(offsets, partitions, strict=True):
+        parts += [replace(part, rows=part.rows + offset) for part in picked if len(part.rows)]
+    rows, first, group = np.unique(
+        np.concatenate([part.rows for part in parts]), return_index=True, return_inverse=True
+    )
+    counts = np.bincount(group, np.concatenate([part.counts for part in parts])).astype(np.int64)
+    return Picked(
+        stack([part.points for part in parts])[first],
+        rows,
+        np.concatenate([part.weights for part in parts])[first],
+        np.concatenate([part.distances for part in parts])[first],
+        counts,
+    )
+
+
+def stack(parts: list[Rows]) -> Rows:
+    """Rows under rows, dense or sparse."""
+    if is_sparse(parts[0]):
+        import scipy.sparse as sp
+
+        return sp.vstack(parts, format="csr")
+    return np.concatenate(parts)

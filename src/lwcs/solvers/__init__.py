@@ -1,0 +1,1 @@
+"""What the clusters are, on points in memory or block by block."""

@@ -1,0 +1,167 @@
+"""Where rows live, and the three things that the rest of the library asks of such a place.
+
+Two rounds, sensitivities, assignment and polish are written once, on `gather`,
+`map_rows` and `take`; a new place for data implements these and nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from lwcs.foundation.parallel import ordered_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+
+PARTITION_ROWS = 65_536
+_BLOCK_VALUES = 2**21
+
+ScaleName = Literal["standard"]
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive rows of a partition."""
+
+    points: Rows
+    weights: FloatArray | None
+    first_row: int
+    """Row number of the first of them, counted from the start of the partition."""
+
+
+class Task(Protocol[R_co]):
+    """What runs over a partition. It carries what all partitions share, and must pickle."""
+
+    def __call__(self, blocks: Iterator[Block], item: Any, /) -> R_co:
+        """Fold over the blocks of one partition; `item` is what this partition alone is told."""
+
+
+def block_rows(n_features: int) -> int:
+    """Rows of a block: a power of two, at most 16 MB in float64.
+
+    It depends on nothing but the number of columns, so that sums are taken over the same
+    rows, and come out the same to the last bit, whatever the container, batches or threads.
+    """
+    fitting = max(1, _BLOCK_VALUES // max(1, n_features))
+    return int(min(PARTITION_ROWS, max(64, 2 ** (fitting.bit_length() - 1))))
+
+
+class Source(ABC):
+    """Rows in some place, cut into partitions."""
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    n_rows: int | None
+    """How many rows there are, where that is known without reading them."""
+    scale: ScaleName | None = None
+    weighted: bool = False
+
+    @property
+    @abstractmethod
+    def n_partitions(self) -> int:
+        """How many partitions the rows are cut into."""
+
+    @property
+    @abstractmethod
+    def n_values(self) -> int:
+        """How many numbers there are to read, about: it chooses the kernel."""
+
+    @abstractmethod
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run ``task(blocks, items[i])`` over every partition i; yield results in their order.
+
+        Without `items`, a task is told the number of its partition. Items and results are small.
+        """
+
+    @abstractmethod
+    def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
+        """Compute one value a row, in this source's own kind of container."""
+
+    def take(self, rows: IntArray) -> Rows:
+        """Fetch rows by number; only some sources can (`can_take`)."""
+        raise TypeError(
+            f"{type(self).__name__} cannot fetch {len(rows)} rows by number; use passes=2"
+        )
+
+    @property
+    def can_take(self) -> bool:
+        """Whether rows can be fetched by number."""
+        return type(self).take is not Source.take
+
+    @abstractmethod
+    def locate(self, partition: int) -> tuple[int, str]:
+        """Tell a partition's first row number and its name, to point at bad data."""
+
+    def __repr__(self) -> str:
+        rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
+        return (
+            f"{type(self).__name__}({rows} × {self.n_features:,}, "
+            f"{self.n_partitions} partition{'s' * (self.n_partitions != 1)}"
+            f"{', weighted' * self.weighted}{f', scale={self.scale!r}' if self.scale else ''})"
+        )
+
+
+class LocalSource(Source):
+    """One sequence of rows in this process, cut every 65,536; subclasses read and take."""
+
+    n_rows: int
+    weights: FloatArray | None = None
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Rows:
+        """Give rows start … stop, without a copy where the container allows it."""
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block of this source."""
+        return block_rows(self.n_features)
+
+    @property
+    def n_partitions(self) -> int:
+        """How many partitions the rows are cut into."""
+        return -(-self.n_rows // PARTITION_ROWS)
+
+    @property
+    def n_values(self) -> int:
+        """Rows times columns."""
+        return self.n_rows * self.n_features
+
+    def blocks(self, partition: int) -> Iterator[Block]:
+        """Yield the blocks of one partition."""
+        first = partition * PARTITION_ROWS
+        last = min(first + PARTITION_ROWS, self.n_rows)
+        for start in range(first, last, self.block_rows):
+            stop = min(start + self.block_rows, last)
+            weights = None if self.weights is None else self.weights[start:stop]
+            yield Block(self.read(start, stop), weights, start - first)
+
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every partition, on threads."""
+        told = range(self.n_partitions) if items is None else items
+        return ordered_map(
+            lambda i: task(self.blocks(i), told[i]), range(self.n_partitions), n_jobs
+        )
+
+    def map_rows(
+        self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
+    ) -> DenseRows:
+        """Compute one value a row, as an array."""
+        parts = self.gather(lambda blocks, _: [task(block) for block in blocks], n_jobs=n_jobs)
+        values = [part for partition in parts for part in partition]
+        return np.concatenate(values) if values else np.empty(0)
+
+    def locate(self, partition: int) -> tuple[int, str]:
+        """Rows are numbered through."""
+        return partition * PARTITION_ROWS, ""

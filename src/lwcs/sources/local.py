@@ -1,0 +1,59 @@
+"""Which local source fits a piece of data, told by its type; its weights, checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lwcs.foundation.checks import check_weights
+from lwcs.foundation.types import is_sparse
+from lwcs.sources.arrays import ArraySource, as_table_of_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.sources.base import LocalSource
+
+_TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
+
+
+def open_local(
+    data: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    sample_weight: Any = None,
+) -> LocalSource:
+    """Open rows that are in this process; they may be none at all."""
+    if weight is not None and sample_weight is not None:
+        raise ValueError(
+            f"weights are given twice, by weight={weight!r} and by sample_weight; pass one of them"
+        )
+    if _is_table(data):
+        from lwcs.sources.tables import TableSource
+
+        table = TableSource(data, columns, weight)
+        if weight is not None:
+            return _weighted(table, table.weight_values, f"weight column {weight!r}")
+        return _weighted(table, sample_weight, "sample_weight")
+    if columns is not None or weight is not None:
+        raise TypeError(
+            f"columns= and weight= name columns, which {type(data).__name__} data has not; "
+            "index the array, and pass weights as sample_weight="
+        )
+    if is_sparse(data):
+        from lwcs.sources.sparse import SparseSource
+
+        return _weighted(SparseSource(data), sample_weight, "sample_weight")
+    return _weighted(ArraySource(as_table_of_numbers(data)), sample_weight, "sample_weight")
+
+
+def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:
+    if weights is not None:
+        source.weights = check_weights(weights, source.n_rows, name)
+        source.weighted = True
+    return source
+
+
+def _is_table(data: object) -> bool:
+    """Whether a table library made `data`; told by its type, so that none is imported."""
+    homes = {base.__module__.split(".")[0] for base in type(data).__mro__}
+    return bool(homes & _TABLE_LIBRARIES)

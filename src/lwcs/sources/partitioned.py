@@ -1,0 +1,99 @@
+"""Rows in several tables, each a partition of its own: a cluster in one process.
+
+It runs what an engine runs: partitions of any size, two rounds, no row fetched by
+number. It is the yardstick that the engines are held to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lwcs.foundation.parallel import ordered_map
+from lwcs.sources.base import Block, LocalSource, ScaleName, Source, Task
+from lwcs.sources.local import open_local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lwcs.foundation.types import DenseRows
+
+
+class PartitionedSource(Source):
+    """Several local sources, one after the other, as the partitions of one data set.
+
+    Parameters
+    ----------
+    parts : sequence
+        Anything that `lwcs.scan` takes; all with the same columns, all weighted or none.
+    scale : {"standard"} or None
+        As for `lwcs.scan`.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> source = lwcs.PartitionedSource([np.eye(3), np.ones((2, 3))])
+    >>> source
+    PartitionedSource(5 × 3, 2 partitions)
+    >>> lwcs.build(source, size=4, random_state=0).n_samples
+    5
+    """
+
+    def __init__(self, parts: Sequence[Any], *, scale: ScaleName | None = None) -> None:
+        sources = [p if isinstance(p, LocalSource) else open_local(p) for p in parts]
+        if not sources:
+            raise ValueError("no partitions; pass at least one table of rows")
+        if not any(source.n_rows for source in sources) or not sources[0].n_features:
+            raise ValueError("the partitions have no rows or no columns; at least one is needed")
+        for i, source in enumerate(sources):
+            if source.n_features != sources[0].n_features:
+                raise ValueError(
+                    f"partition {i} has {source.n_features} columns but partition 0 has "
+                    f"{sources[0].n_features}; all partitions must have the same columns"
+                )
+            if source.weighted != sources[0].weighted:
+                raise ValueError(
+                    f"partition {i} and partition 0 differ in having weights; "
+                    "give weights to all partitions or to none"
+                )
+        self.parts = sources
+        self.n_features = sources[0].n_features
+        self.feature_names = sources[0].feature_names
+        self.n_rows = sum(part.n_rows for part in self.parts)
+        self.weighted = sources[0].weighted
+        self.scale = scale
+
+    @property
+    def n_partitions(self) -> int:
+        """One for each table."""
+        return len(self.parts)
+
+    @property
+    def n_values(self) -> int:
+        """Those of all tables."""
+        return sum(part.n_values for part in self.parts)
+
+    def _blocks(self, partition: int) -> Iterator[Block]:
+        part, first_row = self.parts[partition], 0
+        for piece in range(part.n_partitions):
+            for block in part.blocks(piece):
+                yield Block(block.points, block.weights, first_row)
+                first_row += block.points.shape[0]
+
+    def gather(
+        self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[Any]:
+        """Run a task over every table, on threads."""
+        told = range(self.n_partitions) if items is None else items
+        return ordered_map(
+            lambda i: task(self._blocks(i), told[i]), range(self.n_partitions), n_jobs
+        )
+
+    def map_rows(
+        self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
+    ) -> list[DenseRows]:
+        """Compute one value a row, as one array a table."""
+        return [part.map_rows(task, n_jobs=n_jobs) for part in self.parts]
+
+    def locate(self, partition: int) -> tuple[int, str]:
+        """Rows are numbered within each table."""
+        return 0, f" of partition {partition}"

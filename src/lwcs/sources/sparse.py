@@ -1,0 +1,61 @@
+"""Rows in scipy's CSR, never made dense; other sparse formats are converted first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lwcs.sources.base import PARTITION_ROWS, LocalSource
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import IntArray
+
+
+class SparseSource(LocalSource):
+    """A CSR matrix or array; blocks share its memory."""
+
+    feature_names = None
+
+    def __init__(self, matrix: Any) -> None:
+        if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
+            raise TypeError(
+                f"sparse data of dtype {matrix.dtype} cannot be clustered; pass real numbers"
+            )
+        if matrix.ndim != 2:
+            raise ValueError(f"sparse data has shape {matrix.shape}; pass shape (rows, columns)")
+        rows = sp.csr_array(matrix)
+        if not rows.has_canonical_format:
+            # Two entries for one place count as their sum; the caller's matrix stays as it is.
+            rows = rows.copy()
+            rows.sum_duplicates()
+        if rows.dtype.kind == "b":
+            rows = rows.astype(np.uint8)
+        self.rows = rows
+        self.n_rows, self.n_features = rows.shape
+
+    @property
+    def block_rows(self) -> int:
+        """A whole partition: its memory is there already, and nothing is made dense."""
+        return PARTITION_ROWS
+
+    @property
+    def n_values(self) -> int:
+        """The non-zeros."""
+        return int(self.rows.nnz)
+
+    def read(self, start: int, stop: int) -> sp.csr_array[Any]:
+        """Share the memory of some rows."""
+        rows = self.rows
+        first, last = rows.indptr[start], rows.indptr[stop]
+        parts = (
+            rows.data[first:last],
+            rows.indices[first:last],
+            rows.indptr[start : stop + 1] - first,
+        )
+        return sp.csr_array(parts, shape=(stop - start, self.n_features), copy=False)
+
+    def take(self, rows: IntArray) -> sp.csr_array[Any]:
+        """Copy the rows asked for."""
+        return self.rows[rows]

@@ -1,0 +1,97 @@
+"""Rows in a pandas, polars or pyarrow table (anything narwhals reads), block by block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from lwcs.foundation.checks import check_choice
+from lwcs.sources.base import LocalSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.foundation.types import DenseRows, IntArray
+
+_NUMPY: dict[type, type] = {
+    nw.Boolean: np.uint8,
+    nw.Int8: np.int8,
+    nw.Int16: np.int16,
+    nw.Int32: np.int32,
+    nw.Int64: np.int64,
+    nw.UInt8: np.uint8,
+    nw.UInt16: np.uint16,
+    nw.UInt32: np.uint32,
+    nw.UInt64: np.uint64,
+    nw.Float16: np.float16,
+    nw.Float32: np.float32,
+    nw.Float64: np.float64,
+    nw.Decimal: np.float64,
+}
+
+
+class TableSource(LocalSource):
+    """Some columns of a table; a block is copied out of it, never the whole."""
+
+    def __init__(
+        self, table: Any, columns: Sequence[str] | None = None, weight: str | None = None
+    ) -> None:
+        try:
+            frame = nw.from_native(table, eager_only=True)
+        except TypeError:
+            raise TypeError(
+                f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "
+                "memory; pass a DataFrame or Table of rows and columns"
+            ) from None
+        names = [str(name) for name in frame.columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the column name {twice!r} occurs twice; rename one of them")
+        for name in [*(columns or ()), *([weight] if weight is not None else ())]:
+            check_choice(name, "column", names)
+        chosen = [n for n in names if n != weight] if columns is None else list(columns)
+        if not chosen:
+            raise ValueError("no columns are left to cluster; name some with columns=[…]")
+        native = dict(zip(names, frame.columns, strict=True))
+        schema = frame.schema
+        foreign = [n for n in chosen if type(schema[native[n]]) not in _NUMPY]
+        if foreign:
+            raise TypeError(
+                f"column {foreign[0]!r} holds {schema[native[foreign[0]]]}, not numbers"
+                + (f" (and {len(foreign) - 1} more columns)" if len(foreign) > 1 else "")
+                + "; choose numeric columns with lwcs.scan(data, columns=[…])"
+            )
+        self.frame = frame.select(*[native[n] for n in chosen])
+        self.dtype = np.result_type(*[_NUMPY[type(schema[native[n]])] for n in chosen])
+        self.feature_names = tuple(chosen)
+        self.n_rows, self.n_features = self.frame.shape
+        self.weight_values = None if weight is None else _numbers(frame[native[weight]], weight)
+
+    def read(self, start: int, stop: int) -> DenseRows:
+        """Copy some rows out of the columns."""
+        return self._as_array(self.frame[start:stop], start)
+
+    def take(self, rows: IntArray) -> DenseRows:
+        """Copy the rows asked for."""
+        return self._as_array(self.frame[rows, :], None)
+
+    def _as_array(self, part: nw.DataFrame[Any], first_row: int | None) -> DenseRows:
+        array = np.empty(part.shape, dtype=self.dtype)
+        for j, series in enumerate(part.iter_columns()):
+            if series.null_count():
+                at = int(np.flatnonzero(series.is_null().to_numpy())[0])
+                where = "" if first_row is None else f" in row {first_row + at}"
+                raise ValueError(
+                    f"column {self.feature_names[j]!r} has a missing value{where}; "  # type: ignore[index]
+                    "every value must be there and finite: drop or fill such rows first"
+                )
+            array[:, j] = series.to_numpy()
+        return array
+
+
+def _numbers(series: nw.Series[Any], name: str) -> DenseRows:
+    if type(series.dtype) not in _NUMPY:
+        raise TypeError(f"the weight column {name!r} holds {series.dtype}, not numbers")
+    return np.asarray(series.to_numpy())
