@@ -238,7 +238,7 @@ def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | No
     if one.mean is None or other.mean is None or one.total_cost is None or other.total_cost is None:
         return None, None
     nothing = np.zeros(one.n_features)
-    precision = np.ones(one.n_features) if one.scale is None else one.scale**-2.0
+    precision = None if one.scale is None else one.scale**-2.0
     both = Moments(one.n_samples, one.total_weight, one.mean, nothing) + Moments(
         other.n_samples, other.total_weight, other.mean, nothing
     )

@@ -66,7 +66,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
     import pyarrow.parquet as pq
 
     with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
@@ -80,7 +80,7 @@ def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
     if not file.is_file():
         raise ValueError(f"{str(file)!r} is not a file; pass the path of a file that lwcs saved")
     try:
-        table = pq.ParquetFile(file).read()
+        table = pq.ParquetFile(file, page_checksum_verification=True).read()
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, PermissionError):
             raise

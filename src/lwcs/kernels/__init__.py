@@ -74,24 +74,29 @@ def scan(
     points: Rows,
     weights: FloatArray | None,
     pivot: FloatArray,
-    precision: FloatArray,
+    precision: FloatArray | None,
     out: FloatArray,
     kernel: KernelName,
 ) -> Scan:
     """Write d(x, pivot) = Σ_j precision_j·(x_j − pivot_j)² of every row into `out`."""
-    module, omega = _module(kernel), unit_weights(weights, points.shape[0])
-    if is_sparse(points):
-        base = split_exactly(precision * pivot * pivot)
-        return Scan(*module.scan_sparse(*_csr(points), omega, pivot, precision, *base, out))
-    return Scan(*module.scan(as_floats(points), omega, pivot, precision, out))
+    module = _module(kernel)
+    # Whoever called looks at the sums; a warning from in here would name no row.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(points):
+            omega = unit_weights(weights, points.shape[0])
+            scale = np.ones(len(pivot)) if precision is None else precision
+            base = split_exactly(scale * pivot * pivot)
+            return Scan(*module.scan_sparse(*_csr(points), omega, pivot, scale, *base, out))
+        return Scan(*module.scan(as_floats(points), weights, pivot, precision, out))
 
 
 def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:
     """Weight, mean and scatter of a block, accurate at any offset."""
     module, omega = _module(kernel), unit_weights(weights, points.shape[0])
-    if is_sparse(points):
-        return BlockMoments(*module.moments_sparse(*_csr(points), omega, points.shape[1]))
-    return BlockMoments(*module.moments(as_floats(points), omega))
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(points):
+            return BlockMoments(*module.moments_sparse(*_csr(points), omega, points.shape[1]))
+        return BlockMoments(*module.moments(as_floats(points), omega))
 
 
 def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:

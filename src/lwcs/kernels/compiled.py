@@ -34,58 +34,52 @@ def _jit(*, fastmath: Any = False) -> Callable[[Any], Any]:
     return decorate
 
 
+# In the scans, weights and precision may be None: numba compiles a version without them.
+
+
 @_jit(fastmath=_REASSOCIATE)
 def _scan_one_by_one(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
     cost = 0.0
     for i in range(points.shape[0]):
         distance = 0.0
-        omega = weights[i]
+        if weights is None:
+            omega = 1.0
+        else:
+            omega = weights[i]
         for j in range(points.shape[1]):
             offset = np.float64(points[i, j]) - pivot[j]
             shift[j] += omega * offset
-            distance += precision[j] * (offset * offset)
+            if precision is None:
+                distance += offset * offset
+            else:
+                distance += precision[j] * (offset * offset)
         out[i] = distance
         cost += omega * distance
     return cost
 
 
 @_jit(fastmath=_REASSOCIATE)
-def _scan_by_two(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
-    # Two rows share the loads of pivot, precision and shift.
-    cost = 0.0
-    n_rows, n_features = points.shape
-    for i in range(0, n_rows - 1, 2):
-        a, b = 0.0, 0.0
-        u, v = weights[i], weights[i + 1]
-        for j in range(n_features):
-            at, scale = pivot[j], precision[j]
-            s = np.float64(points[i, j]) - at
-            t = np.float64(points[i + 1, j]) - at
-            shift[j] += u * s + v * t
-            a += scale * (s * s)
-            b += scale * (t * t)
-        out[i], out[i + 1] = a, b
-        cost += u * a + v * b
-    rest = n_rows - n_rows % 2
-    return cost + _scan_one_by_one(
-        points[rest:], weights[rest:], pivot, precision, shift, out[rest:]
-    )
-
-
-@_jit(fastmath=_REASSOCIATE)
 def _scan_by_four(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
+    # Four rows share the loads of pivot and shift.
     cost = 0.0
     n_rows, n_features = points.shape
     for i in range(0, n_rows - 3, 4):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        if weights is None:
+            u, v, w, x = 1.0, 1.0, 1.0, 1.0
+        else:
+            u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
         for j in range(n_features):
-            at, scale = pivot[j], precision[j]
+            at = pivot[j]
             q = np.float64(points[i, j]) - at
             r = np.float64(points[i + 1, j]) - at
             s = np.float64(points[i + 2, j]) - at
             t = np.float64(points[i + 3, j]) - at
             shift[j] += (u * q + v * r) + (w * s + x * t)
+            if precision is None:
+                scale = 1.0
+            else:
+                scale = precision[j]
             a += scale * (q * q)
             b += scale * (r * r)
             c += scale * (s * s)
@@ -93,25 +87,24 @@ def _scan_by_four(points, weights, pivot, precision, shift, out):  # type: ignor
         out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
         cost += (u * a + v * b) + (w * c + x * d)
     rest = n_rows - n_rows % 4
-    return cost + _scan_one_by_one(
-        points[rest:], weights[rest:], pivot, precision, shift, out[rest:]
-    )
+    tail = None if weights is None else weights[rest:]
+    return cost + _scan_one_by_one(points[rest:], tail, pivot, precision, shift, out[rest:])
 
 
-# The narrower the rows, the more of them at once: fastest from so many columns on (measured).
-_LOOPS = ((128, _scan_one_by_one), (48, _scan_by_two), (0, _scan_by_four))
+# Below this many columns, rows are scanned four at a time (measured).
+_NARROW = 48
 
 
 def scan(
     points: DenseRows,
-    weights: FloatArray,
+    weights: FloatArray | None,
     pivot: FloatArray,
-    precision: FloatArray,
+    precision: FloatArray | None,
     out: FloatArray,
 ) -> tuple[FloatArray, float]:
     """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
     shift = np.zeros(points.shape[1])
-    loop = next(loop for least, loop in _LOOPS if points.shape[1] >= least)
+    loop = _scan_by_four if points.shape[1] < _NARROW else _scan_one_by_one
     return shift, loop(points, weights, pivot, precision, shift, out)
 
 
@@ -163,34 +156,31 @@ def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, 
 
 
 @_jit()
-def _scan_sparse(  # type: ignore[no-untyped-def]
-    data, indices, indptr, weights, pivot, precision, coarse, rest, shift, out
-):
-    n_features = len(pivot)
+def _scan_sparse(data, indices, indptr, weights, columns, sums, out):  # type: ignore[no-untyped-def]
+    # What belongs to a column lies together: one non-zero, one cache line each.
+    n_features = len(columns)
     coarse_sum, rest_sum, total, cost = 0.0, 0.0, 0.0, 0.0
     for j in range(n_features):
-        coarse_sum += coarse[j]
-        rest_sum += rest[j]
-    present = np.zeros(n_features)
+        coarse_sum += columns[j, 2]
+        rest_sum += columns[j, 3]
     for i in range(len(indptr) - 1):
         omega = weights[i]
-        there, away, away_rest = 0.0, coarse_sum, rest_sum
+        there, away = rest_sum, coarse_sum
         for at in range(indptr[i], indptr[i + 1]):
             j = indices[at]
-            offset = np.float64(data[at]) - pivot[j]
-            there += precision[j] * (offset * offset)
-            away -= coarse[j]
-            away_rest -= rest[j]
-            shift[j] += omega * offset
-            present[j] += omega
-        distance = there + (away + away_rest)
+            offset = np.float64(data[at]) - columns[j, 0]
+            there += columns[j, 1] * (offset * offset) - columns[j, 3]
+            away -= columns[j, 2]
+            sums[j, 0] += omega * offset
+            sums[j, 1] += omega
+        distance = there + away
         if distance < 0.0:
             distance = 0.0
         out[i] = distance
         cost += omega * distance
         total += omega
     for j in range(n_features):
-        shift[j] -= (total - present[j]) * pivot[j]
+        sums[j, 0] -= (total - sums[j, 1]) * columns[j, 0]
     return cost
 
 
@@ -206,9 +196,11 @@ def scan_sparse(
     out: FloatArray,
 ) -> tuple[FloatArray, float]:
     """`scan` of CSR rows, at the cost of their non-zeros."""
-    shift = np.zeros(len(pivot))
-    cost = _scan_sparse(data, indices, indptr, weights, pivot, precision, coarse, rest, shift, out)
-    return shift, cost
+    columns, sums = np.stack([pivot, precision, coarse, rest], axis=1), np.zeros((len(pivot), 2))
+    # Unsigned, a column number cannot be negative, and numba need not look whether it is.
+    unsigned = indices.view(f"u{indices.dtype.itemsize}")
+    cost = _scan_sparse(data, unsigned, indptr, weights, columns, sums, out)
+    return sums[:, 0], cost
 
 
 @_jit()

@@ -34,10 +34,15 @@ def scan(
     shift, cost = xp.zeros_like(pivot), 0.0
     for piece in _pieces(points):
         offset = xp.astype(points[piece, :], xp.float64) - pivot
-        distance = xp.matmul(offset * offset, precision)
+        squares = offset * offset
+        distance = xp.sum(squares, axis=1) if precision is None else xp.matmul(squares, precision)
         out[piece] = distance
-        shift = shift + xp.matmul(weights[piece], offset)
-        cost += float(xp.sum(weights[piece] * distance))
+        if weights is None:
+            shift = shift + xp.sum(offset, axis=0)
+            cost += float(xp.sum(distance))
+        else:
+            shift = shift + xp.matmul(weights[piece], offset)
+            cost += float(xp.sum(weights[piece] * distance))
     return shift, cost
 
 

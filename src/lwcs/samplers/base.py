@@ -13,11 +13,11 @@ from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
-    from lwcs.sources import Block, Source, Task
+    from lwcs.sources import Block, LocalSource, Source, Task
 
 R = TypeVar("R")
 
@@ -41,8 +41,18 @@ class Run:
     ) -> Iterator[R]:
         """Run a task over all partitions with this run's threads and progress bar."""
         results = source.gather(task, items, n_jobs=self.n_jobs)
+        return self._watch(results, source, label, source.n_partitions)
+
+    def each_block(
+        self, source: LocalSource, task: Callable[[Block], R], label: str
+    ) -> Iterator[R]:
+        """Run a task over all blocks of local rows, likewise."""
+        results = source.each_block(task, n_jobs=self.n_jobs)
+        return self._watch(results, source, label, -(-source.n_rows // source.block_rows))
+
+    def _watch(self, results: Iterator[R], source: Source, label: str, total: int) -> Iterator[R]:
         try:
-            yield from track(results, label, source.n_partitions, show=self.progress)
+            yield from track(results, label, total, show=self.progress)
         except NotFiniteError as bad:
             first_row, where = source.locate(bad.partition)
             raise bad.explained(first_row, where, source.feature_names) from None
@@ -74,10 +84,10 @@ class Moments:
         leverage = self.weight * (other.weight / weight)
         return Moments(rows, weight, mean, self.scatter + other.scatter + leverage * delta**2)
 
-    def cost_around(self, center: FloatArray, precision: FloatArray) -> float:
+    def cost_around(self, center: FloatArray, precision: FloatArray | None = None) -> float:
         """φ({center}): what these rows cost if `center` were the only center."""
         spread = np.maximum(self.scatter, 0.0) + self.weight * (self.mean - center) ** 2
-        return float(precision @ spread) if self.weight else 0.0
+        return float(spread.sum() if precision is None else precision @ spread)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
 
-CELL_ROWS = 16
+CELL_ROWS = 32
 _DRAWS_AT_ONCE = 2048
 
 
@@ -67,12 +67,20 @@ def draw_from_cells(fractions: FloatArray, cells: FloatArray, masses: Masses) ->
     chosen = np.empty(len(targets), dtype=np.int64)
     for start in range(0, len(targets), _DRAWS_AT_ONCE):
         some = slice(start, start + _DRAWS_AT_ONCE)
-        rows = hit[some, None] * CELL_ROWS + np.arange(CELL_ROWS)
-        inside = masses(rows)
-        crossed = np.sum(np.cumsum(inside, axis=1) <= within[some, None], axis=1)
-        last = CELL_ROWS - 1 - np.argmax(inside[:, ::-1] > 0.0, axis=1)
-        chosen[some] = hit[some] * CELL_ROWS + np.minimum(crossed, last)
+        chosen[some] = hit[some] * CELL_ROWS + _cross(masses(hit[some]), within[some])
     return chosen
+
+
+def _cross(masses: FloatArray, targets: FloatArray) -> IntArray:
+    """Where in its row of masses each target is crossed, at the latest at the last mass."""
+    running = np.zeros(len(targets))
+    crossed, last = np.zeros(len(targets), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
+    # Down the short rows all at once: a cumulative sum along them takes five times as long.
+    for column, mass in enumerate(np.ascontiguousarray(masses.T)):
+        running += mass
+        crossed += running <= targets
+        last[mass > 0.0] = column
+    return np.minimum(crossed, last)
 
 
 class Masses:
@@ -87,18 +95,18 @@ class Masses:
         scale: float = 0.0,
         floor: float = 1.0,
     ) -> None:
-        self._n_rows, self._weights, self._distances = n_rows, weights, distances
+        self._n_rows, self._weights = n_rows, weights
+        self._cells = None if distances is None else distances.reshape(-1, CELL_ROWS)
         self._scale, self._floor = scale, floor
 
-    def __call__(self, rows: IntArray) -> FloatArray:
-        """Give the masses of some rows."""
-        there = np.minimum(rows, self._n_rows - 1)
-        if self._distances is None:
-            masses = np.full(rows.shape, self._floor)
+    def __call__(self, cells: IntArray) -> FloatArray:
+        """Masses of the rows of some cells, one cell a row."""
+        if self._cells is None:
+            masses = np.full((len(cells), CELL_ROWS), self._floor)
         else:
-            masses = self._scale * self._distances[there] + self._floor
+            masses = self._scale * self._cells[cells] + self._floor
+        rows = cells[:, None] * CELL_ROWS + np.arange(CELL_ROWS)
         if self._weights is not None:
-            masses *= self._weights[there]
-        if rows.max(initial=0) >= self._n_rows:
-            masses[rows >= self._n_rows] = 0.0
+            masses *= self._weights[np.minimum(rows, self._n_rows - 1)]
+        masses[rows >= self._n_rows] = 0.0
         return masses

@@ -77,8 +77,7 @@ class Lightweight:
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
         check_total(total.weight)
-        scale = None
-        precision = np.ones(source.n_features)
+        scale, precision = None, None
         if source.scale == "standard":
             scale = np.sqrt(total.scatter / total.weight)
             scale[scale == 0.0] = 1.0

@@ -22,11 +22,8 @@ from lwcs.foundation.checks import NotFiniteError
 from lwcs.samplers.base import Run, Summary, check_total
 from lwcs.samplers.crossing import CELL_ROWS, Masses, cell_sums, draw_from_cells
 from lwcs.samplers.two_rounds import Picked
-from lwcs.sources import PARTITION_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName, Scan
     from lwcs.sources import Block, LocalSource
@@ -41,6 +38,7 @@ class Around:
     """What the scan about the pivot knows: one number a row, its sums over cells, the totals."""
 
     distances: FloatArray
+    """Of every row to the pivot, up to the end of the last cell."""
     cost_cells: FloatArray
     mean: FloatArray
     cost: float
@@ -51,31 +49,23 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class PivotScan:
-    """The one read: fills `distances` and `cells` in place, returns the sums of a partition."""
+    """The one read: fills `distances` and `cells` in place, returns the sums of a block."""
 
     kernel: KernelName
     pivot: FloatArray
     distances: FloatArray
     cells: FloatArray
 
-    def __call__(self, blocks: Iterator[Block], partition: int) -> Scan:
-        """Scan the blocks of a partition."""
-        shift, cost = np.zeros(len(self.pivot)), 0.0
-        precision = np.ones(len(self.pivot))
-        for block in blocks:
-            start = partition * PARTITION_ROWS + block.first_row
-            out = self.distances[start : start + block.points.shape[0]]
-            part = kernels.scan(
-                block.points, block.weights, self.pivot, precision, out, self.kernel
-            )
-            if not np.isfinite(part.cost + part.shift.sum()):
-                raise NotFiniteError.found_in(block.points, block.first_row, partition)
-            masses = out if block.weights is None else block.weights * out
-            sums = cell_sums(masses)
-            self.cells[start // CELL_ROWS : start // CELL_ROWS + len(sums)] = sums
-            shift += part.shift
-            cost += part.cost
-        return kernels.Scan(shift, cost)
+    def __call__(self, block: Block) -> Scan:
+        """Scan a block."""
+        start, n_rows = block.first_row, block.points.shape[0]
+        out = self.distances[start : start + n_rows]
+        sums = kernels.scan(block.points, block.weights, self.pivot, None, out, self.kernel)
+        if not np.isfinite(sums.cost + sums.shift.sum()):
+            raise NotFiniteError.found_in(block.points, start, 0)
+        cells = cell_sums(out if block.weights is None else block.weights * out)
+        self.cells[start // CELL_ROWS : start // CELL_ROWS + len(cells)] = cells
+        return sums
 
 
 def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
@@ -123,11 +113,11 @@ def _pivot(source: LocalSource, cells: FloatArray, run: Run) -> FloatArray:
 
 
 def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Around:
-    distances = np.empty(source.n_rows)
     cells = np.empty(-(-source.n_rows // CELL_ROWS))
+    distances = np.empty(len(cells) * CELL_ROWS)
     task = PivotScan(run.kernel, pivot, distances, cells)
     shift, cost = np.zeros(source.n_features), 0.0
-    for part in run.gather(source, task, "reading"):
+    for part in run.each_block(source, task, "reading"):
         shift += part.shift
         cost += part.cost
     slip = shift / weight
@@ -149,7 +139,8 @@ def _by_cost(
     c = max(float(np.sqrt(rho / (1.0 + rho))), 1e-8)
     scale, floor = 1.0 + c, (1.0 + 1.0 / c) * around.slip
     masses = Masses(source.n_rows, source.weights, around.distances, scale=scale, floor=floor)
-    cells = scale * around.cost_cells + floor * weights
+    cells = scale * around.cost_cells
+    cells += floor * weights
     accepted = np.empty(0, dtype=np.int64)
     acceptance = (np.sqrt(1.0 + rho) - np.sqrt(rho)) ** 2
     while (missing := count - len(accepted)) > 0:
@@ -164,5 +155,5 @@ def _by_cost(
 
 def _distances(points: Rows, center: FloatArray, kernel: KernelName) -> FloatArray:
     distances = np.empty(points.shape[0])
-    kernels.scan(points, None, center, np.ones(len(center)), distances, kernel)
+    kernels.scan(points, None, center, None, distances, kernel)
     return distances

@@ -121,7 +121,7 @@ class SecondRound:
         picked: list[Picked] = []
         for block in blocks:
             omega = kernels.unit_weights(block.weights, block.points.shape[0])
-            distances = self._distances(block, omega)
+            distances = self._distances(block)
             masses = (omega, omega * distances)
             drawn = np.concatenate([h.meet(mass) for h, mass in zip(halves, masses, strict=True)])
             picked.append(Picked.out_of(block, omega, distances, drawn))
@@ -143,10 +143,12 @@ class SecondRound:
             np.sort(rng.random(quota.by_cost)) * quota.cost,
         )
 
-    def _distances(self, block: Block, omega: FloatArray) -> FloatArray:
-        distances = np.zeros(len(omega))
-        if self.mean is not None and self.precision is not None:
-            kernels.scan(block.points, omega, self.mean, self.precision, distances, self.kernel)
+    def _distances(self, block: Block) -> FloatArray:
+        distances = np.zeros(block.points.shape[0])
+        if self.mean is not None:
+            kernels.scan(
+                block.points, block.weights, self.mean, self.precision, distances, self.kernel
+            )
         return distances
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from lwcs.foundation.checks import check_choice
 from lwcs.sources.base import LocalSource
@@ -35,27 +36,28 @@ _NUMPY: dict[type, type] = {
 class TableSource(LocalSource):
     """Some columns of a table; a block is copied out of it, never the whole."""
 
+    feature_names: tuple[str, ...]
+
     def __init__(
         self, table: Any, columns: Sequence[str] | None = None, weight: str | None = None
     ) -> None:
         try:
             frame = nw.from_native(table, eager_only=True)
+            schema = frame.schema
+        except DuplicateError as error:
+            raise ValueError(f"column names must be unique; rename some ({error})") from None
         except TypeError:
             raise TypeError(
                 f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "
                 "memory; pass a DataFrame or Table of rows and columns"
             ) from None
         names = [str(name) for name in frame.columns]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"the column name {twice!r} occurs twice; rename one of them")
         for name in [*(columns or ()), *([weight] if weight is not None else ())]:
             check_choice(name, "column", names)
         chosen = [n for n in names if n != weight] if columns is None else list(columns)
         if not chosen:
             raise ValueError("no columns are left to cluster; name some with columns=[…]")
         native = dict(zip(names, frame.columns, strict=True))
-        schema = frame.schema
         foreign = [n for n in chosen if type(schema[native[n]]) not in _NUMPY]
         if foreign:
             raise TypeError(
@@ -63,7 +65,7 @@ class TableSource(LocalSource):
                 + (f" (and {len(foreign) - 1} more columns)" if len(foreign) > 1 else "")
                 + "; choose numeric columns with lwcs.scan(data, columns=[…])"
             )
-        self.frame = frame.select(*[native[n] for n in chosen])
+        self.frame = frame.select(*[nw.col(native[n]) for n in chosen])
         self.dtype = np.result_type(*[_NUMPY[type(schema[native[n]])] for n in chosen])
         self.feature_names = tuple(chosen)
         self.n_rows, self.n_features = self.frame.shape
@@ -71,20 +73,19 @@ class TableSource(LocalSource):
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Copy some rows out of the columns."""
-        return self._as_array(self.frame[start:stop], start)
+        return self._as_array(self.frame[start:stop], range(start, stop))
 
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the rows asked for."""
-        return self._as_array(self.frame[rows, :], None)
+        return self._as_array(self.frame[rows, :], rows)
 
-    def _as_array(self, part: nw.DataFrame[Any], first_row: int | None) -> DenseRows:
+    def _as_array(self, part: nw.DataFrame[Any], rows: Sequence[int] | IntArray) -> DenseRows:
         array = np.empty(part.shape, dtype=self.dtype)
         for j, series in enumerate(part.iter_columns()):
             if series.null_count():
                 at = int(np.flatnonzero(series.is_null().to_numpy())[0])
-                where = "" if first_row is None else f" in row {first_row + at}"
                 raise ValueError(
-                    f"column {self.feature_names[j]!r} has a missing value{where}; "  # type: ignore[index]
+                    f"column {self.feature_names[j]!r} has a missing value in row {rows[at]}; "
                     "every value must be there and finite: drop or fill such rows first"
                 )
             array[:, j] = series.to_numpy()

@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint bench docs clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "lwcs needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# One stamp for each set of extras: installing again costs nothing until pyproject.toml changes.
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+demo: $(VENV)/.installed ## Summarise a million rows and check the summary (creates .venv)
+	$(BIN)/lwcs demo
+
+test: $(VENV)/.installed-test lint ## Run every check and test (creates .venv)
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.installed-bench ## Measure ratios against peers and limits; ARGS="build --markdown FILE"
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,70 @@
+"""`python -m benchmarks [--markdown FILE] [NAME …]`: every benchmark, as one table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import build
+from benchmarks.measure import Result
+
+SUITES: dict[str, Callable[[], Iterator[Result]]] = {"build": build.benchmarks}
+HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
+
+
+def cells(result: Result) -> list[str]:
+    plain = "MB" in result.what
+    ours, theirs = (
+        (f"{t:,.1f}" if plain else f"{1000 * t:,.1f} ms") for t in (result.ours, result.theirs)
+    )
+    return [
+        result.what, f"{result.rows:,}", f"{result.columns:,}", ours, result.peer, theirs,
+        f"{result.ratio:.2f}", result.target, "yes" if result.reached else "NO",
+    ]  # fmt: skip
+
+
+def machine() -> str:
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("lwcs", "numpy", "scipy", "numba"))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    python = f"Python {platform.python_version()}"
+    return f"{date.today()}, {cores} cores, {_processor()}, {python}, {libraries}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    return next((li.split(":")[1].strip() for li in lines if li.startswith("model name")), "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="NAME", help=f"of {', '.join(SUITES)}")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
+    options = parser.parse_args()
+    if unknown := set(options.suites) - set(SUITES):
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(SUITES)}")
+    lines = [
+        f"| {' | '.join(HEADINGS)} |",
+        f"|{'---|' * len(HEADINGS)}",
+    ]
+    print(machine(), *lines, sep="\n")
+    for name in options.suites or SUITES:
+        for result in SUITES[name]():
+            lines.append(f"| {' | '.join(cells(result))} |")
+            print(lines[-1], flush=True)
+    if options.markdown:
+        command = f"python -m {' '.join(['benchmarks', *options.suites])}"
+        text = [f"Measured {machine()}, by `{command}`.", "", *lines, ""]
+        options.markdown.write_text("\n".join(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What the tests share: real data where there is some, kernels, small partitions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kdd() -> np.ndarray:
+    """KDD Cup 2004 protein homology, raw features, 145,751 × 74."""
+    return _features("kdd_bio_train.parquet", drop=("block_id", "example_id", "target"))
+
+
+def _features(name: str, drop: tuple[str, ...]) -> np.ndarray:
+    folder = os.environ.get("LWCS_DATA")
+    if folder is None:
+        pytest.skip("LWCS_DATA names no folder of real data")
+    path = Path(folder) / name
+    if not path.exists():
+        pytest.skip(f"{name} is not in the folder that LWCS_DATA names")
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    table = table.drop_columns([column for column in drop if column in table.column_names])
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)
+
+
+@pytest.fixture(params=["portable", "compiled"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test once with each kernel."""
+    monkeypatch.setenv("LWCS_KERNEL", request.param)
+    return request.param
+
+
+@pytest.fixture
+def small_partitions(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Cut local rows every 64, so that small data has many partitions."""
+    monkeypatch.setattr("lwcs.sources.base.PARTITION_ROWS", 64)
+    monkeypatch.setattr("lwcs.sources.sparse.PARTITION_ROWS", 4 * 64)
+    return 64

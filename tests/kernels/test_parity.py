@@ -1,0 +1,205 @@
+"""The two kernels compute the same, and both what the formulas say."""
+
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lwcs import kernels
+from lwcs.kernels import compiled, portable
+
+ROWS = (0, 1, 7, 8, 9, 200)
+COLUMNS = (1, 3, 17, 74, 784)
+
+
+def rows_of(shape: tuple[int, int], dtype: str, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(3.0, 2.0, shape)
+    return (values * 10).astype(dtype) if dtype.startswith("int") else values.astype(dtype)
+
+
+def naive_scan(X, w, pivot, precision):
+    offset = X.astype(np.float64) - pivot
+    distances = (precision * offset**2).sum(axis=1)
+    return distances, (w[:, None] * offset).sum(axis=0), float((w * distances).sum())
+
+
+def naive_moments(X, w):
+    X = X.astype(np.float64)
+    if not w.sum():
+        return 0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    mean = (w[:, None] * X).sum(axis=0) / w.sum()
+    return w.sum(), mean, (w[:, None] * (X - mean) ** 2).sum(axis=0)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int64"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", ROWS)
+def test_both_kernels_compute_the_formulas(rows, columns, dtype, name):
+    X = rows_of((rows, columns), dtype)
+    rng = np.random.default_rng(1)
+    w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
+    out = np.empty(rows)
+    scan = kernels.scan(X, w, pivot, precision, out, name)
+    distances, shift, cost = naive_scan(X, w, pivot, precision)
+    np.testing.assert_allclose(out, distances, rtol=1e-12)
+    np.testing.assert_allclose(scan.shift, shift, rtol=1e-10, atol=1e-10)
+    assert scan.cost == pytest.approx(cost, rel=1e-12)
+    weight, mean, scatter = naive_moments(X, w)
+    moments = kernels.moments(X, w, name)
+    assert moments.weight == pytest.approx(weight, rel=1e-12)
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(moments.scatter, scatter, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_sparse_rows_cost_what_dense_rows_cost(rows, columns, dtype, name):
+    X = rows_of((rows, columns), dtype)
+    X[np.random.default_rng(2).random(X.shape) < 0.7] = 0
+    rng = np.random.default_rng(3)
+    w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
+    dense, sparse = np.empty(rows), np.empty(rows)
+    a = kernels.scan(X, w, pivot, precision, dense, "portable")
+    b = kernels.scan(sp.csr_array(X), w, pivot, precision, sparse, name)
+    np.testing.assert_allclose(sparse, dense, rtol=1e-12)
+    np.testing.assert_allclose(b.shift, a.shift, rtol=1e-10, atol=1e-10)
+    assert b.cost == pytest.approx(a.cost, rel=1e-12)
+    for one, other in zip(
+        kernels.moments(sp.csr_array(X), w, name), kernels.moments(X, w, "portable"), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda X: np.asfortranarray(X),
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+        lambda X: X[::-1].copy()[::-1],
+        lambda X: np.concatenate([X, X])[: len(X)],
+    ],
+    ids=["fortran", "every other column", "reversed", "view"],
+)
+def test_the_memory_layout_changes_no_bit(layout, name):
+    X = rows_of((200, 17), "float32")
+    pivot, precision = np.full(17, 2.5), np.ones(17)
+    results = []
+    for points in (X, layout(X)):
+        out = np.empty(200)
+        scan = kernels.scan(points, None, pivot, precision, out, name)
+        moments = kernels.moments(points, None, name)
+        results.append([out, scan.shift, scan.cost, moments.mean, moments.scatter])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("columns", [5, 74])
+def test_no_weights_and_no_precision_mean_ones(columns, name):
+    X, pivot = rows_of((203, columns), "float32"), np.full(columns, 2.5)
+    plain, ones = np.empty(203), np.empty(203)
+    a = kernels.scan(X, None, pivot, None, plain, name)
+    b = kernels.scan(X, np.ones(203), pivot, np.ones(columns), ones, name)
+    np.testing.assert_allclose(plain, ones, rtol=1e-13)
+    np.testing.assert_allclose(a.shift, b.shift, rtol=1e-10)
+    assert a.cost == pytest.approx(b.cost, rel=1e-13)
+
+
+def test_portable_kernels_run_on_any_array_library():
+    X, w = rows_of((50, 7), "float32"), np.random.default_rng(0).random(50)
+    pivot, precision = X.mean(axis=0, dtype=np.float64), np.full(7, 2.0)
+    xp = array_api_strict
+    out = xp.zeros(50, dtype=xp.float64)
+    shift, cost = portable.scan(*map(xp.asarray, (X, w, pivot, precision)), out)
+    distances, expected_shift, expected_cost = naive_scan(X, w, pivot, precision)
+    np.testing.assert_allclose(np.asarray(out), distances, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(shift), expected_shift, rtol=1e-10, atol=1e-10)
+    assert cost == pytest.approx(expected_cost)
+    weight, mean, scatter = portable.moments(xp.asarray(X), xp.asarray(w))
+    for one, other in zip((weight, mean, scatter), naive_moments(X, w), strict=True):
+        np.testing.assert_allclose(np.asarray(one), other, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_equal_rows_have_exactly_no_scatter(make, name):
+    X = np.full((1000, 5), 0.1, dtype=np.float32)
+    X[:, 2] = 0.0
+    w = np.random.default_rng(0).random(1000)
+    moments = kernels.moments(make(X), w, name)
+    assert not moments.scatter.any()
+    np.testing.assert_array_equal(moments.mean, X[0].astype(np.float64))
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+def test_a_sparse_row_near_a_large_pivot_keeps_its_digits(name):
+    # One column at 1e6 in every row: the cost of the zeros must not drown in 1e12 − 1e12.
+    rng = np.random.default_rng(0)
+    X = sp.random_array((500, 40), density=0.1, rng=rng, format="csr").toarray()
+    X[:, 0] = 1e6 + rng.normal(size=500)
+    pivot, precision = X.mean(axis=0), np.ones(40)
+    out = np.empty(500)
+    kernels.scan(sp.csr_array(X), None, pivot, precision, out, name)
+    np.testing.assert_allclose(out, ((X - pivot) ** 2).sum(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_a_value_that_is_not_finite_shows_in_the_sums_even_without_weight(make, bad, name):
+    X = rows_of((100, 5), "float64")
+    X[70, 3] = bad
+    w = np.ones(100)
+    w[64:] = 0.0
+    scan = kernels.scan(make(X), w, np.zeros(5), np.ones(5), np.empty(100), name)
+    moments = kernels.moments(make(X), w, name)
+    alone = kernels.moments(make(X[64:]), w[64:], name)
+    assert not np.isfinite(scan.cost + scan.shift.sum())
+    assert not np.isfinite(moments.mean.sum() + moments.scatter.sum())
+    assert not np.isfinite(alone.mean.sum() + alone.scatter.sum())
+
+
+def test_kernels_fall_back_when_there_is_no_numba(monkeypatch):
+    kernels._module.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "lwcs.kernels.compiled", None)
+    monkeypatch.delattr(kernels, "compiled")
+    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    try:
+        assert kernels.choose(10**12) == "portable"
+    finally:
+        kernels._module.cache_clear()
+
+
+def test_kernels_are_compiled_without_a_cache_where_none_can_be_written(monkeypatch):
+    import numba
+
+    original, asked = numba.njit, []
+
+    def njit(*args, cache=False, **options):
+        asked.append(cache)
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return original(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    assert compiled._jit()(lambda: 1)() == 1
+    assert asked == [True, False]
+
+
+def test_small_data_does_not_load_numba(monkeypatch):
+    monkeypatch.delenv("LWCS_KERNEL", raising=False)
+    assert kernels.choose(10_000) == "portable"
+    assert kernels.choose(kernels.COMPILED_FROM) == "compiled"
+
+
+def test_a_mistyped_kernel_is_named(monkeypatch):
+    monkeypatch.setenv("LWCS_KERNEL", "complied")
+    with pytest.raises(ValueError, match="did you mean 'compiled'"):
+        kernels.choose(10)

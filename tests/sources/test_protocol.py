@@ -1,0 +1,171 @@
+"""The contract of a Source: gather, map_rows, take; the same for every place of rows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+import lwcs
+from lwcs.foundation.parallel import as_threads, ordered_map, usable_cores
+from lwcs.sources import PARTITION_ROWS, Source
+from lwcs.sources.base import block_rows
+
+N = 2 * PARTITION_ROWS + 100
+X = np.arange(3 * N, dtype=np.float64).reshape(N, 3)
+LOCAL = {
+    "array": X,
+    "sparse": sp.csr_array(X),
+    "pandas": pd.DataFrame(X, columns=list("abc")),
+    "polars": pl.DataFrame(X, schema=list("abc")),
+    "pyarrow": pa.table({name: X[:, j] for j, name in enumerate("abc")}),
+}
+ALL = {**LOCAL, "partitioned": lwcs.PartitionedSource([X[:10], X[10:10], X[10:]])}
+
+
+def dense(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """A task that tells what it was given."""
+
+    def __call__(self, blocks, item):
+        parts = list(blocks)
+        assert [b.first_row for b in parts] == np.cumsum(
+            [0, *(b.points.shape[0] for b in parts[:-1])]
+        ).tolist()[: len(parts)]
+        return item, np.concatenate([dense(b.points) for b in parts] or [np.empty((0, 3))])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_gather_visits_every_row_once_and_in_order(name):
+    source = lwcs.scan(ALL[name])
+    assert isinstance(source, Source)
+    results = list(source.gather(RowsOf()))
+    assert [item for item, _ in results] == list(range(source.n_partitions))
+    np.testing.assert_array_equal(np.concatenate([rows for _, rows in results]), X)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_partition_gets_its_own_item(name):
+    source = lwcs.scan(ALL[name])
+    items = [f"for {i}" for i in range(source.n_partitions)]
+    assert [item for item, _ in source.gather(RowsOf(), items)] == items
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_map_rows_gives_one_value_a_row(name):
+    source = lwcs.scan(ALL[name])
+    values = source.map_rows(lambda block: dense(block.points)[:, 0])
+    if name == "partitioned":
+        assert [len(part) for part in values] == [10, 0, N - 10]
+        values = np.concatenate(values)
+    np.testing.assert_array_equal(values, X[:, 0])
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_take_fetches_rows_in_any_order(name):
+    rows = np.array([N - 1, 0, 70_000, 70_000])
+    np.testing.assert_array_equal(dense(lwcs.scan(LOCAL[name]).take(rows)), X[rows])
+
+
+def test_a_partitioned_source_cannot_take():
+    source = lwcs.scan(ALL["partitioned"])
+    assert not source.can_take
+    with pytest.raises(TypeError, match="use passes=2"):
+        source.take(np.array([0]))
+
+
+def test_local_rows_are_cut_every_65536():
+    assert lwcs.scan(X).n_partitions == 3
+    assert lwcs.scan(X[:PARTITION_ROWS]).n_partitions == 1
+
+
+def test_blocks_depend_on_the_columns_alone():
+    for d in (1, 3, 74, 784, 20_000, 10**7):
+        rows = block_rows(d)
+        assert rows & (rows - 1) == 0
+        assert 64 <= rows <= PARTITION_ROWS
+        assert rows == 64 or rows * d <= 2**21
+
+
+def test_blocks_of_arrays_are_views():
+    for block in lwcs.scan(X).blocks(1):
+        assert np.shares_memory(block.points, X)
+    rows = sp.csr_array(X)
+    for block in lwcs.scan(rows).blocks(1):
+        assert np.shares_memory(block.points.data, rows.data)
+
+
+def test_columns_are_chosen_by_name_and_order():
+    coreset = lwcs.build(lwcs.scan(LOCAL["polars"], columns=["c", "a"]), 5, random_state=0)
+    assert coreset.feature_names == ("c", "a")
+    np.testing.assert_array_equal(coreset.points, X[coreset.indices][:, [2, 0]])
+
+
+def test_mixed_columns_share_one_dtype():
+    frame = pd.DataFrame({"f": np.float32([1.5, 2]), "i": np.int16([1, 2]), "b": [True, False]})
+    assert lwcs.build(frame, 3, random_state=0).points.dtype == np.float32
+    assert lwcs.build(frame[["i", "b"]], 3, random_state=0).points.dtype == np.int16
+    assert lwcs.build(frame.assign(j=np.int64([1, 2])), 3).points.dtype == np.float64
+
+
+def test_integer_column_names_become_text():
+    coreset = lwcs.build(pd.DataFrame(X[:50]), 5, random_state=0)
+    assert coreset.feature_names == ("0", "1", "2")
+
+
+def test_lists_and_booleans_are_data():
+    assert lwcs.build([[1, 2], [3, 4]], 5, random_state=0).n_features == 2
+    assert lwcs.build(np.eye(4, dtype=bool), 5, random_state=0).points.dtype == np.uint8
+
+
+def test_repr_tells_shape_and_options():
+    source = lwcs.scan(X, sample_weight=np.ones(N), scale="standard")
+    assert repr(source) == "ArraySource(131,172 × 3, 3 partitions, weighted, scale='standard')"
+
+
+def test_results_come_in_order_however_long_a_task_takes():
+    def slow_start(i):
+        time.sleep(0.02 if i == 0 else 0.0)
+        return i
+
+    assert list(ordered_map(slow_start, range(20), n_jobs=4)) == list(range(20))
+
+
+def test_few_tasks_are_in_flight_and_none_starts_after_an_error():
+    started, lock = [], threading.Lock()
+
+    def task(i):
+        with lock:
+            started.append(i)
+        if i == 3:
+            raise RuntimeError("task 3")
+        return i
+
+    with pytest.raises(RuntimeError, match="task 3"):
+        list(ordered_map(task, range(1000), n_jobs=2))
+    assert max(started) < 20
+
+
+def test_threads_are_counted_as_in_scikit_learn():
+    assert as_threads(None) == as_threads(-1) == usable_cores()
+    assert as_threads(-2) == max(1, usable_cores() - 1)
+    assert as_threads(3) == 3
+
+
+def test_the_number_of_blas_threads_is_restored():
+    from threadpoolctl import threadpool_info
+
+    before = [(i["filepath"], i["num_threads"]) for i in threadpool_info()]
+    list(ordered_map(lambda i: i, range(5), n_jobs=2))
+    assert [(i["filepath"], i["num_threads"]) for i in threadpool_info()] == before

@@ -1,0 +1,84 @@
+"""Drawn rows follow the distribution that the sampler names: chi-squared, fixed seeds.
+
+Each test fails a correct sampler with probability 1e-4; there are 19 of them. Counts of
+draws are tested, not weights; cells of fewer than five expected draws are pooled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from tests.statistical.paths import (
+    LIGHTWEIGHT,
+    STRATIFIED,
+    UNIFORM,
+    Path,
+    lightweight_q,
+    uniform_q,
+)
+
+FALSE_ALARM = 1e-4
+
+
+def assert_follows(counts: np.ndarray, q: np.ndarray) -> None:
+    assert not counts[q == 0.0].any()
+    expected = counts.sum() * q
+    order = np.argsort(expected)
+    counts, expected = counts[order], expected[order]
+    pooled = int(np.searchsorted(np.cumsum(expected), 5.0)) + 1
+    counts = np.append(counts[:pooled].sum(), counts[pooled:])
+    expected = np.append(expected[:pooled].sum(), expected[pooled:])
+    assert chisquare(counts, expected, sum_check=False).pvalue > FALSE_ALARM
+
+
+def total_counts(path: Path, coresets: int, size: int) -> np.ndarray:
+    make, _ = path
+    counts = np.zeros(150, dtype=np.int64)
+    for seed in range(coresets):
+        coreset = make(seed, size)
+        counts[coreset.indices] += coreset.counts
+    assert counts.sum() == coresets * size
+    return counts
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("name", LIGHTWEIGHT)
+def test_lightweight_draws_follow_q(name):
+    path = LIGHTWEIGHT[name]
+    assert_follows(total_counts(path, 400, 50), lightweight_q(path[1]))
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_compiled_kernels_draw_the_same_law(monkeypatch):
+    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    path = LIGHTWEIGHT["skewed weights, one read"]
+    assert_follows(total_counts(path, 400, 50), lightweight_q(path[1]))
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("name", UNIFORM)
+def test_uniform_draws_follow_the_weights(name):
+    path = UNIFORM[name]
+    assert_follows(total_counts(path, 400, 50), uniform_q(path[1]))
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("name", STRATIFIED)
+def test_stratified_draws_follow_q(name):
+    """One random draw from each of many coresets, since draws of one coreset are dependent."""
+    make, w = STRATIFIED[name]
+    rng, counts = np.random.default_rng(0), np.zeros(150, dtype=np.int64)
+    for seed in range(4000):
+        coreset = make(seed, 20)
+        counts[rng.choice(np.repeat(coreset.indices, coreset.counts))] += 1
+    assert_follows(counts, lightweight_q(w))
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_the_chi_squared_test_notices_a_wrong_law():
+    """The same counts against another law: what a biased sampler would look like."""
+    counts = total_counts(UNIFORM["uniform"], 400, 50)
+    with pytest.raises(AssertionError):
+        assert_follows(counts, lightweight_q(None))

@@ -1,0 +1,106 @@
+"""φ_C(Q) is unbiased for Q chosen without C: z-tests over 2,000 coresets, fixed seeds.
+
+Each test looks at five sets of centers and fails a correct sampler with probability 1e-4
+(Bonferroni); there are 22 of them. Every coreset is checked for the identity
+Σw/Ω + φ_C({μ})/Φ = 2 on the way, where it holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import lwcs
+from tests.statistical.paths import (
+    LIGHTWEIGHT,
+    STRATIFIED,
+    UNIFORM,
+    N,
+    Path,
+    build,
+    data,
+)
+
+CORESETS, SIZE = 2_000, 30
+FALSE_ALARM = 1e-4
+
+
+def center_sets() -> list[np.ndarray]:
+    X, rng = data(), np.random.default_rng(3)
+    return [
+        X.mean(axis=0, keepdims=True),
+        X[rng.choice(N, 5)],
+        rng.normal(5.0, 2.0, (20, 3)),
+        np.array([[40.0, 40.0, 40.0], [0.0, 0.0, 0.0]]),
+        np.full((1, 3), 1000.0),
+    ]
+
+
+def true_cost(centers: np.ndarray, w: np.ndarray | None) -> float:
+    distances = ((data()[:, None, :] - centers) ** 2).sum(axis=2).min(axis=1)
+    return float((distances * (1.0 if w is None else w)).sum())
+
+
+def assert_unbiased(path: Path, *, identity: bool) -> None:
+    make, w = path
+    sets = center_sets()
+    estimates = np.empty((CORESETS, len(sets)))
+    for seed in range(CORESETS):
+        coreset = make(seed, SIZE)
+        estimates[seed] = [coreset.cost(centers) for centers in sets]
+        if identity:
+            at_mean = coreset.cost(coreset.mean[None, :]) / coreset.total_cost
+            assert coreset.weights.sum() / coreset.total_weight + at_mean == pytest.approx(2.0)
+    truth = np.array([true_cost(centers, w) for centers in sets])
+    error = estimates.std(axis=0, ddof=1) / np.sqrt(CORESETS)
+    z = (estimates.mean(axis=0) - truth) / error
+    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(sets)), z
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("name", [*LIGHTWEIGHT, *STRATIFIED])
+def test_lightweight_costs_are_unbiased_and_satisfy_the_identity(name):
+    assert_unbiased({**LIGHTWEIGHT, **STRATIFIED}[name], identity=True)
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("name", UNIFORM)
+def test_uniform_costs_are_unbiased(name):
+    assert_unbiased(UNIFORM[name], identity=False)
+
+
+def halves(seed: int) -> lwcs.Coreset:
+    X = data()
+    return build(X[:90], seed, 40) + build(X[90:], seed + 10_000, 40)
+
+
+def test_costs_of_unions_are_unbiased():
+    assert_unbiased((lambda seed, _: halves(seed), None), identity=False)
+
+
+def test_costs_of_reduced_unions_are_unbiased():
+    path = (lambda seed, size: halves(seed).reduce(size, random_state=seed), None)
+    assert_unbiased(path, identity=False)
+
+
+def test_costs_in_standard_deviations_are_unbiased():
+    sets, variance = center_sets(), data().var(axis=0)
+    truth = [((data()[:, None, :] - c) ** 2 / variance).sum(axis=2).min(axis=1).sum() for c in sets]
+    estimates = np.empty((CORESETS, len(sets)))
+    for seed in range(CORESETS):
+        coreset = build(lwcs.scan(data(), scale="standard"), seed, SIZE)
+        estimates[seed] = [coreset.cost(centers) for centers in sets]
+    z = (estimates.mean(axis=0) - truth) / (estimates.std(axis=0, ddof=1) / np.sqrt(CORESETS))
+    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(sets)), z
+
+
+def test_the_variance_of_stratified_draws_is_smaller():
+    """F-test of the estimated cost of one set of centers, 500 coresets each way."""
+    centers = center_sets()[1]
+    spread = {}
+    for draws in ("iid", "stratified"):
+        method = lwcs.Lightweight(draws=draws)
+        costs = [build(data(), s, 100, method=method).cost(centers) for s in range(500)]
+        spread[draws] = np.var(costs, ddof=1)
+    assert spread["stratified"] < 0.5 * spread["iid"]

@@ -1,0 +1,54 @@
+"""`import lwcs` is light, and its public names are where they should be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import lwcs
+
+HEAVY = [
+    "numba", "scipy", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "matplotlib",
+    "dask", "pyspark", "ray", "torch", "cupy", "rich", "click", "threadpoolctl",
+]  # fmt: skip
+
+
+def modules_after(code: str) -> set[str]:
+    script = f"import sys; {code}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_importing_lwcs_imports_nothing_heavier_than_numpy():
+    allowed = modules_after("import numpy") | {"lwcs"}
+    loaded = modules_after("import lwcs") - allowed
+    assert not loaded & set(HEAVY)
+    assert loaded <= set(sys.stdlib_module_names) | {"__future__"}
+
+
+def test_a_small_build_of_an_array_loads_no_table_library_numba_or_engine():
+    loaded = modules_after("import lwcs, numpy; lwcs.build(numpy.eye(9), 3)")
+    assert not loaded & {"numba", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "rich"}
+
+
+@pytest.mark.parametrize("name", lwcs.__all__)
+def test_public_names_exist(name):
+    assert getattr(lwcs, name) is not None
+    assert name in dir(lwcs)
+
+
+def test_importing_every_module_leaves_the_functions_in_place():
+    code = "import lwcs, pkgutil, importlib; " + (
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(lwcs.__path__, 'lwcs.')]; "
+        "assert callable(lwcs.build) and callable(lwcs.scan) and callable(lwcs.load)"
+    )
+    modules_after(code)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="biuld"):
+        _ = lwcs.biuld
