@@ -53,10 +53,12 @@ def benchmarks() -> Iterator[Result]:
     for rows, columns, most, least in DENSE:
         X = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
         times = interleaved(
-            9, ours=lambda X=X: lwcs.build(X, SIZE, random_state=0), read=lambda X=X: bare_read(X)
+            9,
+            ours=lambda X=X: lwcs.build(X, SIZE, random_state=0),
+            read=lambda X=X: bare_read(X),
+            book=lambda X=X: textbook(X),
         )
-        ours, read = times["ours"], times["read"]
-        book = interleaved(3, book=lambda X=X: textbook(X))["book"]
+        ours, read, book = times["ours"], times["read"], times["book"]
         what = "build of float32"
         yield Result(
             what, rows, columns, ours, "a bare read", read, ours / read, f"≤ {most} ×",

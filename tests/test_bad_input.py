@@ -115,7 +115,7 @@ def test_data_that_cannot_be_clustered_is_explained(data, error, message):
 )
 @BOTH
 def test_bad_weights_are_explained(weights, error, message, passes):
-    with np.errstate(over="ignore"), pytest.raises(error, match=message):
+    with pytest.raises(error, match=message):
         lwcs.build(X, 10, sample_weight=weights, passes=passes)
 
 
@@ -209,7 +209,67 @@ def test_options_for_a_source_are_refused():
         lwcs.build(lwcs.scan(X), 10, sample_weight=np.ones(100))
 
 
+@pytest.mark.parametrize("bad", [np.nan, 1e200])
+def test_the_right_row_is_blamed_where_much_of_the_data_is_bad(bad):
+    Y = np.zeros((150_000, 2))
+    Y[100_000:, 1] = bad
+    with pytest.raises(ValueError, match=r"row 1[0-4]\d{4}") as raised:
+        lwcs.build(Y, 10, passes=1, random_state=0)
+    assert "nan" in str(raised.value) or "up to 1e+200" in str(raised.value)
+
+
+def test_values_whose_squares_underflow_are_explained():
+    Y = X * 1e-155
+    for data in (Y, sp.csr_array(Y), lwcs.scan(Y, scale="standard")):
+        with pytest.raises(ValueError, match="underflow; scale the data up"):
+            lwcs.build(data, 10)
+
+
+def test_masked_arrays_are_refused():
+    masked = np.ma.masked_less(X, 0)
+    with pytest.raises(TypeError, match=r"masked array.*\.filled"):
+        lwcs.build(masked, 10)
+    with pytest.raises(TypeError, match="masked array"):
+        lwcs.build(X, 10, sample_weight=masked[:, 0])
+    with pytest.raises(TypeError, match="masked array"):
+        lwcs.build(X, 10).cost(masked[:2])
+
+
+def test_a_sparse_matrix_with_damaged_indices_is_refused(kernel):
+    damaged = sp.csr_array(X)
+    damaged.indices[5] = 10**6
+    with pytest.raises(ValueError, match="its indices are damaged"):
+        lwcs.build(damaged, 10)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (pd.DataFrame([[1, 2]], columns=[0, "0"]), {}, "'0' occurs more than once"),
+        (pd.DataFrame({"a": [1]}), {"columns": ["a", "a"]}, "'a' occurs more than once"),
+        (
+            pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])),
+            {},
+            "several levels",
+        ),
+        (pl.DataFrame({"a": [1, 2], "w": [1, None]}), {"weight": "w"}, "missing value in row 1"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_explained(table, options, message):
+    with pytest.raises(ValueError, match=message):
+        lwcs.scan(table, **options)
+
+
 def test_partitions_that_do_not_match_are_refused():
+    frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    with pytest.raises(ValueError, match="same columns"):
+        lwcs.PartitionedSource([frame, frame[["b", "a"]]])
+    with pytest.raises(ValueError, match="must be of one kind"):
+        lwcs.PartitionedSource([X, sp.csr_array(X)])
+    with pytest.raises(ValueError, match="did you mean 'standard'"):
+        lwcs.PartitionedSource([X], scale="standart")
+    with pytest.raises(ValueError, match="scale of its own"):
+        lwcs.PartitionedSource([lwcs.scan(X, scale="standard")])
     with pytest.raises(ValueError, match="partition 1 has 2 columns but partition 0 has 3"):
         lwcs.PartitionedSource([X, X[:, :2]])
     with pytest.raises(ValueError, match="differ in having weights"):

@@ -172,6 +172,8 @@ def test_a_missing_file_and_folder_are_named(X, tmp_path):
         lwcs.load(tmp_path / "nowhere.parquet")
     with pytest.raises(ValueError, match="is not a file"):
         lwcs.load(tmp_path)
+    with pytest.raises(IsADirectoryError, match="name a file in it"):
+        lwcs.build(X, 5).save(tmp_path)
     with pytest.raises(FileNotFoundError, match="create it first"):
         lwcs.build(X, 5).save(tmp_path / "no" / "c.parquet")
 
@@ -191,6 +193,14 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(X, error, tmp_p
         lwcs.build(X, 50, random_state=1).save(path)
     assert lwcs.load(path) == old
     assert os.listdir(tmp_path) == ["c.parquet"]
+
+
+def test_a_link_is_followed(X, tmp_path):
+    (tmp_path / "link.parquet").symlink_to(tmp_path / ("c" * 240 + ".parquet"))
+    coreset = lwcs.build(X, 5, random_state=0)
+    coreset.save(tmp_path / "link.parquet")
+    assert (tmp_path / "link.parquet").is_symlink()
+    assert lwcs.load(tmp_path / ("c" * 240 + ".parquet")) == coreset
 
 
 def test_a_saved_file_has_ordinary_permissions(tmp_path):

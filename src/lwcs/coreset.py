@@ -52,7 +52,7 @@ class Coreset:
         Standard deviations in which distances are measured, if the data was scanned with
         ``scale="standard"``. Points, mean and centers keep the units of the data.
     method, seed, feature_names : str, int or None, tuple of str or None
-        How it was made.
+        How it was made: the sampler and the seed of the last draw, None for a union.
     depth : int
         0 if drawn from the data directly (also after `reduce`), 1 for a union; every reduction
         of a union adds one, and an error of its own.
@@ -131,8 +131,9 @@ class Coreset:
         """Coreset of this coreset, with `size` draws.
 
         Drawn directly from data, it keeps a uniform choice of its draws: that is a coreset of
-        the data as if built with this size, and loses nothing more. A union is sampled a
-        second time, as weighted rows, which adds an error of its own (`depth` counts it).
+        the data as if built with this size, and loses nothing more (stratified draws become a
+        random choice of strata, still unbiased). A union is sampled a second time, as weighted
+        rows, which adds an error of its own (`depth` counts it).
 
         Parameters
         ----------
@@ -159,6 +160,7 @@ class Coreset:
             weights=self.weights[at] * share,
             indices=self.indices[at],
             counts=kept[at],
+            seed=seed,
         )
 
     def _resampled(self, size: int, seed: int) -> Coreset:
@@ -174,6 +176,8 @@ class Coreset:
             weights=draws.weights,
             indices=self.indices[at],
             counts=draws.counts,
+            method=Lightweight().name,
+            seed=seed,
             depth=self.depth + 1,
         )
 
@@ -203,12 +207,14 @@ class Coreset:
 
 def _same(one: Any, other: Any) -> bool:
     if is_sparse(one) and is_sparse(other):
-        parts = ("shape", "data", "indices", "indptr")
-        return all(_same(getattr(one, part), getattr(other, part)) for part in parts)
+        # Whether column numbers are int32 or int64 is not content.
+        numbers = all(
+            np.array_equal(getattr(one, part), getattr(other, part))
+            for part in ("shape", "indices", "indptr")
+        )
+        return numbers and _same(one.data, other.data)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        # indptr and indices may be int32 or int64, which is not content
-        kinds = one.dtype == other.dtype or one.dtype.kind == other.dtype.kind == "i"
-        return kinds and np.array_equal(one, other)
+        return one.dtype == other.dtype and np.array_equal(one, other)
     return type(one) is type(other) and bool(one == other)
 
 

@@ -166,6 +166,58 @@ def test_standard_scale_is_the_build_of_scaled_data():
     assert identity(scaled) == pytest.approx(2.0)
 
 
+@PASSES
+@MAKE
+def test_a_row_without_weight_leaves_no_trace_in_a_constant_column(make, passes, kernel):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, w = np.full((500, 2), 0.1), rng.random(500)
+        X[0], w[0] = 1e6, 0.0
+        coreset = lwcs.build(make(X), 100, passes=passes, sample_weight=w, random_state=seed)
+        assert coreset.total_cost == 0.0
+        assert coreset.size == 100
+        X[:, 1] = rng.normal(size=500)
+        source = lwcs.scan(make(X), scale="standard", sample_weight=w)
+        assert lwcs.build(source, 100, random_state=seed).scale[0] == 1.0
+
+
+def test_targets_beyond_the_running_sum_go_to_the_last_row_with_mass():
+    from lwcs.foundation.randomness import Stage
+    from lwcs.samplers.two_rounds import Quota, SecondRound
+    from lwcs.sources import Block
+
+    X = np.array([[0.0], [2.0], [0.0]])
+    task = SecondRound(0, Stage.CORESET, "portable", np.zeros(1), None)
+    # A quota whose cost (1e9) is far above what the rows add up to (4).
+    picked = task(iter([Block(X, None, 0)]), Quota(0, 0, 50, 3.0, 1e9))
+    assert {int(row) for part in picked for row in part.rows} == {1}
+    assert sum(int(part.counts.sum()) for part in picked) == 50
+    flat = task(iter([Block(np.zeros((3, 1)), None, 0)]), Quota(0, 0, 50, 3.0, 1e-30))
+    assert sum(int(part.counts.sum()) for part in flat) == 50
+
+
+def test_standard_scale_of_a_uniform_sample():
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * [1, 1000]
+    coreset = lwcs.build(lwcs.scan(X, scale="standard"), 500, method="uniform", random_state=0)
+    np.testing.assert_allclose(coreset.scale, X.std(axis=0))
+    assert coreset.cost(X.mean(axis=0)[None]) == pytest.approx(2 * 3000, rel=0.2)
+
+
+class Subclass(np.ndarray):
+    """Any subclass of an array."""
+
+
+def test_byte_order_and_array_subclasses_do_not_matter():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    for passes in (1, 2):
+        plain = lwcs.build(X, 50, passes=passes, random_state=0)
+        for data in (X.astype(">f8"), X.view(Subclass)):
+            assert lwcs.build(data, 50, passes=passes, random_state=0) == plain
+    sparse = sp.csr_array(X)
+    sparse.data = sparse.data.astype(">f8")
+    assert lwcs.build(sparse, 50, random_state=0) == lwcs.build(sp.csr_array(X), 50, random_state=0)
+
+
 def test_standard_scale_keeps_sparse_data_sparse():
     X = sp.random_array((2000, 30), density=0.1, rng=np.random.default_rng(0), format="csr")
     sparse = lwcs.build(lwcs.scan(X, scale="standard"), 100, random_state=0)

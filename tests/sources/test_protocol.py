@@ -167,5 +167,43 @@ def test_the_number_of_blas_threads_is_restored():
     from threadpoolctl import threadpool_info
 
     before = [(i["filepath"], i["num_threads"]) for i in threadpool_info()]
-    list(ordered_map(lambda i: i, range(5), n_jobs=2))
+    coreset = lwcs.build(X[:1000], 100, random_state=0)
+    threads = [
+        threading.Thread(target=lambda: [coreset.cost(X[:5]) for _ in range(50)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert [(i["filepath"], i["num_threads"]) for i in threadpool_info()] == before
+
+
+def test_whatever_speaks_arrow_is_a_table():
+    import duckdb
+
+    events = LOCAL["pyarrow"].slice(0, 1000)
+    expected = lwcs.build(events, 50, random_state=0)
+    for data in (
+        events.to_batches()[0],
+        duckdb.sql("select * from events"),
+        pa.RecordBatchReader.from_batches(events.schema, events.to_batches()),
+    ):
+        assert lwcs.build(data, 50, random_state=0) == expected
+
+
+def test_decimals_are_numbers():
+    from decimal import Decimal
+
+    table = pa.table({"a": [Decimal("1.5"), Decimal("2.5")], "w": [Decimal(1), Decimal(3)]})
+    coreset = lwcs.build(lwcs.scan(table, weight="w"), 5, random_state=0)
+    assert coreset.mean[0] == pytest.approx(2.25)
+
+
+def test_one_column_may_be_named_without_a_list():
+    assert lwcs.scan(LOCAL["pandas"], columns="b").feature_names == ("b",)
+    assert lwcs.scan(LOCAL["pandas"], columns=np.array(["b"])).feature_names == ("b",)
+
+
+def test_weighted_partitions_may_be_empty():
+    parts = [lwcs.scan(X[:50], sample_weight=np.ones(50)), X[:0]]
+    assert lwcs.build(lwcs.PartitionedSource(parts), 10, random_state=0).n_samples == 50

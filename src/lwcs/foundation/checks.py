@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import Rows
 
 
+_LARGEST_WEIGHT = 1e200
+
+
 def check_count(value: object, name: str, *, least: int = 1) -> int:
     """Check that `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -40,23 +43,24 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
 
 def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:
     """Check one finite, non-negative weight a row, as float64."""
-    try:
-        array = np.asarray(weights)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-        checked = np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} is not numeric; pass one number >= 0 a row") from None
+    refuse_masked(weights, name)
+    array = np.asarray(weights)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 a row")
+    checked = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != (n_rows,):
         raise ValueError(
             f"{name} has shape {array.shape} but the data has {n_rows} rows; "
             f"pass an array of shape ({n_rows},)"
         )
-    total = float(checked.sum())
-    if not np.isfinite(total) or (n_rows and checked.min() < 0):
+    with np.errstate(over="ignore"):
+        total = float(checked.sum())
+    if not total < _LARGEST_WEIGHT or (n_rows and checked.min() < 0):
         bad = ~(np.isfinite(checked) & (checked >= 0))
         if not bad.any():
-            raise ValueError(f"{name} sums to {total}; scale the weights down")
+            raise ValueError(
+                f"{name} sums to {total:g}, more than {_LARGEST_WEIGHT:g}; scale the weights down"
+            )
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{name}[{row}]={checked[row]} is not allowed; weights are finite and >= 0 "
@@ -65,8 +69,18 @@ def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> 
     return checked
 
 
+def refuse_masked(values: object, name: str) -> None:
+    """Refuse masked arrays: their mask would be lost."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be lost; "
+            "fill it with .filled(…) or drop the masked rows"
+        )
+
+
 def check_centers(centers: object, n_features: int) -> FloatArray:
     """Check k finite centers of `n_features` columns each, as float64."""
+    refuse_masked(centers, "centers")
     array = np.asarray(centers.toarray() if is_sparse(centers) else centers)  # type: ignore[attr-defined]
     if array.dtype.kind not in "biuf":
         raise TypeError(f"centers have dtype {array.dtype}; pass an array of real numbers")
@@ -103,15 +117,15 @@ class NotFiniteError(ValueError):
         """Find the first bad value of a block."""
         values = points.data if is_sparse(points) else np.asarray(points).ravel()
         bad = np.flatnonzero(~np.isfinite(values))
-        if not len(bad):
-            return cls(partition, first_row, None, float(np.abs(values).max()))
-        at = int(bad[0])
+        at = int(bad[0] if len(bad) else np.argmax(np.abs(values)))
         if is_sparse(points):
             row = int(np.searchsorted(points.indptr, at, side="right")) - 1
             column = int(points.indices[at])
         else:
             row, column = divmod(at, points.shape[1])
-        return cls(partition, first_row + row, column, float(values[at]))
+        where = column if len(bad) else None
+        value = values[at] if len(bad) else abs(values[at])
+        return cls(partition, first_row + row, where, float(value))
 
     def explained(
         self, first_row: int, where: str, feature_names: Sequence[str] | None
@@ -120,11 +134,11 @@ class NotFiniteError(ValueError):
         row = first_row + self.row
         if self.column is None:
             return ValueError(
-                f"values near row {row}{where} are so large (up to {self.value:g}) that squared "
+                f"values in row {row}{where} are so large (up to {self.value:g}) that squared "
                 "distances overflow; scale the data down, for example to unit variance"
             )
         name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""
         return ValueError(
             f"the value in row {row}, column {self.column}{name}{where} is {self.value}; "
-            "every value must be finite: drop or fill such rows first"
+            "every value must be finite (no NaN, no infinity): drop or fill such rows first"
         )

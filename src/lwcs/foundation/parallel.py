@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwcs.foundation.checks import check_count
 
@@ -41,11 +42,58 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
+class _BlasLimit:
+    """Counts who is inside: the first one in sets the limit, the last one out lifts it.
+
+    The limit belongs to the process. Set and restored by each caller, it would stay at one for
+    good once two overlap; and threadpoolctl lets only the thread that set it lift it. So one
+    thread does both, whoever comes and goes.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start with nobody inside."""
+        self._lock, self._inside = threading.Lock(), 0
+        self._keeper: ThreadPoolExecutor | None = None
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        """Come in."""
+        with self._lock:
+            if self._inside == 0:
+                if self._keeper is None:
+                    self._keeper = ThreadPoolExecutor(1, thread_name_prefix="lwcs-blas")
+                self._keeper.submit(self._set).result()
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Go out."""
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._keeper is not None:
+                self._keeper.submit(self._limit.__exit__, None, None, None).result()
+
+    def _set(self) -> None:
+        self._limit = _blas().limit(limits=1, user_api="blas")
+        self._limit.__enter__()
+
+
+_LIMIT = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork, nor does a lock that one of them held.
+    os.register_at_fork(after_in_child=_LIMIT.reset)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """Keep BLAS to one thread, so that cores are not shared twice and sums do not vary."""
-    with _blas().limit(limits=1, user_api="blas"):
+    _LIMIT.enter()
+    try:
         yield
+    finally:
+        _LIMIT.leave()
 
 
 def ordered_map(
@@ -72,3 +120,31 @@ def ordered_map(
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Map(Protocol):
+    """`map`, in order."""
+
+    def __call__(self, function: Callable[[A], R], arguments: Iterable[A], /) -> Iterable[R]:
+        """Yield ``function(argument)`` of every argument."""
+
+
+@contextmanager
+def workers(n_jobs: int | None) -> Iterator[Map]:
+    """Keep threads for many short rounds of tasks; with one thread, there are none."""
+    threads = as_threads(n_jobs)
+    with single_threaded_blas():
+        if threads == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="lwcs") as pool:
+
+            def run(function: Callable[[A], R], arguments: Iterable[A], /) -> Iterable[R]:
+                # Short tasks go out in a few lots: handing over each would cost more than it.
+                todo = list(arguments)
+                size = max(1, -(-len(todo) // (2 * threads)))
+                lots = [todo[start : start + size] for start in range(0, len(todo), size)]
+                for done in pool.map(lambda lot: [function(one) for one in lot], lots):
+                    yield from done
+
+            yield run

@@ -16,6 +16,17 @@ class Stage(IntEnum):
 
     CORESET = 0
     REDUCE = 1
+    SEEDING = 2
+
+
+class Round(IntEnum):
+    """Which draw of a build the numbers are for."""
+
+    PLAN = 0
+    DRAW = 1
+    PIVOT = 2
+    ONE_READ = 3
+    UNIFORM = 4
 
 
 def generator(seed: int, stage: Stage, round_: int = 0, partition: int = 0) -> np.random.Generator:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,23 +26,21 @@ _KEY = b"lwcs"
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; move it into place only if the block succeeds."""
-    target = Path(path)
+    # A link is followed: what it points at is replaced, not the link.
+    target = Path(os.path.realpath(path))
+    if not str(path) or target.is_dir():
+        raise IsADirectoryError(f"cannot write {str(path)!r}: that is a folder; name a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
             "create it first"
         )
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.parent / f".lwcs-{secrets.token_hex(8)}.tmp"
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        # mkstemp makes a private file; what the user gets has the usual permissions.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
         temporary.replace(target)
     except BaseException:
         with suppress(FileNotFoundError):

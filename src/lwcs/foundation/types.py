@@ -16,4 +16,4 @@ Rows: TypeAlias = Any
 
 def is_sparse(rows: object) -> bool:
     """Whether `rows` is a scipy sparse container, told without importing scipy."""
-    return type(rows).__module__.startswith("scipy.sparse")
+    return any(base.__module__.startswith("scipy.sparse") for base in type(rows).__mro__)

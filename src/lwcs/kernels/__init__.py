@@ -1,4 +1,4 @@
-"""The hot loops: two passes over a block of rows, for dense rows and for CSR.
+"""The hot loops over a block of rows, dense or CSR: distances, moments, sums of clusters.
 
 `portable` is written against the array API standard and is the oracle; `compiled`
 is the same in numba, several times faster once it is loaded. A build names one of
@@ -27,7 +27,10 @@ KernelName = Literal["portable", "compiled"]
 
 # Loading numba and the cached kernels takes about half a second, which the compiled
 # scan earns back over some gigabytes; below this many values it could only lose.
-COMPILED_FROM = 2**25
+COMPILED_FROM = 2**23
+
+# Below this, the grid of `split_exactly` would underflow.
+_TINY = 1e-280
 
 _ONES = np.ones(65_536)
 _ONES.flags.writeable = False
@@ -99,6 +102,21 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
+def cluster_sums(
+    points: Rows, weights: FloatArray | None, labels: IntArray, n_clusters: int, kernel: KernelName
+) -> tuple[FloatArray, FloatArray]:
+    """Σω and Σω·x of every cluster, in float64."""
+    omega = unit_weights(weights, points.shape[0])
+    if is_sparse(points):
+        import scipy.sparse as sp
+
+        entries = (omega, (labels, np.arange(len(labels))))
+        members = sp.csr_array(entries, shape=(n_clusters, len(labels)))
+        return members.sum(axis=1), (members @ points).toarray()
+    totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, n_clusters)
+    return totals, sums
+
+
 def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
     """Give the weights themselves, or ones where there are none."""
     if weights is not None:
@@ -124,7 +142,7 @@ def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     first part lies on a grid so coarse that no sum of it rounds, so it cancels exactly.
     """
     total = float(terms.sum())
-    if not np.isfinite(total) or total == 0.0:
+    if not np.isfinite(total) or total < _TINY:
         return terms, np.zeros_like(terms)
     grid = 2.0 ** (np.ceil(np.log2(total)) - 51)
     coarse = np.rint(terms / grid) * grid

@@ -117,19 +117,20 @@ def _moments(points, weights, mean, scatter):  # type: ignore[no-untyped-def]
         stop = min(start + _PIECE, n_rows)
         weight = 0.0
         slip[:] = 0.0
+        # Around a row of theirs equal rows give exactly zero, and so an exact Φ = 0.
+        first = start + np.argmax(weights[start:stop])
         for i in range(start, stop):
             omega = weights[i]
             weight += omega
             for j in range(n_features):
-                # Around the first row equal rows give exactly zero, and so an exact Φ = 0.
-                slip[j] += omega * (np.float64(points[i, j]) - np.float64(points[start, j]))
+                slip[j] += omega * (np.float64(points[i, j]) - np.float64(points[first, j]))
         if weight == 0.0:
             # Leaves nothing behind but the NaN of a row that is not finite.
             for j in range(n_features):
                 mean[j] += slip[j]
             continue
         for j in range(n_features):
-            center[j] = np.float64(points[start, j]) + slip[j] / weight
+            center[j] = np.float64(points[first, j]) + slip[j] / weight
             slip[j] = 0.0
             spread[j] = 0.0
         for i in range(start, stop):
@@ -153,6 +154,24 @@ def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, 
     """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
     mean, scatter = np.zeros(points.shape[1]), np.zeros(points.shape[1])
     return _moments(points, weights, mean, scatter), mean, scatter
+
+
+@_jit()
+def _cluster_sums(points, weights, labels, totals, sums):  # type: ignore[no-untyped-def]
+    for i in range(points.shape[0]):
+        j, omega = labels[i], weights[i]
+        totals[j] += omega
+        for column in range(points.shape[1]):
+            sums[j, column] += omega * np.float64(points[i, column])
+
+
+def cluster_sums(
+    points: DenseRows, weights: FloatArray, labels: IntArray, n_clusters: int
+) -> tuple[FloatArray, FloatArray]:
+    """Σω and Σω·x of every cluster."""
+    totals, sums = np.zeros(n_clusters), np.zeros((n_clusters, points.shape[1]))
+    _cluster_sums(points, weights, labels, totals, sums)
+    return totals, sums
 
 
 @_jit()
@@ -214,7 +233,8 @@ def _moments_sparse(data, indices, indptr, weights, mean, scatter):  # type: ign
             spoiled += 0.0 * data[at]
         mean[:] = spoiled
         return weight
-    for at in range(indptr[0], indptr[1]):
+    first = np.argmax(weights)
+    for at in range(indptr[first], indptr[first + 1]):
         mean[indices[at]] = data[at]
     slip = np.zeros(n_features)
     for sweep in range(2):

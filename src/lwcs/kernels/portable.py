@@ -32,17 +32,15 @@ def scan(
     """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
     xp = array_namespace(points)
     shift, cost = xp.zeros_like(pivot), 0.0
+    # Products with ones: several times faster than sums over short axes.
+    scale = xp.ones_like(pivot) if precision is None else precision
+    omega = xp.ones_like(out) if weights is None else weights
     for piece in _pieces(points):
         offset = xp.astype(points[piece, :], xp.float64) - pivot
-        squares = offset * offset
-        distance = xp.sum(squares, axis=1) if precision is None else xp.matmul(squares, precision)
+        distance = xp.matmul(offset * offset, scale)
         out[piece] = distance
-        if weights is None:
-            shift = shift + xp.sum(offset, axis=0)
-            cost += float(xp.sum(distance))
-        else:
-            shift = shift + xp.matmul(weights[piece], offset)
-            cost += float(xp.sum(weights[piece] * distance))
+        shift = shift + xp.matmul(omega[piece], offset)
+        cost += float(xp.matmul(omega[piece], distance))
     return shift, cost
 
 
@@ -54,8 +52,8 @@ def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
     for piece in _pieces(points):
         omega, rows = weights[piece], xp.astype(points[piece, :], xp.float64)
         weight = float(xp.sum(omega))
-        # Around the first row equal rows give exactly zero, and so an exact Φ = 0.
-        first = rows[0, :]
+        # Around a row of theirs equal rows give exactly zero, and so an exact Φ = 0.
+        first = rows[int(xp.argmax(omega)), :]
         if weight == 0.0:
             # Leaves nothing behind but the NaN of a row that is not finite.
             mean = mean + xp.matmul(omega, rows - first)
@@ -70,6 +68,19 @@ def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
         scatter = scatter + spread + delta * delta * (total * weight / merged)
         total = merged
     return total, mean, scatter
+
+
+def cluster_sums(
+    points: DenseRows, weights: FloatArray, labels: IntArray, n_clusters: int
+) -> tuple[FloatArray, FloatArray]:
+    """Σω and Σω·x of every cluster. NumPy alone: it sorts, which is what gathers clusters."""
+    totals = np.bincount(labels, weights, n_clusters).astype(np.float64, copy=False)
+    sums = np.zeros((n_clusters, points.shape[1]))
+    order = np.argsort(labels, kind="stable")
+    clusters, starts = np.unique(labels[order], return_index=True)
+    if len(clusters):
+        sums[clusters] = np.add.reduceat(weights[order, None] * points[order], starts, axis=0)
+    return totals, sums
 
 
 def scan_sparse(
@@ -94,7 +105,7 @@ def scan_sparse(
     offset = data.astype(np.float64) - pivot[indices]
     there = np.bincount(row_of, precision[indices] * offset * offset, n_rows)
     away = coarse.sum() - np.bincount(row_of, coarse[indices], n_rows)
-    away += rest.sum() - np.bincount(row_of, rest[indices], n_rows)
+    away = away + (rest.sum() - np.bincount(row_of, rest[indices], n_rows))
     np.maximum(there + away, 0.0, out=out)
     at_zero = _in_order(weights) - np.bincount(indices, omega, n_features)
     shift = np.bincount(indices, omega * offset, n_features) - at_zero * pivot
@@ -111,8 +122,9 @@ def moments_sparse(
         return 0.0, zeros + 0.0 * float(np.sum(data)), zeros
     omega = np.repeat(weights, np.diff(indptr))
     at_zero = weight - np.bincount(indices, omega, n_features)
-    center = zeros.copy()
-    center[indices[indptr[0] : indptr[1]]] = data[indptr[0] : indptr[1]]
+    center, first = zeros.copy(), int(np.argmax(weights))
+    row = slice(indptr[first], indptr[first + 1])
+    center[indices[row]] = data[row]
     values = data.astype(np.float64)
     offset = values - center[indices]
     center += (np.bincount(indices, omega * offset, n_features) - at_zero * center) / weight

@@ -1,4 +1,4 @@
-"""What travels between the rounds of a build: Moments up, a Plan down, Draws back."""
+"""What travels between the rounds of a build: Moments up, Quotas down, Draws back."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ class Draws:
 class Sampler(Protocol):
     """Which rows matter: draws `size` of them, exactly from the distribution that it names."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the metadata of a coreset calls it."""
 
     def passes(self, source: Source) -> int:
         """Tell how many passes it makes over `source` if it may choose."""
@@ -145,6 +147,32 @@ class FirstRound:
             empty = np.zeros(self.n_features)
             return Moments(0, 0.0, empty, empty)
         return total
+
+
+def hindrance_to_one_read(source: Source) -> str | None:
+    """What about a source stands in the way of a single pass, if anything."""
+    if not source.can_take:
+        return f"for {type(source).__name__}, whose rows cannot be fetched by number"
+    if source.scale is not None:
+        return f"with scale={source.scale!r}, which is known only after a pass"
+    return None
+
+
+def standard_scale(moments: Moments) -> FloatArray:
+    """Standard deviation of every column; 1 for a constant one, which then counts for nothing."""
+    check_cost(float(moments.scatter.max()))
+    scale = np.sqrt(np.maximum(moments.scatter, 0.0) / moments.weight)
+    scale[scale == 0.0] = 1.0
+    return scale
+
+
+def check_cost(cost: float) -> None:
+    """Refuse data whose squared distances are lost to underflow."""
+    if 0.0 < cost < 1e-280:
+        raise ValueError(
+            f"distances are so small (in all, squared: {cost:g}) that they underflow; "
+            "scale the data up, for example to unit variance"
+        )
 
 
 def check_total(weight: float) -> None:

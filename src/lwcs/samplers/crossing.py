@@ -63,7 +63,7 @@ def draw_from_cells(fractions: FloatArray, cells: FloatArray, masses: Masses) ->
     hit = np.searchsorted(sums, targets, side="right")
     if hit.max(initial=0) == len(cells):
         hit = np.minimum(hit, np.flatnonzero(cells)[-1])
-    within = targets - (sums[hit] - cells[hit])
+    within = np.maximum(targets - (sums[hit] - cells[hit]), 0.0)
     chosen = np.empty(len(targets), dtype=np.int64)
     for start in range(0, len(targets), _DRAWS_AT_ONCE):
         some = slice(start, start + _DRAWS_AT_ONCE)

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from lwcs.foundation.checks import check_choice
-from lwcs.samplers.base import Draws, FirstRound, Run, Summary, check_total
+from lwcs.foundation.randomness import Round
+from lwcs.samplers.base import (
+    Draws,
+    FirstRound,
+    Run,
+    Summary,
+    check_cost,
+    check_total,
+    hindrance_to_one_read,
+    standard_scale,
+)
 from lwcs.samplers.one_read import draw_in_one_read
 from lwcs.samplers.two_rounds import (
-    PLAN_ROUND,
     Picked,
     SecondRound,
     allocate,
@@ -43,7 +52,11 @@ class Lightweight:
     """
 
     draws: Literal["iid", "stratified"] = "iid"
-    name = "lightweight"
+
+    @property
+    def name(self) -> str:
+        """As it stands in the metadata of a coreset."""
+        return "lightweight" if self.draws == "iid" else f"lightweight, {self.draws}"
 
     def __post_init__(self) -> None:
         check_choice(self.draws, "draws", ("iid", "stratified"))
@@ -64,31 +77,25 @@ class Lightweight:
         return Draws(picked.points, picked.rows, picked.counts, weights, summary)
 
     def _hindrance(self, source: Source) -> str | None:
-        if not source.can_take:
-            return f"for {type(source).__name__}, whose rows cannot be fetched by number"
-        if source.scale is not None:
-            return f"with scale={source.scale!r}, which is known only after a pass"
         if self.draws != "iid":
             return f"with draws={self.draws!r}"
-        return None
+        return hindrance_to_one_read(source)
 
     def _draw_in_two_rounds(self, source: Source, size: int, run: Run) -> tuple[Picked, Summary]:
         first = FirstRound(run.kernel, source.n_features)
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
         check_total(total.weight)
-        scale, precision = None, None
-        if source.scale == "standard":
-            scale = np.sqrt(total.scatter / total.weight)
-            scale[scale == 0.0] = 1.0
-            precision = scale**-2.0
+        scale = standard_scale(total) if source.scale == "standard" else None
+        precision = None if scale is None else scale**-2.0
+        cost = total.cost_around(total.mean, precision)
+        check_cost(cost)
         costs = [part.cost_around(total.mean, precision) for part in moments]
         share = allocate if self.draws == "iid" else allocate_strata
-        quotas = share(size, [m.weight for m in moments], costs, run.generator(PLAN_ROUND))
+        quotas = share(size, [m.weight for m in moments], costs, run.generator(Round.PLAN))
         second = SecondRound(run.seed, run.stage, run.kernel, total.mean, precision)
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
-        cost = total.cost_around(total.mean, precision)
         return picked, Summary(total.rows, total.weight, total.mean, cost, scale)
 
 

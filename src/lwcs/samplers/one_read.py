@@ -19,7 +19,8 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
-from lwcs.samplers.base import Run, Summary, check_total
+from lwcs.foundation.randomness import Round
+from lwcs.samplers.base import Run, Summary, check_cost, check_total
 from lwcs.samplers.crossing import CELL_ROWS, Masses, cell_sums, draw_from_cells
 from lwcs.samplers.two_rounds import Picked
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
-_PIVOT, _DRAW = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,16 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
     weight = float(cells.sum())
     check_total(weight)
     around = _scan(source, _pivot(source, cells, run), weight, run)
-    rng = run.generator(_DRAW)
+    rng = run.generator(Round.ONE_READ)
     by_cost = size - int(rng.binomial(size, 0.5)) if around.cost > 0.0 else 0
     drawn = [draw_by_weight(source, rng.random(size - by_cost), cells)]
     if by_cost:
         drawn.append(_by_cost(source, by_cost, weight, cells, around, run.kernel, rng))
     rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
     points = source.take(rows)
-    omega = np.ones(len(rows)) if source.weights is None else source.weights[rows]
     distances = _distances(points, around.mean, run.kernel)
     summary = Summary(source.n_rows, weight, around.mean, around.cost)
-    return Picked(points, rows, omega, distances, counts), summary
+    return Picked(points, rows, distances, counts), summary
 
 
 def weight_cells(source: LocalSource) -> FloatArray:
@@ -108,8 +107,14 @@ def _pivot(source: LocalSource, cells: FloatArray, run: Run) -> FloatArray:
 
     Drawn uniformly, acceptance falls below 1 % under very skewed weights.
     """
-    rows = np.sort(draw_by_weight(source, run.generator(_PIVOT).random(PIVOT_ROWS), cells))
-    return kernels.moments(source.take(rows), None, run.kernel).mean
+    rows = np.sort(draw_by_weight(source, run.generator(Round.PIVOT).random(PIVOT_ROWS), cells))
+    points = source.take(rows)
+    pivot = kernels.moments(points, None, run.kernel).mean
+    if not np.isfinite(_distances(points, pivot, run.kernel).sum()):
+        # Said here, since a bad pivot would spoil every block and the first would be blamed.
+        bad = NotFiniteError.found_in(points, 0, 0)
+        raise bad.explained(int(rows[bad.row]) - bad.row, "", source.feature_names)
+    return pivot
 
 
 def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Around:
@@ -122,7 +127,9 @@ def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Ar
         cost += part.cost
     slip = shift / weight
     delta = float(slip @ slip)
-    return Around(distances, cells, pivot + slip, max(cost - weight * delta, 0.0), delta)
+    cost = max(cost - weight * delta, 0.0)
+    check_cost(cost)
+    return Around(distances, cells, pivot + slip, cost, delta)
 
 
 def _by_cost(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.randomness import Stage, generator
+from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers.crossing import Crossing
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block
-
-PLAN_ROUND, DRAW_ROUND = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +89,15 @@ class Picked:
     points: Rows
     rows: IntArray
     """Row numbers, counted from the start of the partition."""
-    weights: FloatArray
     distances: FloatArray
+    """To the mean; ω is not needed, since it cancels in ω/(m·q)."""
     counts: IntArray
 
     @classmethod
-    def out_of(cls, block: Block, omega: FloatArray, distances: FloatArray, at: IntArray) -> Picked:
+    def out_of(cls, block: Block, distances: FloatArray, at: IntArray) -> Picked:
         """Pick rows of a block, each as often as `at` names it."""
         rows, counts = np.unique(at, return_counts=True)
-        return cls(block.points[rows], rows + block.first_row, omega[rows], distances[rows], counts)
+        return cls(block.points[rows], rows + block.first_row, distances[rows], counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +122,12 @@ class SecondRound:
             distances = self._distances(block)
             masses = (omega, omega * distances)
             drawn = np.concatenate([h.meet(mass) for h, mass in zip(halves, masses, strict=True)])
-            picked.append(Picked.out_of(block, omega, distances, drawn))
+            picked.append(Picked.out_of(block, distances, drawn))
             for i, mass in enumerate(masses):
                 if mass.any():
-                    tails[i] = Picked.out_of(block, omega, distances, np.flatnonzero(mass)[-1:])
+                    tails[i] = Picked.out_of(block, distances, np.flatnonzero(mass)[-1:])
         # Targets that the running sum misses by rounding belong to the last row with mass.
-        for half, tail in zip(halves, tails, strict=True):
+        for half, tail in zip(halves, (tails[0], tails[1] or tails[0]), strict=True):
             if tail is not None and half.leftover:
                 picked.append(replace(tail, counts=tail.counts * half.leftover))
         return picked
@@ -137,7 +135,7 @@ class SecondRound:
     def _targets(self, quota: Quota) -> tuple[FloatArray, FloatArray]:
         if quota.strata is not None:
             return quota.strata
-        rng = generator(self.seed, self.stage, DRAW_ROUND, quota.partition)
+        rng = generator(self.seed, self.stage, Round.DRAW, quota.partition)
         return (
             np.sort(rng.random(quota.by_weight)) * quota.weight,
             np.sort(rng.random(quota.by_cost)) * quota.cost,
@@ -164,7 +162,6 @@ def merge(partitions: Iterable[list[Picked]], offsets: IntArray) -> Picked:
     return Picked(
         stack([part.points for part in parts])[first],
         rows,
-        np.concatenate([part.weights for part in parts])[first],
         np.concatenate([part.distances for part in parts])[first],
         counts,
     )

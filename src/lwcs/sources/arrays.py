@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.foundation.checks import refuse_masked
 from lwcs.sources.base import LocalSource
 
 if TYPE_CHECKING:
@@ -19,21 +20,23 @@ class ArraySource(LocalSource):
 
     def __init__(self, array: DenseRows) -> None:
         self.array = array
+        self._dtype = array.dtype.newbyteorder("=")
         self.n_rows, self.n_features = array.shape
 
     def read(self, start: int, stop: int) -> DenseRows:
-        """Give a view."""
-        return self.array[start:stop]
+        """Give a view; a copy only of bytes in a foreign order."""
+        return self.array[start:stop].astype(self._dtype, copy=False)
 
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the rows asked for."""
-        return np.ascontiguousarray(self.array[rows])
+        return np.ascontiguousarray(self.array[rows], dtype=self._dtype)
 
 
 def as_table_of_numbers(data: object) -> DenseRows:
     """Turn array-likes into a two-dimensional real array, or say what is wrong with them."""
+    refuse_masked(data, "data")
     try:
-        array = data if isinstance(data, np.ndarray) else np.asarray(data)
+        array = np.asarray(data)
     except ValueError as error:
         if "inhomogeneous" in str(error):
             raise ValueError(

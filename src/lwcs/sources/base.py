@@ -34,7 +34,7 @@ class Block:
     points: Rows
     weights: FloatArray | None
     first_row: int
-    """Row number of the first of them, counted from the start of the partition."""
+    """Row number of the first of them: in its partition, or in all (`each_block`)."""
 
 
 class Task(Protocol[R_co]):
@@ -45,7 +45,7 @@ class Task(Protocol[R_co]):
 
 
 def block_rows(n_features: int) -> int:
-    """Rows of a block: a power of two, at most 16 MB in float64.
+    """Rows of a block: a power of two, at least 64, in general no more than 16 MB in float64.
 
     It depends on nothing but the number of columns, so that sums are taken over the same
     rows, and come out the same to the last bit, whatever the container, batches or threads.
@@ -95,8 +95,8 @@ class Source(ABC):
 
     @property
     def can_take(self) -> bool:
-        """Whether rows can be fetched by number."""
-        return type(self).take is not Source.take
+        """Whether rows can be fetched by number, as those of a LocalSource can."""
+        return False
 
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
@@ -116,6 +116,15 @@ class LocalSource(Source):
 
     n_rows: int
     weights: FloatArray | None = None
+
+    @property
+    def can_take(self) -> bool:
+        """Rows in this process can be fetched by number."""
+        return True
+
+    @abstractmethod
+    def take(self, rows: IntArray) -> Rows:
+        """Copy the rows asked for."""
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation.checks import check_choice
 from lwcs.foundation.parallel import ordered_map
 from lwcs.sources.base import Block, LocalSource, ScaleName, Source, Task
 from lwcs.sources.local import open_local
@@ -44,22 +45,40 @@ class PartitionedSource(Source):
             raise ValueError("no partitions; pass at least one table of rows")
         if not any(source.n_rows for source in sources) or not sources[0].n_features:
             raise ValueError("the partitions have no rows or no columns; at least one is needed")
+        weighted = any(source.weighted for source in sources)
+        if scale is not None:
+            check_choice(scale, "scale", ("standard",))
         for i, source in enumerate(sources):
             if source.n_features != sources[0].n_features:
                 raise ValueError(
                     f"partition {i} has {source.n_features} columns but partition 0 has "
                     f"{sources[0].n_features}; all partitions must have the same columns"
                 )
-            if source.weighted != sources[0].weighted:
+            if source.feature_names != sources[0].feature_names:
                 raise ValueError(
-                    f"partition {i} and partition 0 differ in having weights; "
+                    f"partition {i} has the columns {source.feature_names} but partition 0 has "
+                    f"{sources[0].feature_names}; all partitions must have the same columns"
+                )
+            if type(source).__name__ != type(sources[0]).__name__:
+                raise ValueError(
+                    f"partition {i} is a {type(source).__name__} but partition 0 is a "
+                    f"{type(sources[0]).__name__}; all partitions must be of one kind"
+                )
+            if source.scale is not None:
+                raise ValueError(
+                    f"partition {i} has a scale of its own; all partitions share one: "
+                    "PartitionedSource(…, scale='standard')"
+                )
+            if source.n_rows and source.weighted != weighted:
+                raise ValueError(
+                    f"partition {i} and the others differ in having weights; "
                     "give weights to all partitions or to none"
                 )
         self.parts = sources
         self.n_features = sources[0].n_features
         self.feature_names = sources[0].feature_names
         self.n_rows = sum(part.n_rows for part in self.parts)
-        self.weighted = sources[0].weighted
+        self.weighted = weighted
         self.scale = scale
 
     @property

@@ -32,8 +32,14 @@ class SparseSource(LocalSource):
             # Two entries for one place count as their sum; the caller's matrix stays as it is.
             rows = rows.copy()
             rows.sum_duplicates()
-        if rows.dtype.kind == "b":
-            rows = rows.astype(np.uint8)
+        if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
+            # scipy does not look; a kernel would write outside of its arrays.
+            raise ValueError(
+                f"the sparse data names columns {rows.indices.min()} … {rows.indices.max()} but "
+                f"has {rows.shape[1]}; its indices are damaged"
+            )
+        if (dtype := _computable(rows.dtype)) != rows.dtype:
+            rows = rows.astype(dtype)
         self.rows = rows
         self.n_rows, self.n_features = rows.shape
 
@@ -60,3 +66,10 @@ class SparseSource(LocalSource):
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
         """Copy the rows asked for."""
         return self.rows[rows]
+
+
+def _computable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The nearest dtype that scipy computes with."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    return np.dtype(np.float32) if dtype == np.float16 else dtype.newbyteorder("=")

@@ -43,7 +43,6 @@ class TableSource(LocalSource):
     ) -> None:
         try:
             frame = nw.from_native(table, eager_only=True)
-            schema = frame.schema
         except DuplicateError as error:
             raise ValueError(f"column names must be unique; rename some ({error})") from None
         except TypeError:
@@ -51,12 +50,25 @@ class TableSource(LocalSource):
                 f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "
                 "memory; pass a DataFrame or Table of rows and columns"
             ) from None
+        if any(isinstance(name, tuple) for name in frame.columns):
+            raise ValueError(
+                "the columns have several levels; flatten them first, for example with "
+                "frame.columns = ['_'.join(names) for names in frame.columns]"
+            )
         names = [str(name) for name in frame.columns]
-        for name in [*(columns or ()), *([weight] if weight is not None else ())]:
+        if columns is None:
+            chosen = [name for name in names if name != weight]
+        else:
+            chosen = [columns] if isinstance(columns, str) else [str(name) for name in columns]
+        for name in [*chosen, *([weight] if weight is not None else ())]:
             check_choice(name, "column", names)
-        chosen = [n for n in names if n != weight] if columns is None else list(columns)
+        for kind, some in (("column names", names), ("columns=", chosen)):
+            if len(set(some)) < len(some):
+                twice = next(name for name in some if some.count(name) > 1)
+                raise ValueError(f"{kind} must be unique, but {twice!r} occurs more than once")
         if not chosen:
             raise ValueError("no columns are left to cluster; name some with columns=[…]")
+        schema = frame.schema
         native = dict(zip(names, frame.columns, strict=True))
         foreign = [n for n in chosen if type(schema[native[n]]) not in _NUMPY]
         if foreign:
@@ -95,4 +107,10 @@ class TableSource(LocalSource):
 def _numbers(series: nw.Series[Any], name: str) -> DenseRows:
     if type(series.dtype) not in _NUMPY:
         raise TypeError(f"the weight column {name!r} holds {series.dtype}, not numbers")
-    return np.asarray(series.to_numpy())
+    if series.null_count():
+        row = int(np.flatnonzero(series.is_null().to_numpy())[0])
+        raise ValueError(
+            f"the weight column {name!r} has a missing value in row {row}; "
+            "give every row a weight (0 leaves a row out)"
+        )
+    return np.asarray(series.to_numpy(), dtype=np.float64)
