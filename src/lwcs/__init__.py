@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Coreset": "lwcs.coreset",
+    "CoresetKMeans": "lwcs.estimators",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
     "Source": "lwcs.sources",
@@ -24,6 +25,7 @@ _HOMES = {
 
 __all__ = [
     "Coreset",
+    "CoresetKMeans",
     "Lightweight",
     "PartitionedSource",
     "Source",
@@ -37,6 +39,7 @@ __all__ = [
 if TYPE_CHECKING:
     from lwcs.building import build
     from lwcs.coreset import Coreset
+    from lwcs.estimators import CoresetKMeans
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Uniform
     from lwcs.sources import PartitionedSource, Source, scan

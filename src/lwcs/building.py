@@ -4,16 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from lwcs import kernels
 from lwcs.coreset import Coreset
-from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
-from lwcs.samplers import Run, as_sampler
+from lwcs.samplers import Moments, Run, as_sampler
+from lwcs.samplers.base import check_total, standard_scale
+from lwcs.samplers.two_rounds import stack
 from lwcs.sources import scan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lwcs.samplers import Sampler
+    from lwcs.sources import Block, Source
+
+
+def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = None) -> Coreset:
+    """All rows as a coreset, for data so small that sampling would only lose."""
+    blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]
+    points = blocks[0].points if len(blocks) == 1 else stack([block.points for block in blocks])
+    weights = np.concatenate(
+        [kernels.unit_weights(block.weights, block.points.shape[0]) for block in blocks]
+    )
+    moments = Moments(len(weights), *kernels.moments(points, weights, kernel))
+    check_total(moments.weight)
+    if not np.isfinite(moments.mean.sum() + moments.scatter.sum()):
+        bad = NotFiniteError.found_in(points, 0, 0)
+        raise bad.explained(0, "", source.feature_names)
+    scale = standard_scale(moments) if source.scale == "standard" else None
+    return Coreset(
+        points=points.view() if isinstance(points, np.ndarray) else points,
+        weights=weights,
+        indices=np.arange(len(weights)),
+        counts=np.ones(len(weights), dtype=np.int64),
+        n_samples=len(weights),
+        total_weight=moments.weight,
+        mean=moments.mean,
+        total_cost=moments.cost_around(moments.mean, None if scale is None else scale**-2.0),
+        scale=scale,
+        method="all rows",
+        feature_names=source.feature_names,
+    )
+
+
+def _keep(blocks: Iterator[Block], _: int) -> list[Block]:
+    return list(blocks)
 
 
 def build(

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     import os
 
     from lwcs.coreset import Coreset
+    from lwcs.estimators import CoresetKMeans
 
 
-def load(path: str | os.PathLike[str]) -> Coreset:
-    """Read back what `save` wrote.
+def load(path: str | os.PathLike[str]) -> Coreset | CoresetKMeans:
+    """Read back what `save` wrote: a Coreset or a model.
 
     Examples
     --------
@@ -26,6 +27,11 @@ def load(path: str | os.PathLike[str]) -> Coreset:
     """
     table, metadata = storage.read_table(path)
     kind = metadata.get("kind")
-    if kind != coreset_table.KIND:
-        raise ValueError(f"{str(path)!r} holds a {kind!r}, which this lwcs does not know")
-    return coreset_table.from_table(table, metadata, str(path))
+    if kind == coreset_table.KIND:
+        return coreset_table.from_table(table, metadata, str(path))
+    if kind == "kmeans":
+        # scikit-learn is loaded only for a model.
+        from lwcs.estimators import kmeans_table
+
+        return kmeans_table.from_table(table, metadata, str(path))
+    raise ValueError(f"{str(path)!r} holds a {kind!r}, which this lwcs does not know")

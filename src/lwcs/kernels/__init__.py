@@ -21,6 +21,8 @@ from lwcs.kernels import portable
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import numpy.typing as npt
+
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
 
 KernelName = Literal["portable", "compiled"]
@@ -103,7 +105,11 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
 
 
 def cluster_sums(
-    points: Rows, weights: FloatArray | None, labels: IntArray, n_clusters: int, kernel: KernelName
+    points: Rows,
+    weights: FloatArray | None,
+    labels: npt.NDArray[np.signedinteger[Any]],
+    n_clusters: int,
+    kernel: KernelName,
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·x of every cluster, in float64."""
     omega = unit_weights(weights, points.shape[0])

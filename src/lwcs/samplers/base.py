@@ -51,11 +51,8 @@ class Run:
         return self._watch(results, source, label, -(-source.n_rows // source.block_rows))
 
     def _watch(self, results: Iterator[R], source: Source, label: str, total: int) -> Iterator[R]:
-        try:
+        with source.explaining():
             yield from track(results, label, total, show=self.progress)
-        except NotFiniteError as bad:
-            first_row, where = source.locate(bad.partition)
-            raise bad.explained(first_row, where, source.feature_names) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
+from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+    from lwcs.kernels import KernelName
+
+    Labels = npt.NDArray[np.signedinteger[Any]]
     from lwcs.sources import Block, Source
 
 # Values of one piece of the rows × centers product: it stays in a core's cache.
@@ -27,17 +33,60 @@ _SAMPLE_ROWS = 16
 
 
 def nearest(
-    points: Rows, centers: FloatArray, scale: FloatArray | None = None
-) -> tuple[IntArray, FloatArray]:
+    points: Rows,
+    centers: FloatArray,
+    scale: FloatArray | None = None,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+    first_row: int = 0,
+) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Nearest center of every row, and d = ‖(x − center)/scale‖² to it.
 
     Works on pieces of the rows; no temporary has rows × centers × columns values, nor
-    rows × centers for all rows.
+    rows × centers for all rows. With float32 products the label may be that of a center
+    nearer by less than their rounding; the distance is to that center, in float64.
     """
-    find = _nearest_sparse if is_sparse(points) else _nearest_dense
+    labels, distances = np.empty(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
+    find = _prepared(points, centers, scale, dtype)
+    for piece in _pieces(points.shape[0], len(centers)):
+        labels[piece] = _labels(find, points[piece], first_row + piece.start)
+        distances[piece] = find.distances(points[piece], labels[piece])
+    return labels, distances
+
+
+def nearest_labels(
+    points: Rows,
+    centers: FloatArray,
+    scale: FloatArray | None = None,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+    first_row: int = 0,
+) -> npt.NDArray[np.int32]:
+    """The labels alone, as `nearest` gives them."""
+    labels = np.empty(points.shape[0], dtype=np.int32)
+    find = _prepared(points, centers, scale, dtype)
+    for piece in _pieces(points.shape[0], len(centers)):
+        labels[piece] = _labels(find, points[piece], first_row + piece.start)
+    return labels
+
+
+def _prepared(
+    points: Rows, centers: FloatArray, scale: FloatArray | None, dtype: npt.DTypeLike
+) -> _DenseNearest | _SparseNearest:
+    measure = _SparseNearest if is_sparse(points) else _DenseNearest
     # A center so far away that its square overflows is nobody's nearest.
-    with np.errstate(over="ignore"):
-        return find(points, centers, np.ones(centers.shape[1]) if scale is None else scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return measure(points, centers, scale, dtype)
+
+
+def _labels(find: _DenseNearest | _SparseNearest, piece: Rows, first_row: int) -> IntArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = find.scores(piece)
+        best = np.argmax(scores, axis=1)
+        # NaN and infinity go through every product, so the best score shows them.
+        if not np.isfinite(scores[np.arange(len(best)), best].sum()):
+            raise NotFiniteError.found_in(piece, first_row, 0)
+    return best
 
 
 def _pieces(n_rows: int, width: int) -> Iterator[slice]:
@@ -59,49 +108,67 @@ def _middle(points: Rows) -> FloatArray:
     return np.median(dense.astype(np.float64), axis=0)
 
 
-def _nearest_dense(
-    points: DenseRows, centers: FloatArray, scale: FloatArray
-) -> tuple[IntArray, FloatArray]:
-    labels, distances = np.empty(len(points), dtype=np.int64), np.empty(len(points))
-    origin = _middle(points)
-    around = (centers - origin) / scale
-    half_norms = 0.5 * np.einsum("ij,ij->i", around, around)
-    for piece in _pieces(len(points), max(centers.shape)):
-        rows = (points[piece] - origin) / scale
-        best = np.argmax(rows @ around.T - half_norms, axis=1)
-        rows -= around[best]
-        labels[piece] = best
-        distances[piece] = np.einsum("ij,ij->i", rows, rows)
-    return labels, distances
+class _DenseNearest:
+    """Centers, ready for products with dense rows."""
+
+    def __init__(
+        self, points: DenseRows, centers: FloatArray, scale: FloatArray | None, dtype: npt.DTypeLike
+    ) -> None:
+        self._centers, self._scale = centers, scale
+        self._origin = _middle(points).astype(dtype)
+        around = (centers - self._origin) / (1.0 if scale is None else scale)
+        self._around = np.ascontiguousarray(around.T, dtype=dtype)
+        self._halves = 0.5 * np.einsum("ij,ij->i", around, around).astype(dtype)
+        self._factor = None if scale is None else (1.0 / scale).astype(dtype)
+
+    def scores(self, piece: DenseRows) -> DenseRows:
+        """x·c − ‖c‖²/2 around the origin; larger is nearer."""
+        rows = np.subtract(piece, self._origin, dtype=self._origin.dtype)
+        if self._factor is not None:
+            rows *= self._factor
+        scores = rows @ self._around
+        scores -= self._halves
+        return scores
+
+    def distances(self, piece: DenseRows, labels: Labels) -> FloatArray:
+        """From the differences, so that small ones keep their digits."""
+        offset = piece - self._centers[labels]
+        if self._scale is not None:
+            offset /= self._scale
+        return np.einsum("ij,ij->i", offset, offset)
 
 
-def _nearest_sparse(
-    points: Any, centers: FloatArray, scale: FloatArray
-) -> tuple[IntArray, FloatArray]:
-    n_rows = points.shape[0]
-    labels, distances = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
-    precision = scale**-2.0
-    # Scores relative to a point in the midst, since a shift of the rows would make them dense:
-    # x·c − ‖c‖²/2 less x·o − ‖o‖²/2 is x·(c − o) − (c − o)·(c + o)/2.
-    origin = _middle(points)
-    products = ((centers - origin) * precision).T
-    halves = 0.5 * np.einsum("ij,ji->i", centers + origin, products)
-    parts = tuple(zip(*map(kernels.split_exactly, precision * centers * centers), strict=True))
-    # What a row's zeros cost: all columns less its non-zeros, in two exactly summed parts.
-    shares = [(np.array(part), np.array(part).sum(axis=1)) for part in parts]
-    for piece in _pieces(n_rows, len(centers)):
-        rows = points[piece]
-        best = np.argmax(rows @ products - halves, axis=1)
-        row_of = np.repeat(np.arange(len(best)), np.diff(rows.indptr))
-        own = (best[row_of], rows.indices)
-        offset = rows.data - centers[own]
-        own_distances = np.zeros(len(best))
-        own_distances += np.bincount(row_of, precision[rows.indices] * offset**2, len(best))
-        for part, total in shares:
-            own_distances += total[best] - np.bincount(row_of, part[own], len(best))
-        labels[piece] = best
-        distances[piece] = np.maximum(own_distances, 0.0)
-    return labels, distances
+class _SparseNearest:
+    """Centers, ready for products with CSR rows."""
+
+    def __init__(
+        self, points: Any, centers: FloatArray, scale: FloatArray | None, _: npt.DTypeLike
+    ) -> None:
+        self._centers = centers
+        self._precision = np.ones(centers.shape[1]) if scale is None else scale**-2.0
+        # Scores relative to a point in the midst, since a shift of the rows would make them
+        # dense: x·c − ‖c‖²/2 less x·o − ‖o‖²/2 is x·(c − o) − (c − o)·(c + o)/2.
+        origin = _middle(points)
+        self._products = ((centers - origin) * self._precision).T
+        self._halves = 0.5 * np.einsum("ij,ji->i", centers + origin, self._products)
+        parts = zip(*map(kernels.split_exactly, self._precision * centers * centers), strict=True)
+        # What a row's zeros cost: all columns less its non-zeros, in two exactly summed parts.
+        self._shares = [(array, array.sum(axis=1)) for array in map(np.array, parts)]
+
+    def scores(self, piece: Any) -> DenseRows:
+        """As `_DenseNearest.scores`."""
+        return piece @ self._products - self._halves
+
+    def distances(self, piece: Any, labels: Labels) -> FloatArray:
+        """Non-zeros from the differences, zeros by exact subtraction."""
+        row_of = np.repeat(np.arange(len(labels)), np.diff(piece.indptr))
+        own = (labels[row_of], piece.indices)
+        offset = piece.data - self._centers[own]
+        distances = np.zeros(len(labels))
+        distances += np.bincount(row_of, self._precision[piece.indices] * offset**2, len(labels))
+        for share, total in self._shares:
+            distances += total[labels] - np.bincount(row_of, share[own], len(labels))
+        return np.maximum(distances, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +180,21 @@ class CostTask:
 
     def __call__(self, blocks: Iterator[Block], _: int) -> float:
         """Add up the blocks' costs."""
-        return fsum(
-            quantization_error(block.points, block.weights, self.centers, self.scale)
-            for block in blocks
-        )
+        costs = []
+        for block in blocks:
+            dtype = working_dtype(block.points)
+            distances = nearest(
+                block.points, self.centers, self.scale, dtype=dtype, first_row=block.first_row
+            )[1]
+            costs.append(distances.sum() if block.weights is None else block.weights @ distances)
+        return fsum(costs)
 
 
 def quantization_error(
-    points: Rows, weights: FloatArray | None, centers: FloatArray, scale: FloatArray | None = None
+    points: Rows, weights: FloatArray, centers: FloatArray, scale: FloatArray | None = None
 ) -> float:
-    """φ_C(Q) = Σ w·d(x, Q) (section 2 of the paper)."""
-    distances = nearest(points, centers, scale)[1]
-    return float(distances.sum() if weights is None else weights @ distances)
+    """φ_C(Q) = Σ w·d(x, Q) (section 2 of the paper), with labels to float64."""
+    return float(weights @ nearest(points, centers, scale)[1])
 
 
 def full_cost(
@@ -134,4 +204,82 @@ def full_cost(
     n_jobs: int | None = None,
 ) -> float:
     """φ_X(Q) over all rows of a source, partition by partition."""
-    return fsum(source.gather(CostTask(centers, scale), n_jobs=n_jobs))
+    with source.explaining():
+        return fsum(source.gather(CostTask(centers, scale), n_jobs=n_jobs))
+
+
+def working_dtype(points: Rows) -> npt.DTypeLike:
+    """What products with these rows are computed in: float32 only for float32."""
+    return np.float32 if points.dtype == np.float32 else np.float64
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTask:
+    """The label of every row of a block, as int32."""
+
+    centers: FloatArray
+    scale: FloatArray | None = None
+
+    def __call__(self, block: Block) -> npt.NDArray[np.int32]:
+        """Label a block."""
+        dtype = working_dtype(block.points)
+        return nearest_labels(
+            block.points, self.centers, self.scale, dtype=dtype, first_row=block.first_row
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPass:
+    """The last pass of a fit: writes labels in place, returns the cost of a block."""
+
+    centers: FloatArray
+    scale: FloatArray | None
+    labels: npt.NDArray[np.int32]
+
+    def __call__(self, block: Block) -> float:
+        """Label and cost a block."""
+        dtype, start = working_dtype(block.points), block.first_row
+        labels, distances = nearest(
+            block.points, self.centers, self.scale, dtype=dtype, first_row=start
+        )
+        self.labels[start : start + len(labels)] = labels
+        return float(distances.sum() if block.weights is None else block.weights @ distances)
+
+
+@dataclass(frozen=True, slots=True)
+class PolishTask:
+    """Σω and Σω·x of every cluster of a partition: half of a Lloyd step on the full data."""
+
+    centers: FloatArray
+    scale: FloatArray | None
+    kernel: KernelName
+
+    def __call__(self, blocks: Iterator[Block], _: int) -> tuple[FloatArray, FloatArray]:
+        """Add up the blocks."""
+        k, d = self.centers.shape
+        totals, sums = np.zeros(k), np.zeros((k, d))
+        label = LabelTask(self.centers, self.scale)
+        for block in blocks:
+            part = kernels.cluster_sums(block.points, block.weights, label(block), k, self.kernel)
+            totals += part[0]
+            sums += part[1]
+        return totals, sums
+
+
+def polish(
+    source: Source,
+    centers: FloatArray,
+    scale: FloatArray | None,
+    kernel: KernelName,
+    n_jobs: int | None,
+) -> FloatArray:
+    """One Lloyd step on the full data; an empty cluster keeps its center."""
+    totals, sums = np.zeros(len(centers)), np.zeros_like(centers)
+    with source.explaining():
+        for part in source.gather(PolishTask(centers, scale, kernel), n_jobs=n_jobs):
+            totals += part[0]
+            sums += part[1]
+    there = totals > 0.0
+    polished = centers.copy()
+    polished[there] = sums[there] / totals[there, None]
+    return polished

@@ -91,7 +91,10 @@ class _State:
     def assign(self, run: Map) -> npt.NDArray[np.bool_]:
         """Give every point its nearest center; tell which clusters gained or lost a point."""
         changed = np.zeros(len(self.centers), dtype=bool)
-        changed[self.labels[0] + 1 :] |= self.labels[0] < 0
+        if not len(self._moved):
+            return changed
+        if self.labels[0] < 0:  # the first round: every cluster is new
+            changed[:] = True
         for clusters in run(self._assign_piece, self.pieces):
             changed[clusters] = True
         return changed

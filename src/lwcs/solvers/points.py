@@ -29,8 +29,8 @@ class Points:
     weights: FloatArray
     origin: FloatArray
     unit: FloatArray
-    variance: float
-    """Weighted variance of a column, on average over the columns, in solver units."""
+    spread: float
+    """Square root of the weighted variance, all columns together; 1 in solver units."""
     kernel: KernelName
 
     @classmethod
@@ -46,19 +46,29 @@ class Points:
         moments = kernels.moments(data, omega, kernel)
         each = np.ones(data.shape[1]) if scale is None else scale
         variances = np.maximum(moments.scatter, 0.0) / moments.weight / each**2
-        spread = np.sqrt(variances.sum())
-        unit = each * (spread if spread > 0.0 else 1.0)
+        spread = float(np.sqrt(variances.sum())) or 1.0
+        unit = each * spread
         if is_sparse(data):
             # A shift would make zeros into numbers.
             rows, origin = data.astype(np.float64) * (1.0 / unit), np.zeros(data.shape[1])
-            return cls(rows.tocsr(), omega, origin, unit, _mean(variances, spread), kernel)
+            return cls(rows.tocsr(), omega, origin, unit, spread, kernel)
         rows = kernels.as_floats(data)
         origin = moments.mean.astype(rows.dtype)
         rows = (rows - origin) * (1.0 / unit).astype(rows.dtype)
-        return cls(rows, omega, origin.astype(np.float64), unit, _mean(variances, spread), kernel)
+        return cls(rows, omega, origin.astype(np.float64), unit, spread, kernel)
+
+    @property
+    def cost_unit(self) -> float:
+        """What a cost of 1 in solver units is in the data's, or in its scaled ones."""
+        return self.spread**2
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
+
+    @property
+    def variance(self) -> float:
+        """Weighted variance of a column, on average over the columns, in solver units."""
+        return 1.0 / self.rows.shape[1]
 
     def to_units(self, centers: FloatArray) -> FloatArray:
         """Bring centers from the data's units into the solver's."""
@@ -87,7 +97,3 @@ class Points:
 
 
 _PIECE_VALUES = 2**20
-
-
-def _mean(variances: FloatArray, spread: float) -> float:
-    return float(variances.mean() / spread**2) if spread > 0.0 else 0.0

@@ -7,11 +7,13 @@ Two rounds, sensitivities, assignment and polish are written once, on `gather`,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import ordered_map
 
 if TYPE_CHECKING:
@@ -101,6 +103,15 @@ class Source(ABC):
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
         """Tell a partition's first row number and its name, to point at bad data."""
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say which row and column a bad value is in, if a task inside comes upon one."""
+        try:
+            yield
+        except NotFiniteError as bad:
+            first_row, where = self.locate(bad.partition)
+            raise bad.explained(first_row, where, self.feature_names) from None
 
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"

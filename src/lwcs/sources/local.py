@@ -27,12 +27,12 @@ def open_local(
         raise ValueError(
             f"weights are given twice, by weight={weight!r} and by sample_weight; pass one of them"
         )
-    if not _is_table(data) and not is_sparse(data) and _speaks_arrow(data):
+    if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa
 
         # A record batch is an array to Arrow, and a table to everybody else.
         data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
-    if _is_table(data):
+    if is_table(data):
         from lwcs.sources.tables import TableSource
 
         table = TableSource(data, columns, weight)
@@ -63,7 +63,7 @@ def _speaks_arrow(data: object) -> bool:
     return hasattr(data, "__arrow_c_stream__") or type(data).__name__ == "RecordBatch"
 
 
-def _is_table(data: object) -> bool:
+def is_table(data: object) -> bool:
     """Whether a table library made `data`; told by its type, so that none is imported."""
     homes = {base.__module__.split(".")[0] for base in type(data).__mro__}
     if "pyarrow" in homes:

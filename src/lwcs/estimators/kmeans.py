@@ -1,0 +1,403 @@
+"""CoresetKMeans: k-means by a coreset, in scikit-learn's grammar."""
+
+from __future__ import annotations
+
+import warnings
+from math import fsum
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lwcs import kernels
+from lwcs.building import build, everything
+from lwcs.coreset import Coreset
+from lwcs.foundation import storage
+from lwcs.foundation.checks import NotFiniteError, check_count
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.progress import track
+from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.types import is_sparse
+from lwcs.samplers import as_sampler
+from lwcs.solvers.assignment import FinalPass, LabelTask, full_cost, polish
+from lwcs.solvers.kmeans import INITS, solve
+from lwcs.solvers.points import Points
+from lwcs.sources import LocalSource, Source, scan
+from lwcs.sources.local import is_table
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
+    from lwcs.foundation.types import DenseRows, FloatArray
+
+POINTS_PER_CLUSTER = 100
+
+
+class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """k-means clustering of data of any size, by clustering a coreset of it.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters k.
+    coreset_size : int or "auto", default="auto"
+        Draws of the coreset. "auto" is 100 × n_clusters. Data with no more rows than that is
+        clustered itself, without sampling.
+    method : {"lightweight", "uniform"} or sampler, default="lightweight"
+        How rows are drawn, as for `lwcs.build`.
+    init : {"k-means++", "plain-k-means++", "random"}, array or callable, default="k-means++"
+        Where centers start: greedy or plain k-means++, random points, given centers of shape
+        (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
+    n_init : int, default=1
+        Restarts on the coreset; the best is kept.
+    max_iter : int, default=300
+        Most rounds of Lloyd's algorithm a restart.
+    tol : float, default=1e-4
+        Ends a run once the centers move, squared, by no more than this times the weighted
+        variance of the coreset.
+    polish : int, default=0
+        Lloyd steps on the full data after the coreset's solution, one pass each. One step about
+        halves the error that is left.
+    compute_labels : bool, default=True
+        Make one more pass at the end, for `labels_` and the full-data `inertia_`.
+    random_state : None, int or NumPy generator, default=None
+        Seed of the coreset and of the starts.
+    n_jobs : int, optional
+        Threads; all cores by default. Results do not depend on it.
+    verbose : int, default=0
+        Draw progress bars on standard error.
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (n_clusters, n_features)
+        In the units of the data.
+    labels_ : int32 array of shape (n_samples,)
+        Equal to ``predict(X)``. Set for data in memory if `compute_labels`.
+    inertia_ : float
+        Cost of exactly `cluster_centers_` on the full data. Where no final pass is made
+        (`compute_labels=False`, or fitted on a Coreset) it is the coreset's own cost, which is
+        biased low, since the centers were fitted to it.
+    n_iter_ : int
+        Rounds of Lloyd's algorithm of the best restart.
+    coreset_ : Coreset
+        What was clustered.
+    scale_ : array of shape (n_features,) or None
+        Standard deviations that distances are measured in, for data scanned with
+        ``scale="standard"``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lwcs import CoresetKMeans
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(c, 0.1, (5_000, 2)) for c in (0, 5, 9)])
+    >>> model = CoresetKMeans(n_clusters=3, random_state=0).fit(X)
+    >>> np.sort(model.cluster_centers_[:, 0]).round()
+    array([0., 5., 9.])
+    >>> bool(np.all(model.labels_ == model.predict(X)))
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        coreset_size: int | str = "auto",
+        method: Any = "lightweight",
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        polish: int = 0,
+        compute_labels: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.coreset_size = coreset_size
+        self.method = method
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.polish = polish
+        self.compute_labels = compute_labels
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetKMeans:
+        """Cluster data, or a coreset of it that was built elsewhere.
+
+        Parameters
+        ----------
+        X : array, sparse array, table, Source or Coreset
+            Rows to cluster.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            A row of weight 3 counts as that row three times.
+        """
+        # Until the last line, this is an estimator that was not fitted, also if interrupted.
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        size, threads, seed = self._check_parameters(), as_threads(self.n_jobs), self._seed()
+        source: Source | None = None
+        if isinstance(X, Coreset):
+            if sample_weight is not None:
+                raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
+            coreset, self.n_features_in_ = X, X.n_features
+            kernel = kernels.choose(X.points.size)
+        else:
+            source = self._scan(X, sample_weight, reset=True)
+            kernel = kernels.choose(source.n_values)
+            coreset = self._summarise(source, size, kernel, seed, threads)
+        self._check_rows(len(coreset.weights), coreset)
+        points = Points.of(coreset.points, coreset.weights, coreset.scale, kernel)
+        found = solve(
+            points,
+            self.n_clusters,
+            init=self.init,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            seed=seed,
+            n_jobs=threads,
+        )
+        self._warn(found.converged, len(np.unique(found.labels)))
+        dtype = np.float32 if coreset.points.dtype == np.float32 else np.float64
+        centers = points.to_data(found.centers).astype(dtype)
+        fitted: dict[str, Any] = {"inertia_": found.cost * points.cost_unit}
+        if source is not None:
+            for _ in range(self.polish):
+                wide = centers.astype(np.float64)
+                centers = polish(source, wide, coreset.scale, kernel, threads).astype(dtype)
+            if self.compute_labels:
+                fitted |= self._final_pass(source, centers, coreset.scale, threads)
+        fitted |= {
+            "cluster_centers_": centers,
+            "coreset_": coreset,
+            "n_iter_": found.n_iter,
+            "scale_": coreset.scale,
+            "_n_features_out": self.n_clusters,
+        }
+        self.__dict__.update(fitted)
+        return self
+
+    def _seed(self) -> int:
+        return as_seed(self.random_state)
+
+    def _check_parameters(self) -> int:
+        """Check what can be checked without data; return the coreset's size."""
+        k = check_count(self.n_clusters, "n_clusters")
+        check_count(self.n_init, "n_init")
+        check_count(self.max_iter, "max_iter")
+        check_count(self.polish, "polish", least=0)
+        tol: Any = self.tol
+        if isinstance(tol, bool) or not isinstance(tol, Real) or not float(tol) >= 0:
+            raise ValueError(f"tol={tol!r} is not allowed; pass a number >= 0, such as 1e-4")
+        if isinstance(self.init, str) and self.init not in INITS:
+            raise ValueError(
+                f"init={self.init!r} is not one of {', '.join(map(repr, INITS))}; "
+                "an array of centers or a callable are allowed, too"
+            )
+        as_sampler(self.method)
+        if isinstance(self.coreset_size, str) and self.coreset_size == "auto":
+            return POINTS_PER_CLUSTER * k
+        size = check_count(self.coreset_size, "coreset_size")
+        if size < k:
+            raise ValueError(
+                f"coreset_size={size} is smaller than n_clusters={k}; pass coreset_size >= {k} "
+                f"(about {POINTS_PER_CLUSTER} × n_clusters is a good start)"
+            )
+        return size
+
+    def _scan(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
+        """Turn what scikit-learn's methods take into a Source; check its features."""
+        if isinstance(X, Source):
+            if reset:
+                self.n_features_in_ = X.n_features
+                if X.feature_names is not None:
+                    self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            elif X.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.n_features} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+        elif is_table(X):
+            # Tables stay as they are: they are read block by block, not copied as a whole.
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            # Finite values are checked by the pass that reads them.
+            X = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+            )
+        return scan(X, sample_weight=sample_weight)
+
+    def _summarise(
+        self, source: Source, size: int, kernel: kernels.KernelName, seed: int, threads: int
+    ) -> Coreset:
+        if source.n_rows is not None and source.n_rows < self.n_clusters:
+            raise ValueError(
+                f"n_samples={source.n_rows} should be >= n_clusters={self.n_clusters}; "
+                "pass more rows or fewer clusters"
+            )
+        if source.n_rows is not None and size >= source.n_rows:
+            return everything(source, kernel, threads)
+        return build(
+            source,
+            size,
+            method=self.method,
+            random_state=seed,
+            n_jobs=threads,
+            progress=bool(self.verbose),
+        )
+
+    def _check_rows(self, n_rows: int, coreset: Coreset) -> None:
+        if n_rows < self.n_clusters:
+            raise ValueError(
+                f"the coreset has {n_rows} distinct rows but n_clusters={self.n_clusters}; "
+                f"build one with size > {coreset.size}, or ask for fewer clusters"
+            )
+
+    def _warn(self, converged: bool, distinct: int) -> None:
+        if distinct < self.n_clusters:
+            warnings.warn(
+                f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
+                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if not converged:
+            warnings.warn(
+                f"Lloyd's algorithm did not converge in max_iter={self.max_iter} rounds; "
+                "pass a larger max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _final_pass(
+        self, source: Source, centers: DenseRows, scale: FloatArray | None, threads: int
+    ) -> dict[str, Any]:
+        wide = centers.astype(np.float64)
+        if not isinstance(source, LocalSource):
+            return {"inertia_": full_cost(source, wide, scale, threads)}
+        labels = np.empty(source.n_rows, dtype=np.int32)
+        costs = source.each_block(FinalPass(wide, scale, labels), n_jobs=threads)
+        total = -(-source.n_rows // source.block_rows)
+        with source.explaining():
+            cost = fsum(track(costs, "labels", total, show=bool(self.verbose)))
+        return {"inertia_": cost, "labels_": labels}
+
+    def predict(self, X: Any) -> Any:
+        """Label every row by its nearest center, in the container that X has.
+
+        Arrays and tables give an int32 array, a PartitionedSource one array a partition.
+        """
+        check_is_fitted(self)
+        task = LabelTask(self.cluster_centers_.astype(np.float64), self.scale_)
+        source = self._scan(X, reset=False)
+        with source.explaining():
+            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and label the rows that were fitted."""
+        self.fit(X, y, sample_weight)
+        if "labels_" in vars(self):
+            return self.labels_
+        return self.predict(X.points if isinstance(X, Coreset) else X)
+
+    def transform(self, X: Any) -> Any:
+        """Distances of every row to every center, of shape (n_samples, n_clusters)."""
+        check_is_fitted(self)
+        source = self._scan(X, reset=False)
+        if not isinstance(source, LocalSource):
+            raise TypeError(
+                f"transform makes rows × n_clusters numbers, which {type(source).__name__} is too "
+                "large for; use predict"
+            )
+        with source.explaining():
+            return source.map_rows(
+                lambda block: self._distances(block.points, block.first_row),
+                n_jobs=as_threads(self.n_jobs),
+            )
+
+    def _distances(self, rows: Any, first_row: int) -> DenseRows:
+        from sklearn.metrics.pairwise import euclidean_distances
+
+        values = rows.data if is_sparse(rows) else rows
+        if not np.isfinite(values.sum()):
+            raise NotFiniteError.found_in(rows, first_row, 0)
+        factor = 1.0 if self.scale_ is None else 1.0 / self.scale_
+        scaled = rows if self.scale_ is None else rows * factor
+        scaled = scaled.tocsr() if is_sparse(scaled) else kernels.as_floats(scaled)
+        return euclidean_distances(scaled, (self.cluster_centers_ * factor).astype(scaled.dtype))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the cost of the centers on X: larger is better, as scikit-learn wants it."""
+        check_is_fitted(self)
+        source = self._scan(X, sample_weight, reset=False)
+        centers = self.cluster_centers_.astype(np.float64)
+        return -full_cost(source, centers, self.scale_, as_threads(self.n_jobs))
+
+    def to_sklearn(self) -> KMeans:
+        """A fitted `sklearn.cluster.KMeans` with these centers, for tools that know only that."""
+        check_is_fitted(self)
+        if self.scale_ is not None:
+            raise ValueError(
+                "this model measures distances in standard deviations, which sklearn's KMeans "
+                "cannot; fit it on data that was scaled beforehand"
+            )
+        model = KMeans(self.n_clusters, n_init=1, max_iter=1)
+        # Fitting on its own centers sets every attribute that this version of scikit-learn has.
+        model.set_params(init=self.cluster_centers_).fit(self.cluster_centers_)
+        model.cluster_centers_ = np.ascontiguousarray(self.cluster_centers_)
+        model.inertia_, model.n_iter_ = self.inertia_, self.n_iter_
+        if "labels_" in vars(self):
+            model.labels_ = self.labels_
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        return model.set_params(max_iter=self.max_iter)
+
+    def to_arrow(self) -> pa.Table:
+        """The model as a pyarrow table: a row a center, metadata in the schema."""
+        from lwcs.estimators.kmeans_table import to_table
+
+        check_is_fitted(self)
+        return to_table(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as Parquet; `lwcs.load` reads it back. The coreset is not in it."""
+        storage.write_table(self.to_arrow(), path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "cluster_centers_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only by what is not there; say why for what one would expect to be.
+        if name in ("labels_", "coreset_") and "cluster_centers_" in vars(self):
+            hint = "predict(X) labels rows" if name == "labels_" else "a loaded model has none"
+            raise AttributeError(
+                f"this {type(self).__name__} has no {name!r}: it is set by fit on rows in memory"
+                f"{' with compute_labels=True' if name == 'labels_' else ''}; {hint}"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

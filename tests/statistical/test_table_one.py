@@ -1,0 +1,35 @@
+"""KDD, k = 100: errors against full scikit-learn are at most those of the paper's Table 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from lwcs import CoresetKMeans
+
+SEEDS = 20
+PAPER = {1000: 0.185, 2000: 0.121, 5000: 0.068}
+
+
+@pytest.fixture(scope="module")
+def full(kdd) -> float:
+    fits = [KMeans(100, n_init=1, random_state=s).fit(kdd).inertia_ for s in range(3)]
+    return float(np.mean(fits))
+
+
+@pytest.mark.parametrize("size", PAPER)
+def test_lightweight_is_as_good_as_in_the_paper(kdd, full, size):
+    costs = [
+        CoresetKMeans(100, coreset_size=size, random_state=seed).fit(kdd).inertia_
+        for seed in range(SEEDS)
+    ]
+    assert np.mean(costs) / full - 1.0 <= PAPER[size]
+
+
+def test_all_rows_are_as_good_as_scikit_learn(kdd, full):
+    """Mean of 3 seeds within 0.5 % of the mean of 3."""
+    costs = [
+        CoresetKMeans(100, coreset_size=10**6, random_state=s).fit(kdd).inertia_ for s in range(3)
+    ]
+    assert np.mean(costs) <= 1.005 * full
