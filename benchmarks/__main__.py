@@ -11,10 +11,14 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import build
+from benchmarks import build, kmeans
 from benchmarks.measure import Result
 
-SUITES: dict[str, Callable[[], Iterator[Result]]] = {"build": build.benchmarks}
+SUITES: dict[str, Callable[[], Iterator[Result]]] = {
+    "build": build.benchmarks,
+    "kmeans": kmeans.benchmarks,
+}
+LIBRARIES = ("lwcs", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
 
 
@@ -30,7 +34,7 @@ def cells(result: Result) -> list[str]:
 
 
 def machine() -> str:
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("lwcs", "numpy", "scipy", "numba"))
+    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     python = f"Python {platform.python_version()}"
     return f"{date.today()}, {cores} cores, {_processor()}, {python}, {libraries}"

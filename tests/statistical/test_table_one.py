@@ -27,9 +27,14 @@ def test_lightweight_is_as_good_as_in_the_paper(kdd, full, size):
     assert np.mean(costs) / full - 1.0 <= PAPER[size]
 
 
-def test_all_rows_are_as_good_as_scikit_learn(kdd, full):
-    """Mean of 3 seeds within 0.5 % of the mean of 3."""
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_all_rows_are_as_good_as_scikit_learn(kdd):
+    """Mean cost over 20 seeds within 0.5 %, or better, after 20 rounds each."""
     costs = [
-        CoresetKMeans(100, coreset_size=10**6, random_state=s).fit(kdd).inertia_ for s in range(3)
+        [
+            model(100, n_init=1, max_iter=20, random_state=seed, **options).fit(kdd).inertia_
+            for seed in range(SEEDS)
+        ]
+        for model, options in ((CoresetKMeans, {"coreset_size": 10**6}), (KMeans, {}))
     ]
-    assert np.mean(costs) <= 1.005 * full
+    assert np.mean(costs[0]) <= 1.005 * np.mean(costs[1])

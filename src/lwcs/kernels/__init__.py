@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
 
 KernelName = Literal["portable", "compiled"]
 
@@ -108,18 +108,18 @@ def cluster_sums(
     points: Rows,
     weights: FloatArray | None,
     labels: npt.NDArray[np.signedinteger[Any]],
-    n_clusters: int,
+    wanted: Mask,
     kernel: KernelName,
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·x of every cluster, in float64."""
+    """Σω and Σω·x of the clusters that are wanted, in float64; zeros for the others."""
     omega = unit_weights(weights, points.shape[0])
     if is_sparse(points):
         import scipy.sparse as sp
 
-        entries = (omega, (labels, np.arange(len(labels))))
-        members = sp.csr_array(entries, shape=(n_clusters, len(labels)))
+        at = np.flatnonzero(wanted[labels])
+        members = sp.csr_array((omega[at], (labels[at], at)), shape=(len(wanted), len(labels)))
         return members.sum(axis=1), (members @ points).toarray()
-    totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, n_clusters)
+    totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, wanted)
     return totals, sums
 
 

@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
 
 _REASSOCIATE = {"reassoc", "contract"}
 # Rows of one piece of `moments`: small enough that its second sweep reads from cache.
@@ -157,20 +157,22 @@ def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, 
 
 
 @_jit()
-def _cluster_sums(points, weights, labels, totals, sums):  # type: ignore[no-untyped-def]
+def _cluster_sums(points, weights, labels, wanted, totals, sums):  # type: ignore[no-untyped-def]
     for i in range(points.shape[0]):
         j, omega = labels[i], weights[i]
+        if not wanted[j]:
+            continue
         totals[j] += omega
         for column in range(points.shape[1]):
             sums[j, column] += omega * np.float64(points[i, column])
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: IntArray, n_clusters: int
+    points: DenseRows, weights: FloatArray, labels: IntArray, wanted: Mask
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·x of every cluster."""
-    totals, sums = np.zeros(n_clusters), np.zeros((n_clusters, points.shape[1]))
-    _cluster_sums(points, weights, labels, totals, sums)
+    """Σω and Σω·x of the clusters that are wanted, zeros for the others."""
+    totals, sums = np.zeros(len(wanted)), np.zeros((len(wanted), points.shape[1]))
+    _cluster_sums(points, weights, labels, wanted, totals, sums)
     return totals, sums
 
 

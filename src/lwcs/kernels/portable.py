@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
 
 _PIECE_VALUES = 2**15
 
@@ -71,12 +71,14 @@ def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: IntArray, n_clusters: int
+    points: DenseRows, weights: FloatArray, labels: IntArray, wanted: Mask
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·x of every cluster. NumPy alone: it sorts, which is what gathers clusters."""
-    totals = np.bincount(labels, weights, n_clusters).astype(np.float64, copy=False)
-    sums = np.zeros((n_clusters, points.shape[1]))
+    """Σω and Σω·x of the clusters that are wanted. NumPy alone: it sorts to gather them."""
     order = np.argsort(labels, kind="stable")
+    order = order[wanted[labels[order]]]
+    totals = np.zeros(len(wanted))
+    totals += np.bincount(labels[order], weights[order], len(wanted))
+    sums = np.zeros((len(wanted), points.shape[1]))
     clusters, starts = np.unique(labels[order], return_index=True)
     if len(clusters):
         sums[clusters] = np.add.reduceat(weights[order, None] * points[order], starts, axis=0)

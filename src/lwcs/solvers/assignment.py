@@ -260,7 +260,9 @@ class PolishTask:
         totals, sums = np.zeros(k), np.zeros((k, d))
         label = LabelTask(self.centers, self.scale)
         for block in blocks:
-            part = kernels.cluster_sums(block.points, block.weights, label(block), k, self.kernel)
+            part = kernels.cluster_sums(
+                block.points, block.weights, label(block), np.ones(k, dtype=bool), self.kernel
+            )
             totals += part[0]
             sums += part[1]
         return totals, sums

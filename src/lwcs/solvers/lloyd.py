@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.foundation.types import FloatArray, IntArray, Mask
     from lwcs.solvers.points import Points
 
 # Products of one round from which on it pays to hand them out to threads.
@@ -58,7 +58,7 @@ def lloyd(
             changed = state.assign(run)
             if not changed.any():
                 break
-            converged = state.update(changed) <= tol * points.variance
+            converged = state.update(changed, run) <= tol * points.variance
         else:
             # Labels belong to the final centers; this one round has no update after it.
             changed = state.assign(run)
@@ -88,7 +88,7 @@ class _State:
         self._place = np.full(len(self.centers), -1)
         self._place[self._moved] = np.arange(len(self._moved))
 
-    def assign(self, run: Map) -> npt.NDArray[np.bool_]:
+    def assign(self, run: Map) -> Mask:
         """Give every point its nearest center; tell which clusters gained or lost a point."""
         changed = np.zeros(len(self.centers), dtype=bool)
         if not len(self._moved):
@@ -137,14 +137,14 @@ class _State:
             labels[receded], present[receded] = again
         return labels, present
 
-    def update(self, changed: npt.NDArray[np.bool_]) -> float:
+    def update(self, changed: Mask, run: Map) -> float:
         """Move the centers of changed clusters to their means; return how far, squared."""
-        old, k = self.centers, len(self.centers)
-        totals, sums = self._sums(np.flatnonzero(changed[self.labels]))
+        old = self.centers
+        totals, sums = self._sums(changed, run)
         empty = np.flatnonzero(changed & (totals == 0.0))
         if len(empty) and self._relocate(empty):
-            changed = np.ones(k, dtype=bool)
-            totals, sums = self._sums(np.arange(len(self.points)))
+            changed = np.ones(len(old), dtype=bool)
+            totals, sums = self._sums(changed, run)
         fresh = np.flatnonzero(changed & (totals > 0.0))
         self.centers = old.copy()
         self.centers[fresh] = sums[fresh] / totals[fresh, None]
@@ -152,12 +152,18 @@ class _State:
         self._prepare()
         return float(((self.centers - old) ** 2).sum())
 
-    def _sums(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
-        points = self.points
-        rows, weights, labels = points.rows, points.weights, self.labels
-        if len(at) < len(points):
-            rows, weights, labels = rows[at], weights[at], labels[at]
-        return kernels.cluster_sums(rows, weights, labels, len(self.centers), points.kernel)
+    def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:
+        totals, sums = np.zeros(len(self.centers)), np.zeros_like(self.centers)
+
+        def add_up(piece: slice) -> tuple[FloatArray, FloatArray]:
+            rows, weights = self._rows[piece.start], self.points.weights[piece]
+            labels = self.labels[piece]
+            return kernels.cluster_sums(rows, weights, labels, wanted, self.points.kernel)
+
+        for part in run(add_up, self.pieces):
+            totals += part[0]
+            sums += part[1]
+        return totals, sums
 
     def _relocate(self, empty: IntArray) -> bool:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
