@@ -81,17 +81,14 @@ def heavy_tailed(rows: int, seed: int) -> DenseRows:
 
 def center_sets(X: DenseRows, seed: int) -> list[tuple[str, FloatArray]]:
     """Random rows, and solutions on rows drawn apart from both summaries."""
-    from sklearn.cluster import KMeans
-
     rng = np.random.default_rng((seed, 1))
     # A seed of its own: the same seed would draw many of the same rows.
     apart = lwcs.build(X, 5_000, random_state=rng)
     sets: list[tuple[str, FloatArray]] = []
     for k in (10, CLUSTERS):
         sets.append((f"{k} random rows", X[rng.choice(len(X), k)].astype(np.float64)))
-        solver = KMeans(k, n_init=1, random_state=seed)
-        solver.fit(apart.points, sample_weight=apart.weights)
-        sets.append((f"{k} good centers", solver.cluster_centers_.astype(np.float64)))
+        model = lwcs.CoresetKMeans(k, random_state=seed).fit(apart)
+        sets.append((f"{k} good centers", model.cluster_centers_.astype(np.float64)))
     return sets
 
 

@@ -186,7 +186,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 wide = centers.astype(np.float64)
                 centers = polish(source, wide, coreset.scale, kernel, threads).astype(dtype)
             if self.compute_labels:
-                fitted |= self._final_pass(source, centers, coreset.scale, threads)
+                fitted |= self._final_pass(source, centers, coreset.scale, kernel, threads)
         fitted |= {
             "cluster_centers_": centers,
             "coreset_": coreset,
@@ -290,13 +290,18 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             )
 
     def _final_pass(
-        self, source: Source, centers: DenseRows, scale: FloatArray | None, threads: int
+        self,
+        source: Source,
+        centers: DenseRows,
+        scale: FloatArray | None,
+        kernel: kernels.KernelName,
+        threads: int,
     ) -> dict[str, Any]:
         wide = centers.astype(np.float64)
         if not isinstance(source, LocalSource):
             return {"inertia_": full_cost(source, wide, scale, threads)}
         labels = np.empty(source.n_rows, dtype=np.int32)
-        costs = source.each_block(FinalPass(wide, scale, labels), n_jobs=threads)
+        costs = source.each_block(FinalPass(wide, scale, labels, kernel), n_jobs=threads)
         total = -(-source.n_rows // source.block_rows)
         with source.explaining():
             cost = fsum(track(costs, "labels", total, show=bool(self.verbose)))

@@ -104,6 +104,17 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
+def own_distances(
+    points: Rows,
+    centers: FloatArray,
+    labels: npt.NDArray[np.signedinteger[Any]],
+    precision: FloatArray | None,
+    kernel: KernelName,
+) -> FloatArray:
+    """D of every dense row to the center that its label names, from the difference, in float64."""
+    return _module(kernel).own_distances(as_floats(points), centers, labels, precision)
+
+
 def cluster_sums(
     points: Rows,
     weights: FloatArray | None,

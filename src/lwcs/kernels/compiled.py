@@ -176,6 +176,29 @@ def cluster_sums(
     return totals, sums
 
 
+@_jit(fastmath=_REASSOCIATE)
+def _own_distances(points, centers, labels, precision, out):  # type: ignore[no-untyped-def]
+    for i in range(points.shape[0]):
+        own = labels[i]
+        distance = 0.0
+        for j in range(points.shape[1]):
+            offset = np.float64(points[i, j]) - centers[own, j]
+            if precision is None:
+                distance += offset * offset
+            else:
+                distance += precision[j] * (offset * offset)
+        out[i] = distance
+
+
+def own_distances(
+    points: DenseRows, centers: FloatArray, labels: IntArray, precision: FloatArray | None
+) -> FloatArray:
+    """D of every row to the center that its label names."""
+    out = np.empty(len(points))
+    _own_distances(points, centers, labels, precision, out)
+    return out
+
+
 @_jit()
 def _scan_sparse(data, indices, indptr, weights, columns, sums, out):  # type: ignore[no-untyped-def]
     # What belongs to a column lies together: one non-zero, one cache line each.

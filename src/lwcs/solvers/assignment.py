@@ -38,6 +38,7 @@ def nearest(
     scale: FloatArray | None = None,
     *,
     dtype: npt.DTypeLike = np.float64,
+    kernel: KernelName = "portable",
     first_row: int = 0,
 ) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Nearest center of every row, and d = ‖(x − center)/scale‖² to it.
@@ -50,7 +51,7 @@ def nearest(
     find = _prepared(points, centers, scale, dtype)
     for piece in _pieces(points.shape[0], len(centers)):
         labels[piece] = _labels(find, points[piece], first_row + piece.start)
-        distances[piece] = find.distances(points[piece], labels[piece])
+        distances[piece] = find.distances(points[piece], labels[piece], kernel)
     return labels, distances
 
 
@@ -109,33 +110,36 @@ def _middle(points: Rows) -> FloatArray:
 
 
 class _DenseNearest:
-    """Centers, ready for products with dense rows."""
+    """Centers, ready for products with dense rows.
+
+    A row gets a 1 and a center its −‖c‖²/2 as one more column, so that the product is the score.
+    """
 
     def __init__(
         self, points: DenseRows, centers: FloatArray, scale: FloatArray | None, dtype: npt.DTypeLike
     ) -> None:
-        self._centers, self._scale = centers, scale
+        self._centers = centers
         self._origin = _middle(points).astype(dtype)
         around = (centers - self._origin) / (1.0 if scale is None else scale)
-        self._around = np.ascontiguousarray(around.T, dtype=dtype)
-        self._halves = 0.5 * np.einsum("ij,ij->i", around, around).astype(dtype)
+        halves = -0.5 * np.einsum("ij,ij->i", around, around)
+        self._products = np.ascontiguousarray(np.vstack([around.T, halves]), dtype=dtype)
         self._factor = None if scale is None else (1.0 / scale).astype(dtype)
+        self._precision = None if scale is None else scale**-2.0
+        self._rows = np.ones((0, len(self._products)), dtype=dtype)
 
     def scores(self, piece: DenseRows) -> DenseRows:
         """x·c − ‖c‖²/2 around the origin; larger is nearer."""
-        rows = np.subtract(piece, self._origin, dtype=self._origin.dtype)
+        if len(piece) > len(self._rows):
+            self._rows = np.ones((len(piece), len(self._products)), dtype=self._origin.dtype)
+        rows = self._rows[: len(piece)]
+        np.subtract(piece, self._origin, out=rows[:, :-1], casting="unsafe")
         if self._factor is not None:
-            rows *= self._factor
-        scores = rows @ self._around
-        scores -= self._halves
-        return scores
+            rows[:, :-1] *= self._factor
+        return rows @ self._products
 
-    def distances(self, piece: DenseRows, labels: Labels) -> FloatArray:
+    def distances(self, piece: DenseRows, labels: Labels, kernel: KernelName) -> FloatArray:
         """From the differences, so that small ones keep their digits."""
-        offset = piece - self._centers[labels]
-        if self._scale is not None:
-            offset /= self._scale
-        return np.einsum("ij,ij->i", offset, offset)
+        return kernels.own_distances(piece, self._centers, labels, self._precision, kernel)
 
 
 class _SparseNearest:
@@ -159,7 +163,7 @@ class _SparseNearest:
         """As `_DenseNearest.scores`."""
         return piece @ self._products - self._halves
 
-    def distances(self, piece: Any, labels: Labels) -> FloatArray:
+    def distances(self, piece: Any, labels: Labels, _: KernelName) -> FloatArray:
         """Non-zeros from the differences, zeros by exact subtraction."""
         row_of = np.repeat(np.arange(len(labels)), np.diff(piece.indptr))
         own = (labels[row_of], piece.indices)
@@ -176,7 +180,8 @@ class CostTask:
     """φ of one partition: Σω·d(x, nearest center)."""
 
     centers: FloatArray
-    scale: FloatArray | None = None
+    scale: FloatArray | None
+    kernel: KernelName
 
     def __call__(self, blocks: Iterator[Block], _: int) -> float:
         """Add up the blocks' costs."""
@@ -184,7 +189,12 @@ class CostTask:
         for block in blocks:
             dtype = working_dtype(block.points)
             distances = nearest(
-                block.points, self.centers, self.scale, dtype=dtype, first_row=block.first_row
+                block.points,
+                self.centers,
+                self.scale,
+                dtype=dtype,
+                kernel=self.kernel,
+                first_row=block.first_row,
             )[1]
             costs.append(distances.sum() if block.weights is None else block.weights @ distances)
         return fsum(costs)
@@ -205,7 +215,8 @@ def full_cost(
 ) -> float:
     """φ_X(Q) over all rows of a source, partition by partition."""
     with source.explaining():
-        return fsum(source.gather(CostTask(centers, scale), n_jobs=n_jobs))
+        task = CostTask(centers, scale, kernels.choose(source.n_values))
+        return fsum(source.gather(task, n_jobs=n_jobs))
 
 
 def working_dtype(points: Rows) -> npt.DTypeLike:
@@ -235,12 +246,18 @@ class FinalPass:
     centers: FloatArray
     scale: FloatArray | None
     labels: npt.NDArray[np.int32]
+    kernel: KernelName
 
     def __call__(self, block: Block) -> float:
         """Label and cost a block."""
         dtype, start = working_dtype(block.points), block.first_row
         labels, distances = nearest(
-            block.points, self.centers, self.scale, dtype=dtype, first_row=start
+            block.points,
+            self.centers,
+            self.scale,
+            dtype=dtype,
+            kernel=self.kernel,
+            first_row=start,
         )
         self.labels[start : start + len(labels)] = labels
         return float(distances.sum() if block.weights is None else block.weights @ distances)

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray, Mask
+    from lwcs.foundation.types import FloatArray, IntArray, Mask, Rows
     from lwcs.solvers.points import Points
 
 # Products of one round from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**26
+_LOT_ROWS = 2**15
 # Distances below this are rounding (in solver units, where the spread is 1).
 _NOTHING = {4: 1e-12, 8: 1e-24}
 
@@ -76,15 +77,16 @@ class _State:
         self.pieces = list(points.pieces(len(centers)))
         self.products = len(points) * self.centers.size
         self.labels = np.full(len(points), -1, dtype=np.int64)
-        self._rows = {piece.start: points.rows[piece] for piece in self.pieces}
+        self._rows = {piece.start: _with_ones(points.rows[piece]) for piece in self.pieces}
         self._scores = np.full(len(points), -np.inf, dtype=points.rows.dtype)
         self._moved = np.arange(len(centers))
         self._prepare()
 
     def _prepare(self) -> None:
-        """Bring the centers into the points' dtype, once a round."""
-        self._light = self.centers.astype(self.points.rows.dtype)
-        self._halves = 0.5 * np.einsum("ij,ij->i", self._light, self._light)
+        """Bring the centers into the points' dtype, −‖c‖²/2 as one more column, once a round."""
+        halves = -0.5 * np.einsum("ij,ij->i", self.centers, self.centers)
+        self._light = np.column_stack([self.centers, halves]).astype(self.points.rows.dtype)
+        self._light_moved = self._light[self._moved]
         self._place = np.full(len(self.centers), -1)
         self._place[self._moved] = np.arange(len(self._moved))
 
@@ -102,7 +104,7 @@ class _State:
     def _assign_piece(self, piece: slice) -> IntArray:
         rows, old = self._rows[piece.start], self.labels[piece]
         if 2 * len(self._moved) > len(self.centers):
-            labels, scores = self._best(rows, self._light, self._halves)
+            labels, scores = _best(rows, self._light)
         else:
             labels, scores = self._best_of_moved(rows, old, self._scores[piece])
         differ = labels != old
@@ -110,31 +112,21 @@ class _State:
         self.labels[piece], self._scores[piece] = labels, scores
         return involved[involved >= 0]
 
-    def _best(
-        self, rows: Any, centers: npt.NDArray[Any], halves: npt.NDArray[Any]
-    ) -> tuple[IntArray, npt.NDArray[Any]]:
-        scores = rows @ centers.T
-        scores -= halves
-        labels = np.argmax(scores, axis=1)
-        return labels, scores[np.arange(len(labels)), labels]
-
     def _best_of_moved(
         self, rows: Any, old: IntArray, old_scores: npt.NDArray[Any]
     ) -> tuple[IntArray, npt.NDArray[Any]]:
         """As `_best`, where only the moved centers can have become nearer (module docstring)."""
         moved, each = self._moved, np.arange(len(old))
-        scores = rows @ self._light[moved].T
-        scores -= self._halves[moved]
+        scores = rows @ self._light_moved.T
         best = np.argmax(scores, axis=1)
         top = scores[each, best]
         own = self._place[old]
         present = np.where(own >= 0, scores[each, own], old_scores)
+        receded = np.flatnonzero(present < old_scores)
         labels = np.where(top > present, moved[best], old)
-        present = np.maximum(top, present)
-        receded = np.flatnonzero((own >= 0) & (scores[each, own] < old_scores))
+        np.maximum(top, present, out=present)
         if len(receded):
-            again = self._best(rows[receded], self._light, self._halves)
-            labels[receded], present[receded] = again
+            labels[receded], present[receded] = _best(rows[receded], self._light)
         return labels, present
 
     def update(self, changed: Mask, run: Map) -> float:
@@ -153,14 +145,16 @@ class _State:
         return float(((self.centers - old) ** 2).sum())
 
     def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:
-        totals, sums = np.zeros(len(self.centers)), np.zeros_like(self.centers)
+        points, totals, sums = self.points, np.zeros(len(wanted)), np.zeros_like(self.centers)
 
-        def add_up(piece: slice) -> tuple[FloatArray, FloatArray]:
-            rows, weights = self._rows[piece.start], self.points.weights[piece]
-            labels = self.labels[piece]
-            return kernels.cluster_sums(rows, weights, labels, wanted, self.points.kernel)
+        def add_up(lot: slice) -> tuple[FloatArray, FloatArray]:
+            return kernels.cluster_sums(
+                points.rows[lot], points.weights[lot], self.labels[lot], wanted, points.kernel
+            )
 
-        for part in run(add_up, self.pieces):
+        # Long lots, since each adds up to clusters × columns numbers.
+        lots = [slice(at, at + _LOT_ROWS) for at in range(0, len(points), _LOT_ROWS)]
+        for part in run(add_up, lots):
             totals += part[0]
             sums += part[1]
         return totals, sums
@@ -178,11 +172,26 @@ class _State:
 
     def own_distances(self, piece: slice) -> FloatArray:
         """‖x − own center‖², from the difference, so that small ones keep their digits."""
-        rows, own = self._rows[piece.start], self.centers[self.labels[piece]]
-        if is_sparse(rows):
-            norms = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-            products = np.asarray(rows.multiply(own).sum(axis=1)).ravel()
-            return np.maximum(norms - 2.0 * products + np.einsum("ij,ij->i", own, own), 0.0)
-        offset = rows - own
-        distances: FloatArray = np.einsum("ij,ij->i", offset, offset)
-        return distances
+        rows, labels = self.points.rows[piece], self.labels[piece]
+        if not is_sparse(rows):
+            return kernels.own_distances(rows, self.centers, labels, None, self.points.kernel)
+        own = self.centers[labels]
+        norms = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        products = np.asarray(rows.multiply(own).sum(axis=1)).ravel()
+        return np.maximum(norms - 2.0 * products + np.einsum("ij,ij->i", own, own), 0.0)
+
+
+def _with_ones(rows: Rows) -> Rows:
+    """One more column of ones: it meets the centers' −‖c‖²/2 in every product."""
+    if is_sparse(rows):
+        import scipy.sparse as sp
+
+        return sp.hstack([rows, np.ones((rows.shape[0], 1))], format="csr")
+    return np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)])
+
+
+def _best(rows: Rows, centers: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
+    """The nearest center of every row, and its score."""
+    scores = rows @ centers.T
+    labels = np.argmax(scores, axis=1)
+    return labels, scores[np.arange(len(labels)), labels]

@@ -96,4 +96,4 @@ class Points:
             yield slice(start, min(start + step, len(self)))
 
 
-_PIECE_VALUES = 2**20
+_PIECE_VALUES = 2**19
