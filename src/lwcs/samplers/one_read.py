@@ -19,6 +19,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.parallel import ordered_map
 from lwcs.foundation.randomness import Round
 from lwcs.samplers.base import Run, Summary, check_cost, check_total
 from lwcs.samplers.crossing import CELL_ROWS, Masses, cell_sums, draw_from_cells
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
+_FETCHED_VALUES = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
     by_cost = size - int(rng.binomial(size, 0.5)) if around.cost > 0.0 else 0
     drawn = [draw_by_weight(source, rng.random(size - by_cost), cells)]
     if by_cost:
-        drawn.append(_by_cost(source, by_cost, weight, cells, around, run.kernel, rng))
+        drawn.append(_by_cost(source, by_cost, weight, cells, around, run, rng))
     rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
     points = source.take(rows)
     distances = _distances(points, around.mean, run.kernel)
@@ -138,7 +140,7 @@ def _by_cost(
     weight: float,
     weights: FloatArray,
     around: Around,
-    kernel: KernelName,
+    run: Run,
     rng: np.random.Generator,
 ) -> IntArray:
     """Rows in proportion to ω·d, by rejection from ω·h."""
@@ -153,11 +155,21 @@ def _by_cost(
     while (missing := count - len(accepted)) > 0:
         batch = int((missing + 4.0 * np.sqrt(missing)) / acceptance) + 8
         proposed = draw_from_cells(rng.random(min(batch, _PROPOSALS_AT_ONCE)), cells, masses)
-        distances = _distances(source.take(proposed), around.mean, kernel)
+        distances = _distances_of(source, proposed, around.mean, run)
         bound = scale * around.distances[proposed] + floor
         passed = proposed[rng.random(len(proposed)) * bound < distances]
         accepted = np.concatenate([accepted, passed[:missing]])
     return accepted
+
+
+def _distances_of(source: LocalSource, rows: IntArray, center: FloatArray, run: Run) -> FloatArray:
+    """Distances of some rows, fetched a few at a time: they are looked at once and not kept."""
+    few = max(64, _FETCHED_VALUES // source.n_features)
+    lots = [rows[start : start + few] for start in range(0, len(rows), few)]
+    parts = ordered_map(
+        lambda lot: _distances(source.take(lot), center, run.kernel), lots, run.n_jobs
+    )
+    return np.concatenate(list(parts))
 
 
 def _distances(points: Rows, center: FloatArray, kernel: KernelName) -> FloatArray:

@@ -34,7 +34,7 @@ class Distances(Protocol):
     """d(x, candidate) of all points to some of them."""
 
     def __call__(self, candidates: IntArray) -> npt.NDArray[Any]:
-        """One row a candidate."""
+        """One row a candidate; it may be overwritten by the next call."""
 
 
 def kmeans_plusplus(
@@ -53,7 +53,9 @@ def kmeans_plusplus(
     candidates : int, optional
         Of a round; 1 is plain k-means++, 2 + ⌊ln k⌋ the default.
     """
+    # Below 1 by more than rounding: a draw can then never fall behind the last point.
     uniforms = rng.random((k, greedy_candidates(k) if candidates is None else candidates))
+    uniforms *= 1.0 - 1e-15
     chosen = _draw(np.cumsum(points.weights), uniforms[0, :1])
     if is_sparse(points.rows):
         chosen = _rounds(points, _SparseDistances(points), uniforms, chosen, 0.0)
@@ -68,9 +70,7 @@ def kmeans_plusplus(
 
 def _draw(sums: FloatArray, uniforms: FloatArray) -> IntArray:
     """Points in proportion to the steps of `sums`; one without a step is never drawn."""
-    drawn = np.searchsorted(sums, uniforms * sums[-1], side="right")
-    # Past the end by rounding: the last point with a step, where the sum reaches its end.
-    return np.minimum(drawn, np.searchsorted(sums, sums[-1], side="left"))
+    return np.searchsorted(sums, uniforms * sums[-1], side="right")
 
 
 def _rounds(
@@ -108,10 +108,13 @@ class _DenseDistances:
         # One column after the other in memory: this way round the product is twice as fast.
         self._all = np.ascontiguousarray(np.vstack([rows.T, norms, ones]))
         self._each = np.column_stack([-2 * rows, ones, norms])
+        self._out: npt.NDArray[Any] = np.empty((0, len(rows)), dtype=dtype)
 
     def __call__(self, candidates: IntArray) -> npt.NDArray[Any]:
         """Rounding may leave some a little below zero."""
-        return self._each[candidates] @ self._all
+        if len(self._out) != len(candidates):
+            self._out = np.empty((len(candidates), self._all.shape[1]), dtype=self._all.dtype)
+        return np.matmul(self._each[candidates], self._all, out=self._out)
 
 
 class _SparseDistances:
