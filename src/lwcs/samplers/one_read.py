@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
-_FETCHED_VALUES = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ def _by_cost(
 
 def _distances_of(source: LocalSource, rows: IntArray, center: FloatArray, run: Run) -> FloatArray:
     """Distances of some rows, fetched a few at a time: they are looked at once and not kept."""
-    few = max(64, _FETCHED_VALUES // source.n_features)
+    few = max(64, source.block_rows // 8)
     lots = [rows[start : start + few] for start in range(0, len(rows), few)]
     parts = ordered_map(
         lambda lot: _distances(source.take(lot), center, run.kernel), lots, run.n_jobs
