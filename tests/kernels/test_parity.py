@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from lwcs import kernels
-from lwcs.kernels import compiled, portable
+from lwcs.kernels import Pivot, compiled, portable
 
 ROWS = (0, 1, 7, 8, 9, 200)
 COLUMNS = (1, 3, 17, 74, 784)
@@ -43,7 +43,7 @@ def test_both_kernels_compute_the_formulas(rows, columns, dtype, name):
     rng = np.random.default_rng(1)
     w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
     out = np.empty(rows)
-    scan = kernels.scan(X, w, pivot, precision, out, name)
+    scan = kernels.scan(X, w, Pivot(pivot, precision), out, name)
     distances, shift, cost = naive_scan(X, w, pivot, precision)
     np.testing.assert_allclose(out, distances, rtol=1e-12)
     np.testing.assert_allclose(scan.shift, shift, rtol=1e-10, atol=1e-10)
@@ -65,8 +65,8 @@ def test_sparse_rows_cost_what_dense_rows_cost(rows, columns, dtype, name):
     rng = np.random.default_rng(3)
     w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
     dense, sparse = np.empty(rows), np.empty(rows)
-    a = kernels.scan(X, w, pivot, precision, dense, "portable")
-    b = kernels.scan(sp.csr_array(X), w, pivot, precision, sparse, name)
+    a = kernels.scan(X, w, Pivot(pivot, precision), dense, "portable")
+    b = kernels.scan(sp.csr_array(X), w, Pivot(pivot, precision), sparse, name)
     np.testing.assert_allclose(sparse, dense, rtol=1e-12)
     np.testing.assert_allclose(b.shift, a.shift, rtol=1e-10, atol=1e-10)
     assert b.cost == pytest.approx(a.cost, rel=1e-12)
@@ -93,7 +93,7 @@ def test_the_memory_layout_changes_no_bit(layout, name):
     results = []
     for points in (X, layout(X)):
         out = np.empty(200)
-        scan = kernels.scan(points, None, pivot, precision, out, name)
+        scan = kernels.scan(points, None, Pivot(pivot, precision), out, name)
         moments = kernels.moments(points, None, name)
         results.append([out, scan.shift, scan.cost, moments.mean, moments.scatter])
     for one, other in zip(*results, strict=True):
@@ -105,8 +105,8 @@ def test_the_memory_layout_changes_no_bit(layout, name):
 def test_no_weights_and_no_precision_mean_ones(columns, name):
     X, pivot = rows_of((203, columns), "float32"), np.full(columns, 2.5)
     plain, ones = np.empty(203), np.empty(203)
-    a = kernels.scan(X, None, pivot, None, plain, name)
-    b = kernels.scan(X, np.ones(203), pivot, np.ones(columns), ones, name)
+    a = kernels.scan(X, None, Pivot(pivot, None), plain, name)
+    b = kernels.scan(X, np.ones(203), Pivot(pivot, np.ones(columns)), ones, name)
     np.testing.assert_allclose(plain, ones, rtol=1e-13)
     np.testing.assert_allclose(a.shift, b.shift, rtol=1e-10)
     assert a.cost == pytest.approx(b.cost, rel=1e-13)
@@ -146,7 +146,7 @@ def test_a_sparse_row_near_a_large_pivot_keeps_its_digits(name):
     X[:, 0] = 1e6 + rng.normal(size=500)
     pivot, precision = X.mean(axis=0), np.ones(40)
     out = np.empty(500)
-    kernels.scan(sp.csr_array(X), None, pivot, precision, out, name)
+    kernels.scan(sp.csr_array(X), None, Pivot(pivot, precision), out, name)
     np.testing.assert_allclose(out, ((X - pivot) ** 2).sum(axis=1), rtol=1e-10)
 
 
@@ -158,7 +158,7 @@ def test_a_value_that_is_not_finite_shows_in_the_sums_even_without_weight(make, 
     X[70, 3] = bad
     w = np.ones(100)
     w[64:] = 0.0
-    scan = kernels.scan(make(X), w, np.zeros(5), np.ones(5), np.empty(100), name)
+    scan = kernels.scan(make(X), w, Pivot(np.zeros(5), np.ones(5)), np.empty(100), name)
     moments = kernels.moments(make(X), w, name)
     alone = kernels.moments(make(X[64:]), w[64:], name)
     assert not np.isfinite(scan.cost + scan.shift.sum())

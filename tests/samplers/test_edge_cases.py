@@ -183,11 +183,12 @@ def test_a_row_without_weight_leaves_no_trace_in_a_constant_column(make, passes,
 
 def test_targets_beyond_the_running_sum_go_to_the_last_row_with_mass():
     from lwcs.foundation.randomness import Stage
+    from lwcs.kernels import Pivot
     from lwcs.samplers.two_rounds import Quota, SecondRound
     from lwcs.sources import Block
 
     X = np.array([[0.0], [2.0], [0.0]])
-    task = SecondRound(0, Stage.CORESET, "portable", np.zeros(1), None)
+    task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.zeros(1)))
     # A quota whose cost (1e9) is far above what the rows add up to (4).
     picked = task(iter([Block(X, None, 0)]), Quota(0, 0, 50, 3.0, 1e9))
     assert {int(row) for part in picked for row in part.rows} == {1}

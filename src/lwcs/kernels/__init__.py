@@ -9,7 +9,8 @@ it goes through the same arithmetic.
 from __future__ import annotations
 
 import os
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -75,24 +76,34 @@ def _module(name: KernelName) -> ModuleType:
     return portable
 
 
+@dataclass(frozen=True)
+class Pivot:
+    """The point that a scan measures distances to, and the precision of every column.
+
+    d(x, point) = Σ_j precision_j·(x_j − point_j)²; without a precision, all are 1.
+    """
+
+    point: FloatArray
+    precision: FloatArray | None = None
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """Per column: point, precision, and what a zero costs in two parts (`split_exactly`)."""
+        scale = np.ones(len(self.point)) if self.precision is None else self.precision
+        return np.stack([self.point, scale, *split_exactly(scale * self.point**2)], axis=1)
+
+
 def scan(
-    points: Rows,
-    weights: FloatArray | None,
-    pivot: FloatArray,
-    precision: FloatArray | None,
-    out: FloatArray,
-    kernel: KernelName,
+    points: Rows, weights: FloatArray | None, pivot: Pivot, out: FloatArray, kernel: KernelName
 ) -> Scan:
-    """Write d(x, pivot) = Σ_j precision_j·(x_j − pivot_j)² of every row into `out`."""
+    """Write d(x, pivot) of every row into `out`."""
     module = _module(kernel)
     # Whoever called looks at the sums; a warning from in here would name no row.
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
             omega = unit_weights(weights, points.shape[0])
-            scale = np.ones(len(pivot)) if precision is None else precision
-            base = split_exactly(scale * pivot * pivot)
-            return Scan(*module.scan_sparse(*_csr(points), omega, pivot, scale, *base, out))
-        return Scan(*module.scan(as_floats(points), weights, pivot, precision, out))
+            return Scan(*module.scan_sparse(*_csr(points), omega, pivot.columns, out))
+        return Scan(*module.scan(as_floats(points), weights, pivot.point, pivot.precision, out))
 
 
 def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:

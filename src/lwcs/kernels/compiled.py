@@ -233,14 +233,11 @@ def scan_sparse(
     indices: IntArray,
     indptr: IntArray,
     weights: FloatArray,
-    pivot: FloatArray,
-    precision: FloatArray,
-    coarse: FloatArray,
-    rest: FloatArray,
+    columns: FloatArray,
     out: FloatArray,
 ) -> tuple[FloatArray, float]:
     """`scan` of CSR rows, at the cost of their non-zeros."""
-    columns, sums = np.stack([pivot, precision, coarse, rest], axis=1), np.zeros((len(pivot), 2))
+    sums = np.zeros((len(columns), 2))
     # Unsigned, a column number cannot be negative, and numba need not look whether it is.
     unsigned = indices.view(f"u{indices.dtype.itemsize}")
     cost = _scan_sparse(data, unsigned, indptr, weights, columns, sums, out)

@@ -102,16 +102,11 @@ def scan_sparse(
     indices: IntArray,
     indptr: IntArray,
     weights: FloatArray,
-    pivot: FloatArray,
-    precision: FloatArray,
-    coarse: FloatArray,
-    rest: FloatArray,
+    columns: FloatArray,
     out: FloatArray,
 ) -> tuple[FloatArray, float]:
-    """`scan` of CSR rows, at the cost of their non-zeros.
-
-    `coarse` + `rest` = precision·pivot², what a zero costs (see `split_exactly`).
-    """
+    """`scan` of CSR rows, at the cost of their non-zeros; `columns` are those of the Pivot."""
+    pivot, precision, coarse, rest = columns.T
     n_rows, n_features = len(indptr) - 1, len(pivot)
     lengths = np.diff(indptr)
     row_of = np.repeat(np.arange(n_rows), lengths)

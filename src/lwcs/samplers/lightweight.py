@@ -14,6 +14,7 @@ import numpy as np
 
 from lwcs.foundation.checks import check_choice
 from lwcs.foundation.randomness import Round
+from lwcs.kernels import Pivot
 from lwcs.samplers.base import (
     Draws,
     FirstRound,
@@ -93,7 +94,7 @@ class Lightweight:
         costs = [part.cost_around(total.mean, precision) for part in moments]
         share = allocate if self.draws == "iid" else allocate_strata
         quotas = share(size, [m.weight for m in moments], costs, run.generator(Round.PLAN))
-        second = SecondRound(run.seed, run.stage, run.kernel, total.mean, precision)
+        second = SecondRound(run.seed, run.stage, run.kernel, Pivot(total.mean, precision))
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
         return picked, Summary(total.rows, total.weight, total.mean, cost, scale)

@@ -21,6 +21,7 @@ from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import ordered_map
 from lwcs.foundation.randomness import Round
+from lwcs.kernels import Pivot
 from lwcs.samplers.base import Run, Summary, check_cost, check_total
 from lwcs.samplers.crossing import CELL_ROWS, Masses, cell_sums, draw_from_cells
 from lwcs.samplers.two_rounds import Picked
@@ -53,7 +54,7 @@ class PivotScan:
     """The one read: fills `distances` and `cells` in place, returns the sums of a block."""
 
     kernel: KernelName
-    pivot: FloatArray
+    pivot: Pivot
     distances: FloatArray
     cells: FloatArray
 
@@ -61,7 +62,7 @@ class PivotScan:
         """Scan a block."""
         start, n_rows = block.first_row, block.points.shape[0]
         out = self.distances[start : start + n_rows]
-        sums = kernels.scan(block.points, block.weights, self.pivot, None, out, self.kernel)
+        sums = kernels.scan(block.points, block.weights, self.pivot, out, self.kernel)
         if not np.isfinite(sums.cost + sums.shift.sum()):
             raise NotFiniteError.found_in(block.points, start, 0)
         cells = cell_sums(out if block.weights is None else block.weights * out)
@@ -82,7 +83,7 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
         drawn.append(_by_cost(source, by_cost, weight, cells, around, run, rng))
     rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
     points = source.take(rows)
-    distances = _distances(points, around.mean, run.kernel)
+    distances = _distances(points, Pivot(around.mean), run.kernel)
     summary = Summary(source.n_rows, weight, around.mean, around.cost)
     return Picked(points, rows, distances, counts), summary
 
@@ -111,7 +112,7 @@ def _pivot(source: LocalSource, cells: FloatArray, run: Run) -> FloatArray:
     rows = np.sort(draw_by_weight(source, run.generator(Round.PIVOT).random(PIVOT_ROWS), cells))
     points = source.take(rows)
     pivot = kernels.moments(points, None, run.kernel).mean
-    if not np.isfinite(_distances(points, pivot, run.kernel).sum()):
+    if not np.isfinite(_distances(points, Pivot(pivot), run.kernel).sum()):
         # Said here, since a bad pivot would spoil every block and the first would be blamed.
         bad = NotFiniteError.found_in(points, 0, 0)
         raise bad.explained(int(rows[bad.row]) - bad.row, "", source.feature_names)
@@ -121,7 +122,7 @@ def _pivot(source: LocalSource, cells: FloatArray, run: Run) -> FloatArray:
 def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Around:
     cells = np.empty(-(-source.n_rows // CELL_ROWS))
     distances = np.empty(len(cells) * CELL_ROWS)
-    task = PivotScan(run.kernel, pivot, distances, cells)
+    task = PivotScan(run.kernel, Pivot(pivot), distances, cells)
     shift, cost = np.zeros(source.n_features), 0.0
     for part in run.each_block(source, task, "reading"):
         shift += part.shift
@@ -154,14 +155,14 @@ def _by_cost(
     while (missing := count - len(accepted)) > 0:
         batch = int((missing + 4.0 * np.sqrt(missing)) / acceptance) + 8
         proposed = draw_from_cells(rng.random(min(batch, _PROPOSALS_AT_ONCE)), cells, masses)
-        distances = _distances_of(source, proposed, around.mean, run)
+        distances = _distances_of(source, proposed, Pivot(around.mean), run)
         bound = scale * around.distances[proposed] + floor
         passed = proposed[rng.random(len(proposed)) * bound < distances]
         accepted = np.concatenate([accepted, passed[:missing]])
     return accepted
 
 
-def _distances_of(source: LocalSource, rows: IntArray, center: FloatArray, run: Run) -> FloatArray:
+def _distances_of(source: LocalSource, rows: IntArray, center: Pivot, run: Run) -> FloatArray:
     """Distances of some rows, fetched a few at a time: they are looked at once and not kept."""
     few = max(64, source.block_rows // 8)
     lots = [rows[start : start + few] for start in range(0, len(rows), few)]
@@ -171,7 +172,7 @@ def _distances_of(source: LocalSource, rows: IntArray, center: FloatArray, run: 
     return np.concatenate(list(parts))
 
 
-def _distances(points: Rows, center: FloatArray, kernel: KernelName) -> FloatArray:
+def _distances(points: Rows, center: Pivot, kernel: KernelName) -> FloatArray:
     distances = np.empty(points.shape[0])
-    kernels.scan(points, None, center, None, distances, kernel)
+    kernels.scan(points, None, center, distances, kernel)
     return distances

@@ -107,8 +107,7 @@ class SecondRound:
     seed: int
     stage: Stage
     kernel: KernelName
-    mean: FloatArray | None
-    precision: FloatArray | None
+    mean: kernels.Pivot | None
 
     def __call__(self, blocks: Iterator[Block], quota: Quota) -> list[Picked]:
         """Draw this partition's share in one scan."""
@@ -144,9 +143,7 @@ class SecondRound:
     def _distances(self, block: Block) -> FloatArray:
         distances = np.zeros(block.points.shape[0])
         if self.mean is not None:
-            kernels.scan(
-                block.points, block.weights, self.mean, self.precision, distances, self.kernel
-            )
+            kernels.scan(block.points, block.weights, self.mean, distances, self.kernel)
         return distances
 
 

@@ -86,7 +86,7 @@ class Uniform:
         check_total(total.weight)
         weights = [part.weight for part in moments]
         quotas = allocate(size, weights, [0.0] * len(weights), run.generator(Round.PLAN))
-        second = SecondRound(run.seed, run.stage, run.kernel, None, None)
+        second = SecondRound(run.seed, run.stage, run.kernel, None)
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
         summary = Summary(total.rows, total.weight)
