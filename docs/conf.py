@@ -14,3 +14,7 @@ exclude_patterns = ["_build"]
 autodoc_typehints = "none"
 napoleon_google_docstring = False
 suppress_warnings = ["myst.header"]
+# So few pages need no navigation beside them; tables need the width.
+html_sidebars = {"**": []}
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
