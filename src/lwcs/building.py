@@ -12,7 +12,7 @@ from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import Moments, Run, as_sampler
-from lwcs.samplers.base import check_total, standard_scale
+from lwcs.samplers.base import check_cost, check_total, standard_scale
 from lwcs.samplers.two_rounds import stack
 from lwcs.sources import scan
 
@@ -36,6 +36,8 @@ def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = 
         bad = NotFiniteError.found_in(points, 0, 0)
         raise bad.explained(0, "", source.feature_names)
     scale = standard_scale(moments) if source.scale == "standard" else None
+    cost = moments.cost_around(moments.mean, None if scale is None else scale**-2.0)
+    check_cost(cost)
     return Coreset(
         points=points.view() if isinstance(points, np.ndarray) else points,
         weights=weights,
@@ -44,7 +46,7 @@ def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = 
         n_samples=len(weights),
         total_weight=moments.weight,
         mean=moments.mean,
-        total_cost=moments.cost_around(moments.mean, None if scale is None else scale**-2.0),
+        total_cost=cost,
         scale=scale,
         method="all rows",
         feature_names=source.feature_names,

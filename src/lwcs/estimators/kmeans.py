@@ -28,9 +28,8 @@ from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers import as_sampler
-from lwcs.solvers.assignment import FinalPass, LabelTask, full_cost, polish
-from lwcs.solvers.kmeans import INITS, solve
-from lwcs.solvers.points import Points
+from lwcs.solvers.assignment import FinalPass, LabelTask, full_cost, polish, working_dtype
+from lwcs.solvers.kmeans import INITS, cluster
 from lwcs.sources import LocalSource, Source, scan
 from lwcs.sources.local import is_table
 
@@ -151,25 +150,40 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         sample_weight : array of shape (n_samples,), optional
             A row of weight 3 counts as that row three times.
         """
-        # Until the last line, this is an estimator that was not fitted, also if interrupted.
-        for name in [name for name in vars(self) if name.endswith("_")]:
+        self._forget()
+        try:
+            fitted = self._fit(X, sample_weight)
+        except BaseException:
+            # Interrupted or refused, this is an estimator that was not fitted.
+            self._forget()
+            raise
+        self.__dict__.update(fitted)
+        return self
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") or n == "_n_features_out"]:
             delattr(self, name)
+
+    def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        """Do what `fit` does; return what it sets."""
         size, threads, seed = self._check_parameters(), as_threads(self.n_jobs), self._seed()
         source: Source | None = None
         if isinstance(X, Coreset):
             if sample_weight is not None:
                 raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
-            coreset, self.n_features_in_ = X, X.n_features
-            kernel = kernels.choose(X.points.size)
+            coreset, kernel = X, kernels.choose(X.points.size)
+            self._set_features(coreset)
+            self._check_rows(coreset)
         else:
             source = self._scan(X, sample_weight, reset=True)
             kernel = kernels.choose(source.n_values)
             coreset = self._summarise(source, size, kernel, seed, threads)
-        self._check_rows(len(coreset.weights), coreset)
-        points = Points.of(coreset.points, coreset.weights, coreset.scale, kernel)
-        found = solve(
-            points,
+        found = cluster(
+            coreset.points,
+            coreset.weights,
+            coreset.scale,
             self.n_clusters,
+            kernel=kernel,
             init=self.init,
             n_init=self.n_init,
             max_iter=self.max_iter,
@@ -179,23 +193,23 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )
         self._warn(found.converged, len(np.unique(found.labels)))
         dtype = np.float32 if coreset.points.dtype == np.float32 else np.float64
-        centers = points.to_data(found.centers).astype(dtype)
-        fitted: dict[str, Any] = {"inertia_": found.cost * points.cost_unit}
+        centers = found.centers.astype(dtype)
+        fitted: dict[str, Any] = {"inertia_": found.cost}
         if source is not None:
             for _ in range(self.polish):
                 wide = centers.astype(np.float64)
-                centers = polish(source, wide, coreset.scale, kernel, threads).astype(dtype)
+                centers = polish(
+                    source, wide, coreset.scale, kernel, threads, progress=bool(self.verbose)
+                ).astype(dtype)
             if self.compute_labels:
                 fitted |= self._final_pass(source, centers, coreset.scale, kernel, threads)
-        fitted |= {
+        return fitted | {
             "cluster_centers_": centers,
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
             "_n_features_out": self.n_clusters,
         }
-        self.__dict__.update(fitted)
-        return self
 
     def _seed(self) -> int:
         return as_seed(self.random_state)
@@ -207,7 +221,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         check_count(self.max_iter, "max_iter")
         check_count(self.polish, "polish", least=0)
         tol: Any = self.tol
-        if isinstance(tol, bool) or not isinstance(tol, Real) or not float(tol) >= 0:
+        if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
             raise ValueError(f"tol={tol!r} is not allowed; pass a number >= 0, such as 1e-4")
         if isinstance(self.init, str) and self.init not in INITS:
             raise ValueError(
@@ -215,7 +229,12 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 "an array of centers or a callable are allowed, too"
             )
         as_sampler(self.method)
-        if isinstance(self.coreset_size, str) and self.coreset_size == "auto":
+        if isinstance(self.coreset_size, str):
+            if self.coreset_size != "auto":
+                raise ValueError(
+                    f"coreset_size={self.coreset_size!r} is not allowed; pass 'auto' "
+                    f"({POINTS_PER_CLUSTER} × n_clusters) or an integer >= n_clusters"
+                )
             return POINTS_PER_CLUSTER * k
         size = check_count(self.coreset_size, "coreset_size")
         if size < k:
@@ -227,16 +246,13 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _scan(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
         """Turn what scikit-learn's methods take into a Source; check its features."""
+        if isinstance(X, Coreset):
+            raise TypeError("a Coreset is no table of rows; pass its rows, coreset.points")
         if isinstance(X, Source):
             if reset:
-                self.n_features_in_ = X.n_features
-                if X.feature_names is not None:
-                    self.feature_names_in_ = np.array(X.feature_names, dtype=object)
-            elif X.n_features != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.n_features} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input"
-                )
+                self._set_features(X)
+            else:
+                self._check_features(X)
         elif is_table(X):
             # Tables stay as they are: they are read block by block, not copied as a whole.
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -246,6 +262,24 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
             )
         return scan(X, sample_weight=sample_weight)
+
+    def _set_features(self, data: Source | Coreset) -> None:
+        self.n_features_in_ = data.n_features
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
+    def _check_features(self, source: Source) -> None:
+        if source.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {source.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and source.feature_names not in (None, tuple(names)):
+            raise ValueError(
+                f"the feature names {source.feature_names} should match those that were passed "
+                f"during fit, {tuple(names)}; name them in this order with columns=[…]"
+            )
 
     def _summarise(
         self, source: Source, size: int, kernel: kernels.KernelName, seed: int, threads: int
@@ -266,10 +300,11 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             progress=bool(self.verbose),
         )
 
-    def _check_rows(self, n_rows: int, coreset: Coreset) -> None:
-        if n_rows < self.n_clusters:
+    def _check_rows(self, coreset: Coreset) -> None:
+        rows, k = len(coreset.weights), self.n_clusters
+        if rows < k:
             raise ValueError(
-                f"the coreset has {n_rows} distinct rows but n_clusters={self.n_clusters}; "
+                f"the coreset has {rows} distinct rows but n_clusters={k}; "
                 f"build one with size > {coreset.size}, or ask for fewer clusters"
             )
 
@@ -343,13 +378,21 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _distances(self, rows: Any, first_row: int) -> DenseRows:
         from sklearn.metrics.pairwise import euclidean_distances
 
-        values = rows.data if is_sparse(rows) else rows
-        if not np.isfinite(values.sum()):
-            raise NotFiniteError.found_in(rows, first_row, 0)
-        factor = 1.0 if self.scale_ is None else 1.0 / self.scale_
-        scaled = rows if self.scale_ is None else rows * factor
-        scaled = scaled.tocsr() if is_sparse(scaled) else kernels.as_floats(scaled)
-        return euclidean_distances(scaled, (self.cluster_centers_ * factor).astype(scaled.dtype))
+        dtype = working_dtype(rows)
+        wide = rows.astype(np.float64)
+        centers = self.cluster_centers_.astype(np.float64)
+        if not is_sparse(wide):
+            # Around the centers' median, an offset of the data costs no digits.
+            origin = np.median(centers, axis=0)
+            wide, centers = wide - origin, centers - origin
+        if self.scale_ is not None:
+            wide, centers = wide * (1.0 / self.scale_), centers / self.scale_
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = wide.data if is_sparse(wide) else wide
+            if not np.isfinite(values.ravel() @ values.ravel()):
+                raise NotFiniteError.found_in(rows, first_row, 0)
+        wide = wide.tocsr() if is_sparse(wide) else wide
+        return euclidean_distances(wide, centers).astype(dtype)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X: larger is better, as scikit-learn wants it."""
@@ -366,10 +409,13 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 "this model measures distances in standard deviations, which sklearn's KMeans "
                 "cannot; fit it on data that was scaled beforehand"
             )
-        model = KMeans(self.n_clusters, n_init=1, max_iter=1)
+        centers = np.array(self.cluster_centers_, order="C")
+        model = KMeans(len(centers), init=centers.copy(), n_init=1, max_iter=1)
         # Fitting on its own centers sets every attribute that this version of scikit-learn has.
-        model.set_params(init=self.cluster_centers_).fit(self.cluster_centers_)
-        model.cluster_centers_ = np.ascontiguousarray(self.cluster_centers_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(centers)
+        model.cluster_centers_ = centers
         model.inertia_, model.n_iter_ = self.inertia_, self.n_iter_
         if "labels_" in vars(self):
             model.labels_ = self.labels_
@@ -385,7 +431,11 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return to_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as Parquet; `lwcs.load` reads it back. The coreset is not in it."""
+        """Write the model as Parquet; `lwcs.load` reads it back.
+
+        The coreset and the labels are not in it, nor are parameters that are objects (an `init`
+        array, a sampler): those come back as their defaults.
+        """
         storage.write_table(self.to_arrow(), path)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -400,9 +450,10 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def __getattr__(self, name: str) -> Any:
         # Reached only by what is not there; say why for what one would expect to be.
         if name in ("labels_", "coreset_") and "cluster_centers_" in vars(self):
-            hint = "predict(X) labels rows" if name == "labels_" else "a loaded model has none"
-            raise AttributeError(
-                f"this {type(self).__name__} has no {name!r}: it is set by fit on rows in memory"
-                f"{' with compute_labels=True' if name == 'labels_' else ''}; {hint}"
-            )
+            hint = {
+                "labels_": "it is set by fit on rows in memory with compute_labels=True; "
+                "predict(X) labels rows",
+                "coreset_": "a loaded model has none; save the coreset beside it",
+            }
+            raise AttributeError(f"this {type(self).__name__} has no {name!r}: {hint[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -27,11 +27,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
     for j, feature in enumerate(features):
         columns[feature] = pa.array(np.ascontiguousarray(centers[:, j]))
     metadata = {
-        "parameters": {
-            name: value
-            for name, value in model.get_params(deep=False).items()
-            if isinstance(value, str | int | float | bool | None)
-        },
+        "parameters": _plain(model.get_params(deep=False)) | {"n_clusters": len(centers)},
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
         "scale": None if model.scale_ is None else model.scale_.tolist(),
@@ -65,6 +61,12 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
         return model
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"{name!r} is a damaged model file: {error}") from error
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that JSON has words for; an init array or a sampler object has none."""
+    plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in parameters.items()}
+    return {n: v for n, v in plain.items() if isinstance(v, str | int | float | bool | None)}
 
 
 def _features(names: Sequence[str] | None, n_features: int) -> list[str]:

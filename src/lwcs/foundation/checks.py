@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from lwcs.foundation.types import FloatArray, is_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lwcs.foundation.types import Rows
 
@@ -126,6 +127,15 @@ class NotFiniteError(ValueError):
         where = column if len(bad) else None
         value = values[at] if len(bad) else abs(values[at])
         return cls(partition, first_row + row, where, float(value))
+
+    @classmethod
+    @contextmanager
+    def in_partition(cls, partition: int) -> Iterator[None]:
+        """Say which partition a bad value is in, where the code inside does not know."""
+        try:
+            yield
+        except cls as bad:
+            raise cls(partition, bad.row, bad.column, bad.value) from None
 
     def explained(
         self, first_row: int, where: str, feature_names: Sequence[str] | None

@@ -20,7 +20,7 @@ def as_sampler(method: str | Sampler) -> Sampler:
     if isinstance(method, str):
         check_choice(method, "method", tuple(_BY_NAME))
         return _BY_NAME[method]()
-    if not hasattr(method, "draw"):
+    if isinstance(method, type) or not hasattr(method, "draw"):
         raise TypeError(
             f"method={method!r} is not a sampler; pass one of {', '.join(map(repr, _BY_NAME))}, "
             "or an object such as lwcs.Lightweight(draws='stratified')"

@@ -14,6 +14,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.progress import track
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # Values of one piece of the rows × centers product: it stays in a core's cache.
 _PIECE_VALUES = 2**17
 _SAMPLE_ROWS = 16
+# A distance below this part of ‖x‖² has no digit left in a float32 product.
+_FLOAT32_CLEAR = 1e-4
 
 
 def nearest(
@@ -44,8 +47,8 @@ def nearest(
     """Nearest center of every row, and d = ‖(x − center)/scale‖² to it.
 
     Works on pieces of the rows; no temporary has rows × centers × columns values, nor
-    rows × centers for all rows. With float32 products the label may be that of a center
-    nearer by less than their rounding; the distance is to that center, in float64.
+    rows × centers for all rows. Products are float32 for `dtype` float32, where that can tell the
+    centers apart; distances are float64.
     """
     labels, distances = np.empty(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
     find = _prepared(points, centers, scale, dtype)
@@ -82,12 +85,11 @@ def _prepared(
 
 def _labels(find: _DenseNearest | _SparseNearest, piece: Rows, first_row: int) -> IntArray:
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = find.scores(piece)
-        best = np.argmax(scores, axis=1)
+        labels, scores = find.best(piece)
         # NaN and infinity go through every product, so the best score shows them.
-        if not np.isfinite(scores[np.arange(len(best)), best].sum()):
+        if not np.isfinite(scores.sum()):
             raise NotFiniteError.found_in(piece, first_row, 0)
-    return best
+    return labels
 
 
 def _pieces(n_rows: int, width: int) -> Iterator[slice]:
@@ -102,11 +104,13 @@ def _middle(points: Rows) -> FloatArray:
     Around it, rows and the centers near them are small, so that products keep the digits of
     the distances. (The mean of the centers is no such point if one of them is far away.)
     """
-    if not points.shape[0]:
-        return np.zeros(points.shape[1])
-    rows = points[:: -(-points.shape[0] // _SAMPLE_ROWS)]
-    dense = rows.toarray() if is_sparse(rows) else rows
-    return np.median(dense.astype(np.float64), axis=0)
+    return np.median(_some(points), axis=0) if points.shape[0] else np.zeros(points.shape[1])
+
+
+def _some(points: Rows) -> FloatArray:
+    """A few of the rows, dense."""
+    rows = points[:: max(1, -(-points.shape[0] // _SAMPLE_ROWS))]
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
 
 
 class _DenseNearest:
@@ -118,28 +122,49 @@ class _DenseNearest:
     def __init__(
         self, points: DenseRows, centers: FloatArray, scale: FloatArray | None, dtype: npt.DTypeLike
     ) -> None:
-        self._centers = centers
+        self._points, self._centers, self._scale = points, centers, scale
         self._origin = _middle(points).astype(dtype)
-        around = (centers - self._origin) / (1.0 if scale is None else scale)
+        unit = _unit(points, self._origin) if dtype == np.float32 else 1.0
+        factor = np.asarray(unit if scale is None else unit / scale, dtype=np.float64)
+        around = (centers - self._origin) * factor
         halves = -0.5 * np.einsum("ij,ij->i", around, around)
         self._products = np.ascontiguousarray(np.vstack([around.T, halves]), dtype=dtype)
-        self._factor = None if scale is None else (1.0 / scale).astype(dtype)
+        self._factor = None if scale is None and unit == 1.0 else factor.astype(dtype)
         self._precision = None if scale is None else scale**-2.0
         self._rows = np.ones((0, len(self._products)), dtype=dtype)
 
-    def scores(self, piece: DenseRows) -> DenseRows:
-        """x·c − ‖c‖²/2 around the origin; larger is nearer."""
+    def best(self, piece: DenseRows) -> tuple[IntArray, DenseRows]:
+        """The nearest center by its score x·c − ‖c‖²/2 around the origin (larger is nearer)."""
         if len(piece) > len(self._rows):
             self._rows = np.ones((len(piece), len(self._products)), dtype=self._origin.dtype)
         rows = self._rows[: len(piece)]
         np.subtract(piece, self._origin, out=rows[:, :-1], casting="unsafe")
         if self._factor is not None:
             rows[:, :-1] *= self._factor
-        return rows @ self._products
+        scores = rows @ self._products
+        labels = np.argmax(scores, axis=1)
+        top = scores[np.arange(len(labels)), labels]
+        if rows.dtype == np.float32:
+            # ‖x‖² − 2·score is the distance; where it is a small difference of large numbers,
+            # float32 cannot tell the centers apart, and float64 is asked instead.
+            norms = np.einsum("ij,ij->i", rows, rows) - 1.0
+            unclear = np.flatnonzero(norms - 2.0 * top < _FLOAT32_CLEAR * norms)
+            if len(unclear):
+                wide = _DenseNearest(piece[unclear], self._centers, self._scale, np.float64)
+                labels[unclear] = wide.best(piece[unclear])[0]
+        return labels, top
 
     def distances(self, piece: DenseRows, labels: Labels, kernel: KernelName) -> FloatArray:
         """From the differences, so that small ones keep their digits."""
         return kernels.own_distances(piece, self._centers, labels, self._precision, kernel)
+
+
+def _unit(points: DenseRows, origin: DenseRows) -> float:
+    """A power of two that keeps squares of float32 numbers within their range."""
+    largest = float(np.abs(_some(points) - origin).max(initial=0.0))
+    if largest == 0.0 or 1e-9 < largest < 1e9 or not np.isfinite(largest):
+        return 1.0
+    return 2.0 ** -np.floor(np.log2(largest))
 
 
 class _SparseNearest:
@@ -159,9 +184,11 @@ class _SparseNearest:
         # What a row's zeros cost: all columns less its non-zeros, in two exactly summed parts.
         self._shares = [(array, array.sum(axis=1)) for array in map(np.array, parts)]
 
-    def scores(self, piece: Any) -> DenseRows:
-        """As `_DenseNearest.scores`."""
-        return piece @ self._products - self._halves
+    def best(self, piece: Any) -> tuple[IntArray, DenseRows]:
+        """As `_DenseNearest.best`."""
+        scores = piece @ self._products - self._halves
+        labels = np.argmax(scores, axis=1)
+        return labels, scores[np.arange(len(labels)), labels]
 
     def distances(self, piece: Any, labels: Labels, _: KernelName) -> FloatArray:
         """Non-zeros from the differences, zeros by exact subtraction."""
@@ -183,19 +210,20 @@ class CostTask:
     scale: FloatArray | None
     kernel: KernelName
 
-    def __call__(self, blocks: Iterator[Block], _: int) -> float:
+    def __call__(self, blocks: Iterator[Block], partition: int) -> float:
         """Add up the blocks' costs."""
         costs = []
         for block in blocks:
             dtype = working_dtype(block.points)
-            distances = nearest(
-                block.points,
-                self.centers,
-                self.scale,
-                dtype=dtype,
-                kernel=self.kernel,
-                first_row=block.first_row,
-            )[1]
+            with NotFiniteError.in_partition(partition):
+                distances = nearest(
+                    block.points,
+                    self.centers,
+                    self.scale,
+                    dtype=dtype,
+                    kernel=self.kernel,
+                    first_row=block.first_row,
+                )[1]
             costs.append(distances.sum() if block.weights is None else block.weights @ distances)
         return fsum(costs)
 
@@ -271,14 +299,16 @@ class PolishTask:
     scale: FloatArray | None
     kernel: KernelName
 
-    def __call__(self, blocks: Iterator[Block], _: int) -> tuple[FloatArray, FloatArray]:
+    def __call__(self, blocks: Iterator[Block], partition: int) -> tuple[FloatArray, FloatArray]:
         """Add up the blocks."""
         k, d = self.centers.shape
         totals, sums = np.zeros(k), np.zeros((k, d))
         label = LabelTask(self.centers, self.scale)
         for block in blocks:
+            with NotFiniteError.in_partition(partition):
+                labels = label(block)
             part = kernels.cluster_sums(
-                block.points, block.weights, label(block), np.ones(k, dtype=bool), self.kernel
+                block.points, block.weights, labels, np.ones(k, dtype=bool), self.kernel
             )
             totals += part[0]
             sums += part[1]
@@ -291,11 +321,14 @@ def polish(
     scale: FloatArray | None,
     kernel: KernelName,
     n_jobs: int | None,
+    *,
+    progress: bool = False,
 ) -> FloatArray:
     """One Lloyd step on the full data; an empty cluster keeps its center."""
     totals, sums = np.zeros(len(centers)), np.zeros_like(centers)
     with source.explaining():
-        for part in source.gather(PolishTask(centers, scale, kernel), n_jobs=n_jobs):
+        parts = source.gather(PolishTask(centers, scale, kernel), n_jobs=n_jobs)
+        for part in track(parts, "polish", source.n_partitions, show=progress):
             totals += part[0]
             sums += part[1]
     there = totals > 0.0

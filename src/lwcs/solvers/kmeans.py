@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from lwcs.foundation.checks import check_centers, check_choice
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.solvers.lloyd import Clustering, lloyd
-from lwcs.solvers.seeding import kmeans_plusplus
+from lwcs.solvers.points import Points
+from lwcs.solvers.seeding import FLOAT32_DOWN_TO, kmeans_plusplus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.foundation.types import FloatArray
-    from lwcs.solvers.points import Points
+    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.kernels import KernelName
 
     Init = str | FloatArray | Callable[..., Any]
 
@@ -47,6 +49,28 @@ def solve(
     return best
 
 
+def cluster(
+    data: Rows,
+    weights: FloatArray,
+    scale: FloatArray | None,
+    k: int,
+    *,
+    kernel: KernelName,
+    **options: Any,
+) -> Clustering:
+    """Cluster weighted rows; centers and cost are in the units of the data.
+
+    float32 rows are clustered in float32, and once more in float64 if the cost comes out so
+    small against their spread that float32 distances had no digits left.
+    """
+    points = Points.of(data, weights, scale, kernel)
+    found = solve(points, k, **options)
+    if points.rows.dtype == np.float32 and found.cost < FLOAT32_DOWN_TO * points.weights.sum():
+        points = Points.of(data.astype(np.float64), weights, scale, kernel)
+        found = solve(points, k, **options)
+    return replace(found, centers=points.to_data(found.centers), cost=found.cost * points.cost_unit)
+
+
 def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> FloatArray:
     """The centers to start from, in solver units."""
     if isinstance(init, str):
@@ -59,6 +83,11 @@ def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> Float
     if callable(init):
         state = np.random.RandomState(rng.integers(2**32))
         given = init(points.to_data_rows(), k, random_state=state)
+    if not callable(init) and not hasattr(init, "__len__"):
+        raise TypeError(
+            f"init={init!r} is no way to start; pass one of {', '.join(map(repr, INITS))}, an "
+            "array of centers or a callable"
+        )
     centers = check_centers(given, points.rows.shape[1])
     if len(centers) != k:
         raise ValueError(

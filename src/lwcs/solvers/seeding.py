@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # float32 distances err by about 1e-6 of the spread, so they serve until the cost has fallen to
 # this part of it; the law of the draws is then off by a thousandth at most.
-_FLOAT32_DOWN_TO = 1e-3
+FLOAT32_DOWN_TO = 1e-3
 
 
 def greedy_candidates(k: int) -> int:
@@ -61,7 +61,7 @@ def kmeans_plusplus(
         chosen = _rounds(points, _SparseDistances(points), uniforms, chosen, 0.0)
     else:
         single = _DenseDistances(points, np.float32)
-        chosen = _rounds(points, single, uniforms, chosen, _FLOAT32_DOWN_TO)
+        chosen = _rounds(points, single, uniforms, chosen, FLOAT32_DOWN_TO)
         if len(chosen) < k:
             chosen = _rounds(points, _DenseDistances(points, np.float64), uniforms, chosen, 0.0)
     # No point is left that is not a center already: as scikit-learn, some are centers twice.

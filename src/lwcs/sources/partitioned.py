@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.checks import check_choice
+from lwcs.foundation.checks import NotFiniteError, check_choice
 from lwcs.foundation.parallel import ordered_map
 from lwcs.sources.base import Block, LocalSource, ScaleName, Source, Task
 from lwcs.sources.local import open_local
@@ -111,7 +111,11 @@ class PartitionedSource(Source):
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
     ) -> list[DenseRows]:
         """Compute one value a row, as one array a table."""
-        return [part.map_rows(task, n_jobs=n_jobs) for part in self.parts]
+        values = []
+        for i, part in enumerate(self.parts):
+            with NotFiniteError.in_partition(i):
+                values.append(part.map_rows(task, n_jobs=n_jobs))
+        return values
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered within each table."""
