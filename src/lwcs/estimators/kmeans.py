@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from math import fsum
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,22 +15,21 @@ from sklearn.base import (
 )
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.building import build, everything
 from lwcs.coreset import Coreset
+from lwcs.estimators.inputs import check_parameters, check_rows, scan_rows, set_features
 from lwcs.foundation import storage
-from lwcs.foundation.checks import NotFiniteError, check_count
+from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.types import is_sparse
-from lwcs.samplers import as_sampler
 from lwcs.solvers.assignment import FinalPass, LabelTask, full_cost, polish, working_dtype
-from lwcs.solvers.kmeans import INITS, cluster
-from lwcs.sources import LocalSource, Source, scan
-from lwcs.sources.local import is_table
+from lwcs.solvers.kmeans import cluster
+from lwcs.sources import LocalSource, Source
 
 if TYPE_CHECKING:
     import os
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.foundation.types import DenseRows, FloatArray
-
-POINTS_PER_CLUSTER = 100
 
 
 class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -166,16 +162,20 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         """Do what `fit` does; return what it sets."""
-        size, threads, seed = self._check_parameters(), as_threads(self.n_jobs), self._seed()
+        size, threads, seed = (
+            check_parameters(self),
+            as_threads(self.n_jobs),
+            as_seed(self.random_state),
+        )
         source: Source | None = None
         if isinstance(X, Coreset):
             if sample_weight is not None:
                 raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
             coreset, kernel = X, kernels.choose(X.points.size)
-            self._set_features(coreset)
-            self._check_rows(coreset)
+            set_features(self, coreset)
+            check_rows(coreset, self.n_clusters)
         else:
-            source = self._scan(X, sample_weight, reset=True)
+            source = scan_rows(self, X, sample_weight, reset=True)
             kernel = kernels.choose(source.n_values)
             coreset = self._summarise(source, size, kernel, seed, threads)
         found = cluster(
@@ -211,76 +211,6 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             "_n_features_out": self.n_clusters,
         }
 
-    def _seed(self) -> int:
-        return as_seed(self.random_state)
-
-    def _check_parameters(self) -> int:
-        """Check what can be checked without data; return the coreset's size."""
-        k = check_count(self.n_clusters, "n_clusters")
-        check_count(self.n_init, "n_init")
-        check_count(self.max_iter, "max_iter")
-        check_count(self.polish, "polish", least=0)
-        tol: Any = self.tol
-        if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
-            raise ValueError(f"tol={tol!r} is not allowed; pass a number >= 0, such as 1e-4")
-        if isinstance(self.init, str) and self.init not in INITS:
-            raise ValueError(
-                f"init={self.init!r} is not one of {', '.join(map(repr, INITS))}; "
-                "an array of centers or a callable are allowed, too"
-            )
-        as_sampler(self.method)
-        if isinstance(self.coreset_size, str):
-            if self.coreset_size != "auto":
-                raise ValueError(
-                    f"coreset_size={self.coreset_size!r} is not allowed; pass 'auto' "
-                    f"({POINTS_PER_CLUSTER} × n_clusters) or an integer >= n_clusters"
-                )
-            return POINTS_PER_CLUSTER * k
-        size = check_count(self.coreset_size, "coreset_size")
-        if size < k:
-            raise ValueError(
-                f"coreset_size={size} is smaller than n_clusters={k}; pass coreset_size >= {k} "
-                f"(about {POINTS_PER_CLUSTER} × n_clusters is a good start)"
-            )
-        return size
-
-    def _scan(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
-        """Turn what scikit-learn's methods take into a Source; check its features."""
-        if isinstance(X, Coreset):
-            raise TypeError("a Coreset is no table of rows; pass its rows, coreset.points")
-        if isinstance(X, Source):
-            if reset:
-                self._set_features(X)
-            else:
-                self._check_features(X)
-        elif is_table(X):
-            # Tables stay as they are: they are read block by block, not copied as a whole.
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            # Finite values are checked by the pass that reads them.
-            X = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
-            )
-        return scan(X, sample_weight=sample_weight)
-
-    def _set_features(self, data: Source | Coreset) -> None:
-        self.n_features_in_ = data.n_features
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
-
-    def _check_features(self, source: Source) -> None:
-        if source.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {source.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and source.feature_names not in (None, tuple(names)):
-            raise ValueError(
-                f"the feature names {source.feature_names} should match those that were passed "
-                f"during fit, {tuple(names)}; name them in this order with columns=[…]"
-            )
-
     def _summarise(
         self, source: Source, size: int, kernel: kernels.KernelName, seed: int, threads: int
     ) -> Coreset:
@@ -299,14 +229,6 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             n_jobs=threads,
             progress=bool(self.verbose),
         )
-
-    def _check_rows(self, coreset: Coreset) -> None:
-        rows, k = len(coreset.weights), self.n_clusters
-        if rows < k:
-            raise ValueError(
-                f"the coreset has {rows} distinct rows but n_clusters={k}; "
-                f"build one with size > {coreset.size}, or ask for fewer clusters"
-            )
 
     def _warn(self, converged: bool, distinct: int) -> None:
         if distinct < self.n_clusters:
@@ -349,7 +271,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         """
         check_is_fitted(self)
         task = LabelTask(self.cluster_centers_.astype(np.float64), self.scale_)
-        source = self._scan(X, reset=False)
+        source = scan_rows(self, X, reset=False)
         with source.explaining():
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
@@ -363,7 +285,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def transform(self, X: Any) -> Any:
         """Distances of every row to every center, of shape (n_samples, n_clusters)."""
         check_is_fitted(self)
-        source = self._scan(X, reset=False)
+        source = scan_rows(self, X, reset=False)
         if not isinstance(source, LocalSource):
             raise TypeError(
                 f"transform makes rows × n_clusters numbers, which {type(source).__name__} is too "
@@ -397,7 +319,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X: larger is better, as scikit-learn wants it."""
         check_is_fitted(self)
-        source = self._scan(X, sample_weight, reset=False)
+        source = scan_rows(self, X, sample_weight, reset=False)
         centers = self.cluster_centers_.astype(np.float64)
         return -full_cost(source, centers, self.scale_, as_threads(self.n_jobs))
 

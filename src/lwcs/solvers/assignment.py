@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     Labels = npt.NDArray[np.signedinteger[Any]]
     from lwcs.sources import Block, Source
 
-# Values of one piece of the rows × centers product: it stays in a core's cache.
-_PIECE_VALUES = 2**17
+# Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
+_PIECE_VALUES = 2**19
 _SAMPLE_ROWS = 16
 # A distance below this part of ‖x‖² has no digit left in a float32 product.
 _FLOAT32_CLEAR = 1e-4

@@ -1,0 +1,104 @@
+"""What CoresetKMeans is given: parameters, rows and their features, checked."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from lwcs.coreset import Coreset
+from lwcs.foundation.checks import check_count
+from lwcs.samplers import as_sampler
+from lwcs.solvers.kmeans import INITS
+from lwcs.sources import Source, scan
+from lwcs.sources.local import is_table
+
+if TYPE_CHECKING:
+    from lwcs.estimators.kmeans import CoresetKMeans
+
+POINTS_PER_CLUSTER = 100
+
+
+def check_parameters(model: CoresetKMeans) -> int:
+    """Check what can be checked without data; return the coreset's size."""
+    k = check_count(model.n_clusters, "n_clusters")
+    check_count(model.n_init, "n_init")
+    check_count(model.max_iter, "max_iter")
+    check_count(model.polish, "polish", least=0)
+    tol: Any = model.tol
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
+        raise ValueError(f"tol={tol!r} is not allowed; pass a number >= 0, such as 1e-4")
+    if isinstance(model.init, str) and model.init not in INITS:
+        raise ValueError(
+            f"init={model.init!r} is not one of {', '.join(map(repr, INITS))}; "
+            "an array of centers or a callable are allowed, too"
+        )
+    as_sampler(model.method)
+    if isinstance(model.coreset_size, str):
+        if model.coreset_size != "auto":
+            raise ValueError(
+                f"coreset_size={model.coreset_size!r} is not allowed; pass 'auto' "
+                f"({POINTS_PER_CLUSTER} × n_clusters) or an integer >= n_clusters"
+            )
+        return POINTS_PER_CLUSTER * k
+    size = check_count(model.coreset_size, "coreset_size")
+    if size < k:
+        raise ValueError(
+            f"coreset_size={size} is smaller than n_clusters={k}; pass coreset_size >= {k} "
+            f"(about {POINTS_PER_CLUSTER} × n_clusters is a good start)"
+        )
+    return size
+
+
+def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
+    """Turn what scikit-learn's methods take into a Source; check its features."""
+    if isinstance(X, Coreset):
+        raise TypeError("a Coreset is no table of rows; pass its rows, coreset.points")
+    if isinstance(X, Source):
+        if reset:
+            set_features(model, X)
+        else:
+            check_features(model, X)
+    elif is_table(X):
+        # Tables stay as they are: they are read block by block, not copied as a whole.
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    else:
+        # Finite values are checked by the pass that reads them.
+        X = validate_data(
+            model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+        )
+    return scan(X, sample_weight=sample_weight)
+
+
+def set_features(model: CoresetKMeans, data: Source | Coreset) -> None:
+    """Note the features that were fitted."""
+    model.n_features_in_ = data.n_features
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
+
+def check_features(model: CoresetKMeans, source: Source) -> None:
+    """Check that a source has the features that were fitted, in their order."""
+    if source.n_features != model.n_features_in_:
+        raise ValueError(
+            f"X has {source.n_features} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and source.feature_names not in (None, tuple(names)):
+        raise ValueError(
+            f"the feature names {source.feature_names} should match those that were passed "
+            f"during fit, {tuple(names)}; name them in this order with columns=[…]"
+        )
+
+
+def check_rows(coreset: Coreset, k: int) -> None:
+    """Check that a coreset built elsewhere has rows enough."""
+    rows = len(coreset.weights)
+    if rows < k:
+        raise ValueError(
+            f"the coreset has {rows} distinct rows but n_clusters={k}; "
+            f"build one with size > {coreset.size}, or ask for fewer clusters"
+        )
