@@ -132,6 +132,18 @@ def test_reducing_a_union_is_a_second_sampling(X):
     assert reduced == union.reduce(100, random_state=0)
 
 
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_scaled_unions_are_reduced_in_their_scale(make):
+    """Two days with the same standard deviations; one column dominates if the scale is lost."""
+    X = np.random.default_rng(0).normal(size=(1000, 3)) * [1.0, 1.0, 1e6]
+    day = lwcs.build(lwcs.scan(make(X), scale="standard"), 400, random_state=0)
+    union = day + day
+    assert union.total_cost == pytest.approx(6000)
+    reduced = union.reduce(300, random_state=0)
+    assert reduced.cost(union.mean[None, :]) == pytest.approx(6000, rel=0.15)
+    assert reduced.scale is union.scale
+
+
 def test_a_direct_coreset_cannot_grow(X):
     with pytest.raises(ValueError, match="size=200 is larger than the 100 draws"):
         lwcs.build(X, 100, random_state=0).reduce(200)

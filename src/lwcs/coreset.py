@@ -165,7 +165,7 @@ class Coreset:
 
     def _resampled(self, size: int, seed: int) -> Coreset:
         """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
-        rows = self.points if self.scale is None else self.points / self.scale
+        rows = self.points if self.scale is None else self.points * (1.0 / self.scale)
         source = scan(rows, sample_weight=self.weights)
         run = Run(seed, kernels.choose(source.n_values), stage=Stage.REDUCE)
         draws = Lightweight().draw(source, size, 2, run)

@@ -122,7 +122,7 @@ class _DenseNearest:
     def __init__(
         self, points: DenseRows, centers: FloatArray, scale: FloatArray | None, dtype: npt.DTypeLike
     ) -> None:
-        self._points, self._centers, self._scale = points, centers, scale
+        self._centers, self._scale = centers, scale
         self._origin = _middle(points).astype(dtype)
         unit = _unit(points, self._origin) if dtype == np.float32 else 1.0
         factor = np.asarray(unit if scale is None else unit / scale, dtype=np.float64)
