@@ -14,18 +14,22 @@ from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import Moments, Run, as_sampler
 from lwcs.samplers.base import check_cost, check_total, standard_scale
 from lwcs.samplers.two_rounds import stack
-from lwcs.sources import scan
+from lwcs.sources import Block, LocalSource, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.samplers import Sampler
-    from lwcs.sources import Block, Source
+    from lwcs.sources import Source
 
 
 def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = None) -> Coreset:
     """All rows as a coreset, for data so small that sampling would only lose."""
-    blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]
+    if isinstance(source, LocalSource):
+        # Arrays are looked at where they are, not copied.
+        blocks = [Block(source.read(0, source.n_rows), source.weights, 0)]
+    else:
+        blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]
     points = blocks[0].points if len(blocks) == 1 else stack([block.points for block in blocks])
     weights = np.concatenate(
         [kernels.unit_weights(block.weights, block.points.shape[0]) for block in blocks]

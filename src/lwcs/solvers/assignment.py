@@ -51,10 +51,9 @@ def nearest(
     centers apart; distances are float64.
     """
     labels, distances = np.empty(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
-    find = _prepared(points, centers, scale, dtype)
-    for piece in _pieces(points.shape[0], len(centers)):
-        labels[piece] = _labels(find, points[piece], first_row + piece.start)
-        distances[piece] = find.distances(points[piece], labels[piece], kernel)
+    for piece, find, found in _labelled(points, centers, scale, dtype, first_row):
+        labels[piece] = found
+        distances[piece] = find.distances(points[piece], found, kernel)
     return labels, distances
 
 
@@ -68,28 +67,30 @@ def nearest_labels(
 ) -> npt.NDArray[np.int32]:
     """The labels alone, as `nearest` gives them."""
     labels = np.empty(points.shape[0], dtype=np.int32)
-    find = _prepared(points, centers, scale, dtype)
-    for piece in _pieces(points.shape[0], len(centers)):
-        labels[piece] = _labels(find, points[piece], first_row + piece.start)
+    for piece, _, found in _labelled(points, centers, scale, dtype, first_row):
+        labels[piece] = found
     return labels
 
 
-def _prepared(
-    points: Rows, centers: FloatArray, scale: FloatArray | None, dtype: npt.DTypeLike
-) -> _DenseNearest | _SparseNearest:
+def _labelled(
+    points: Rows,
+    centers: FloatArray,
+    scale: FloatArray | None,
+    dtype: npt.DTypeLike,
+    first_row: int,
+) -> Iterator[tuple[slice, _DenseNearest | _SparseNearest, IntArray]]:
+    """Label piece after piece of the rows; give the labels and what found them."""
     measure = _SparseNearest if is_sparse(points) else _DenseNearest
     # A center so far away that its square overflows is nobody's nearest.
     with np.errstate(over="ignore", invalid="ignore"):
-        return measure(points, centers, scale, dtype)
-
-
-def _labels(find: _DenseNearest | _SparseNearest, piece: Rows, first_row: int) -> IntArray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        labels, scores = find.best(piece)
-        # NaN and infinity go through every product, so the best score shows them.
-        if not np.isfinite(scores.sum()):
-            raise NotFiniteError.found_in(piece, first_row, 0)
-    return labels
+        find = measure(points, centers, scale, dtype)
+    for piece in _pieces(points.shape[0], len(centers)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            labels, scores = find.best(points[piece])
+            # NaN and infinity go through every product, so the best score shows them.
+            if not np.isfinite(scores.sum()):
+                raise NotFiniteError.found_in(points[piece], first_row + piece.start, 0)
+        yield piece, find, labels
 
 
 def _pieces(n_rows: int, width: int) -> Iterator[slice]:

@@ -33,11 +33,10 @@ _NOTHING = {4: 1e-12, 8: 1e-24}
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """k centers, the label and distance of every point, and how they were reached."""
+    """k centers, the label of every point, the cost, and how they were reached."""
 
     centers: FloatArray
     labels: IntArray
-    distances: FloatArray
     cost: float
     n_iter: int
     converged: bool
@@ -66,7 +65,7 @@ def lloyd(
         distances = np.concatenate(list(run(state.own_distances, state.pieces)))
     cost = float(points.weights @ distances)
     converged = converged or not changed.any()
-    return Clustering(state.centers, state.labels, distances, cost, n_iter, converged)
+    return Clustering(state.centers, state.labels, cost, n_iter, converged)
 
 
 class _State:
