@@ -228,3 +228,20 @@ def test_standard_scale_keeps_sparse_data_sparse():
     np.testing.assert_allclose(sparse.weights, dense.weights, rtol=1e-12)
     centers = X[:5].toarray()
     assert sparse.cost(centers) == pytest.approx(dense.cost(centers), rel=1e-12)
+
+
+@PASSES
+@MAKE
+def test_what_memory_held_before_does_not_matter(make, passes, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    clean = lwcs.build(make(X), 20, passes=passes, random_state=0)
+    empty = np.empty
+
+    def dirty(shape, dtype=np.float64, **options):
+        array = empty(shape, dtype, **options)
+        if array.dtype == np.float64:
+            array.view(np.uint64)[...] = 0x7FF0_0000_0000_0001  # warns wherever it is used
+        return array
+
+    monkeypatch.setattr(np, "empty", dirty)
+    assert lwcs.build(make(X), 20, passes=passes, random_state=0) == clean

@@ -40,7 +40,7 @@ class Around:
     """What the scan about the pivot knows: one number a row, its sums over cells, the totals."""
 
     distances: FloatArray
-    """Of every row to the pivot, up to the end of the last cell."""
+    """Of every row to the pivot; zeros from there to the end of the last cell."""
     cost_cells: FloatArray
     mean: FloatArray
     cost: float
@@ -122,6 +122,7 @@ def _pivot(source: LocalSource, cells: FloatArray, run: Run) -> FloatArray:
 def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Around:
     cells = np.empty(-(-source.n_rows // CELL_ROWS))
     distances = np.empty(len(cells) * CELL_ROWS)
+    distances[source.n_rows :] = 0.0
     task = PivotScan(run.kernel, Pivot(pivot), distances, cells)
     shift, cost = np.zeros(source.n_features), 0.0
     for part in run.each_block(source, task, "reading"):
