@@ -16,6 +16,8 @@ _HOMES = {
     "CoresetKMeans": "lwcs.estimators",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
+    "Refined": "lwcs.samplers",
+    "Sensitivity": "lwcs.samplers",
     "Source": "lwcs.sources",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
@@ -28,6 +30,8 @@ __all__ = [
     "CoresetKMeans",
     "Lightweight",
     "PartitionedSource",
+    "Refined",
+    "Sensitivity",
     "Source",
     "Uniform",
     "__version__",
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from lwcs.coreset import Coreset
     from lwcs.estimators import CoresetKMeans
     from lwcs.loading import load
-    from lwcs.samplers import Lightweight, Uniform
+    from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan
 
 

@@ -66,6 +66,7 @@ def build(
     size: int,
     *,
     method: str | Sampler = "lightweight",
+    n_clusters: int | None = None,
     sample_weight: Any = None,
     passes: Literal["auto", 1, 2] = "auto",
     random_state: object = None,
@@ -81,8 +82,13 @@ def build(
     size : int
         Number of draws m; about 100 for every cluster that you look for is a good start. It may
         exceed the number of rows.
-    method : {"lightweight", "uniform"} or sampler
+    method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler
+        "refined" is the most accurate at a given size, and takes one pass more than
+        "lightweight"; "sensitivity" takes one pass a cluster.
         ``lwcs.Lightweight(draws="stratified")`` and the like are samplers.
+    n_clusters : int, optional
+        How many clusters the coreset is for. "sensitivity" and "refined" start from a rough
+        solution with so many; the other methods do not look at it.
     sample_weight : array of shape (rows,), optional
         A row of weight 3 counts as that row three times. Zero leaves a row out.
     passes : {"auto", 1, 2}
@@ -112,7 +118,9 @@ def build(
     """
     size = check_count(size, "size")
     check_choice(passes, "passes", ("auto", 1, 2))  # type: ignore[arg-type]
-    sampler = as_sampler(method)
+    if n_clusters is not None:
+        check_count(n_clusters, "n_clusters")
+    sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
     source = scan(data, sample_weight=sample_weight)
     run = Run(seed, kernels.choose(source.n_values), threads, progress)

@@ -101,6 +101,33 @@ UNIFORM: dict[str, Path] = {
     ),
 }
 
+
+def by_sensitivity(method: str) -> dict[str, Path]:
+    options = {"method": method, "n_clusters": 4}
+    return {
+        method: (lambda s, m: build(data(), s, m, **options), None),
+        f"{method}, sparse": (lambda s, m: build(sp.csr_array(data()), s, m, **options), None),
+        f"{method}, weighted": (
+            lambda s, m: build(data(), s, m, sample_weight=weights(), **options),
+            weights(),
+        ),
+        f"{method}, skewed weights": (
+            lambda s, m: build(data(), s, m, sample_weight=skewed_weights(), **options),
+            skewed_weights(),
+        ),
+        f"{method}, partitioned": (
+            lambda s, m: build(partitioned(weights()), s, m, **options),
+            weights(),
+        ),
+        f"{method}, reduced": (
+            lambda s, m: build(data(), s, 3 * m, **options).reduce(m, random_state=s),
+            None,
+        ),
+    }
+
+
+SENSITIVITY = {**by_sensitivity("sensitivity"), **by_sensitivity("refined")}
+
 STRATIFIED: dict[str, Path] = {
     "stratified": (
         lambda s, m: build(data(), s, m, method=lwcs.Lightweight(draws="stratified")),

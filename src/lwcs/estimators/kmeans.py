@@ -49,7 +49,8 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     coreset_size : int or "auto", default="auto"
         Draws of the coreset. "auto" is 100 × n_clusters. Data with no more rows than that is
         clustered itself, without sampling.
-    method : {"lightweight", "uniform"} or sampler, default="lightweight"
+    method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
+            default="lightweight"
         How rows are drawn, as for `lwcs.build`.
     init : {"k-means++", "plain-k-means++", "random"}, array or callable, default="k-means++"
         Where centers start: greedy or plain k-means++, random points, given centers of shape
@@ -225,6 +226,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             source,
             size,
             method=self.method,
+            n_clusters=self.n_clusters,
             random_state=seed,
             n_jobs=threads,
             progress=bool(self.verbose),

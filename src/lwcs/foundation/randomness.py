@@ -17,6 +17,8 @@ class Stage(IntEnum):
     CORESET = 0
     REDUCE = 1
     SEEDING = 2
+    PILOT = 3
+    PILOT_SEEDING = 4
 
 
 class Round(IntEnum):
@@ -27,6 +29,9 @@ class Round(IntEnum):
     PIVOT = 2
     ONE_READ = 3
     UNIFORM = 4
+    D2 = 5
+    D2_CANDIDATES = 1_000
+    """And up: one round for every center."""
 
 
 def generator(seed: int, stage: Stage, round_: int = 0, partition: int = 0) -> np.random.Generator:

@@ -22,9 +22,7 @@ from lwcs.kernels import portable
 if TYPE_CHECKING:
     from types import ModuleType
 
-    import numpy.typing as npt
-
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 KernelName = Literal["portable", "compiled"]
 
@@ -115,10 +113,43 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
+def closer(
+    points: Rows,
+    weights: FloatArray | None,
+    center: Pivot,
+    label: int,
+    reach: FloatArray | None,
+    closest: FloatArray,
+    labels: Labels,
+    kernel: KernelName,
+) -> tuple[float, int]:
+    """Bring every row's distance to its nearest center up to date with one more center.
+
+    By the triangle inequality, a row whose distance is at most ``reach[its label]``, a quarter
+    of the distance between its center and this one, cannot be nearer to this one; a kernel may
+    spare itself such rows. Returns Σω·closest, and how many rows it spared.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(points):
+            distances = np.empty(points.shape[0])
+            scan(points, weights, center, distances, kernel)
+            return portable.keep_closer(distances, weights, label, closest, labels), 0
+        return _module(kernel).closer(
+            as_floats(points),
+            weights,
+            center.point,
+            center.precision,
+            label,
+            reach,
+            closest,
+            labels,
+        )
+
+
 def own_distances(
     points: Rows,
     centers: FloatArray,
-    labels: npt.NDArray[np.signedinteger[Any]],
+    labels: Labels,
     precision: FloatArray | None,
     kernel: KernelName,
 ) -> FloatArray:
@@ -129,7 +160,7 @@ def own_distances(
 def cluster_sums(
     points: Rows,
     weights: FloatArray | None,
-    labels: npt.NDArray[np.signedinteger[Any]],
+    labels: Labels,
     wanted: Mask,
     kernel: KernelName,
 ) -> tuple[FloatArray, FloatArray]:

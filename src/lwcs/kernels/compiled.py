@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
 
 _REASSOCIATE = {"reassoc", "contract"}
 # Rows of one piece of `moments`: small enough that its second sweep reads from cache.
@@ -34,7 +34,7 @@ def _jit(*, fastmath: Any = False) -> Callable[[Any], Any]:
     return decorate
 
 
-# In the scans, weights and precision may be None: numba compiles a version without them.
+# Weights, precision and reach may be None: numba then compiles a version without them.
 
 
 @_jit(fastmath=_REASSOCIATE)
@@ -156,6 +156,49 @@ def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, 
     return _moments(points, weights, mean, scatter), mean, scatter
 
 
+@_jit(fastmath=_REASSOCIATE)
+def _closer(points, weights, center, precision, label, reach, closest, labels):  # type: ignore[no-untyped-def]
+    cost, spared = 0.0, 0
+    for i in range(points.shape[0]):
+        if reach is not None:  # noqa: SIM102  numba prunes this test alone
+            if closest[i] <= reach[labels[i]]:
+                spared += 1
+                if weights is None:
+                    cost += closest[i]
+                else:
+                    cost += weights[i] * closest[i]
+                continue
+        distance = 0.0
+        for j in range(points.shape[1]):
+            offset = np.float64(points[i, j]) - center[j]
+            if precision is None:
+                distance += offset * offset
+            else:
+                distance += precision[j] * (offset * offset)
+        if distance < closest[i]:
+            closest[i] = distance
+            labels[i] = label
+        if weights is None:
+            cost += closest[i]
+        else:
+            cost += weights[i] * closest[i]
+    return cost, spared
+
+
+def closer(
+    points: DenseRows,
+    weights: FloatArray | None,
+    center: FloatArray,
+    precision: FloatArray | None,
+    label: int,
+    reach: FloatArray | None,
+    closest: FloatArray,
+    labels: Labels,
+) -> tuple[float, int]:
+    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
+    return _closer(points, weights, center, precision, label, reach, closest, labels)
+
+
 @_jit()
 def _cluster_sums(points, weights, labels, wanted, totals, sums):  # type: ignore[no-untyped-def]
     for i in range(points.shape[0]):
@@ -168,7 +211,7 @@ def _cluster_sums(points, weights, labels, wanted, totals, sums):  # type: ignor
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: IntArray, wanted: Mask
+    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·x of the clusters that are wanted, zeros for the others."""
     totals, sums = np.zeros(len(wanted)), np.zeros((len(wanted), points.shape[1]))
@@ -191,7 +234,7 @@ def _own_distances(points, centers, labels, precision, out):  # type: ignore[no-
 
 
 def own_distances(
-    points: DenseRows, centers: FloatArray, labels: IntArray, precision: FloatArray | None
+    points: DenseRows, centers: FloatArray, labels: Labels, precision: FloatArray | None
 ) -> FloatArray:
     """D of every row to the center that its label names."""
     out = np.empty(len(points))

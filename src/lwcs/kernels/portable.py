@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
 
 _PIECE_VALUES = 2**15
 
@@ -70,8 +70,39 @@ def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
     return total, mean, scatter
 
 
+def closer(
+    points: DenseRows,
+    weights: FloatArray | None,
+    center: FloatArray,
+    precision: FloatArray | None,
+    label: int,
+    reach: FloatArray | None,
+    closest: FloatArray,
+    labels: Labels,
+) -> tuple[float, int]:
+    """Lower `closest` where `center` is nearer. NumPy alone; it looks at every row."""
+    del reach
+    distances = np.empty(len(points))
+    scan(points, weights, center, precision, distances)
+    return keep_closer(distances, weights, label, closest, labels), 0
+
+
+def keep_closer(
+    distances: FloatArray,
+    weights: FloatArray | None,
+    label: int,
+    closest: FloatArray,
+    labels: Labels,
+) -> float:
+    """Keep the smaller of two distances a row; return Σω·closest."""
+    nearer = distances < closest
+    closest[nearer] = distances[nearer]
+    labels[nearer] = label
+    return float(closest.sum() if weights is None else weights @ closest)
+
+
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: IntArray, wanted: Mask
+    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·x of the clusters that are wanted. NumPy alone: it sorts to gather them."""
     order = np.argsort(labels, kind="stable")
@@ -86,7 +117,7 @@ def cluster_sums(
 
 
 def own_distances(
-    points: DenseRows, centers: FloatArray, labels: IntArray, precision: FloatArray | None
+    points: DenseRows, centers: FloatArray, labels: Labels, precision: FloatArray | None
 ) -> FloatArray:
     """D of every row to the center that its label names."""
     out = np.empty(len(points))

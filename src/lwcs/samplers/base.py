@@ -120,7 +120,7 @@ class Sampler(Protocol):
         """Tell how many passes it makes over `source` if it may choose."""
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
-        """Draw, in one pass (where rows can be fetched by number) or in two."""
+        """Draw, in so many passes; some samplers leave a choice of one or two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Lightweight:
             picked, summary = draw_in_one_read(source, size, run)
         else:
             picked, summary = self._draw_in_two_rounds(source, size, run)
-        weights = picked.counts * coreset_weights(picked.distances, size, summary)
+        weights = picked.counts * coreset_weights(picked.values, size, summary)
         return Draws(picked.points, picked.rows, picked.counts, weights, summary)
 
     def _hindrance(self, source: Source) -> str | None:

@@ -17,7 +17,7 @@ from lwcs.foundation.types import is_sparse
 from lwcs.samplers.crossing import Crossing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
@@ -89,15 +89,43 @@ class Picked:
     points: Rows
     rows: IntArray
     """Row numbers, counted from the start of the partition."""
-    distances: FloatArray
-    """To the mean; ω is not needed, since it cancels in ω/(m·q)."""
+    values: FloatArray
+    """What q is made of: the distance to the mean, or the sensitivity; ω cancels in ω/(m·q)."""
     counts: IntArray
 
     @classmethod
-    def out_of(cls, block: Block, distances: FloatArray, at: IntArray) -> Picked:
+    def out_of(cls, block: Block, values: FloatArray, at: IntArray) -> Picked:
         """Pick rows of a block, each as often as `at` names it."""
         rows, counts = np.unique(at, return_counts=True)
-        return cls(block.points[rows], rows + block.first_row, distances[rows], counts)
+        return cls(block.points[rows], rows + block.first_row, values[rows], counts)
+
+
+def draw_along(
+    blocks: Iterator[Block],
+    targets: Sequence[FloatArray],
+    measure: Callable[[Block], tuple[FloatArray, Sequence[FloatArray]]],
+) -> list[Picked]:
+    """Draw rows of a partition in one scan, by one or more measures on its rows.
+
+    Of a block, `measure` gives the values that go home with a row, and the masses of its rows by
+    every measure; `targets`, sorted, are where each measure's running sum draws a row.
+    """
+    crossings = [Crossing(each) for each in targets]
+    tails: list[Picked | None] = [None] * len(crossings)
+    picked: list[Picked] = []
+    for block in blocks:
+        values, masses = measure(block)
+        drawn = np.concatenate([c.meet(m) for c, m in zip(crossings, masses, strict=True)])
+        picked.append(Picked.out_of(block, values, drawn))
+        for i, mass in enumerate(masses):
+            if mass.any():
+                tails[i] = Picked.out_of(block, values, np.flatnonzero(mass)[-1:])
+    # Targets that the running sum misses by rounding belong to the last row with mass.
+    for crossing, tail in zip(crossings, tails, strict=True):
+        last = tail or tails[0]
+        if last is not None and crossing.leftover:
+            picked.append(replace(last, counts=last.counts * crossing.leftover))
+    return picked
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +141,7 @@ class SecondRound:
         """Draw this partition's share in one scan."""
         if quota.by_weight + quota.by_cost == 0:
             return []
-        halves = [Crossing(targets) for targets in self._targets(quota)]
-        tails: list[Picked | None] = [None, None]
-        picked: list[Picked] = []
-        for block in blocks:
-            omega = kernels.unit_weights(block.weights, block.points.shape[0])
-            distances = self._distances(block)
-            masses = (omega, omega * distances)
-            drawn = np.concatenate([h.meet(mass) for h, mass in zip(halves, masses, strict=True)])
-            picked.append(Picked.out_of(block, distances, drawn))
-            for i, mass in enumerate(masses):
-                if mass.any():
-                    tails[i] = Picked.out_of(block, distances, np.flatnonzero(mass)[-1:])
-        # Targets that the running sum misses by rounding belong to the last row with mass.
-        for half, tail in zip(halves, (tails[0], tails[1] or tails[0]), strict=True):
-            if tail is not None and half.leftover:
-                picked.append(replace(tail, counts=tail.counts * half.leftover))
-        return picked
+        return draw_along(blocks, self._targets(quota), self._measure)
 
     def _targets(self, quota: Quota) -> tuple[FloatArray, FloatArray]:
         if quota.strata is not None:
@@ -140,11 +152,12 @@ class SecondRound:
             np.sort(rng.random(quota.by_cost)) * quota.cost,
         )
 
-    def _distances(self, block: Block) -> FloatArray:
+    def _measure(self, block: Block) -> tuple[FloatArray, Sequence[FloatArray]]:
+        omega = kernels.unit_weights(block.weights, block.points.shape[0])
         distances = np.zeros(block.points.shape[0])
         if self.mean is not None:
             kernels.scan(block.points, block.weights, self.mean, distances, self.kernel)
-        return distances
+        return distances, (omega, omega * distances)
 
 
 def merge(partitions: Iterable[list[Picked]], offsets: IntArray) -> Picked:
@@ -159,7 +172,7 @@ def merge(partitions: Iterable[list[Picked]], offsets: IntArray) -> Picked:
     return Picked(
         stack([part.points for part in parts])[first],
         rows,
-        np.concatenate([part.distances for part in parts])[first],
+        np.concatenate([part.values for part in parts])[first],
         counts,
     )
 

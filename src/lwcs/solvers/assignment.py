@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Rows
     from lwcs.kernels import KernelName
-
-    Labels = npt.NDArray[np.signedinteger[Any]]
     from lwcs.sources import Block, Source
 
 # Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
@@ -276,6 +274,8 @@ class FinalPass:
     scale: FloatArray | None
     labels: npt.NDArray[np.int32]
     kernel: KernelName
+    distances: FloatArray | None = None
+    """Where to write the distances too, if they are wanted."""
 
     def __call__(self, block: Block) -> float:
         """Label and cost a block."""
@@ -289,6 +289,8 @@ class FinalPass:
             first_row=start,
         )
         self.labels[start : start + len(labels)] = labels
+        if self.distances is not None:
+            self.distances[start : start + len(labels)] = distances
         return float(distances.sum() if block.weights is None else block.weights @ distances)
 
 

@@ -34,12 +34,13 @@ def solve(
     max_iter: int = 300,
     tol: float = 1e-4,
     seed: int = 0,
+    stage: Stage = Stage.SEEDING,
     n_jobs: int | None = None,
 ) -> Clustering:
     """Cluster weighted points; the best of `n_init` restarts by cost, in solver units."""
     best: Clustering | None = None
     for attempt in range(n_init):
-        rng = generator(seed, Stage.SEEDING, attempt)
+        rng = generator(seed, stage, attempt)
         with single_threaded_blas():
             centers = start(points, k, init, rng)
         found = lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=n_jobs)
