@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CompareDisplay": "lwcs.displays",
+    "CompareResult": "lwcs.comparing",
     "Coreset": "lwcs.coreset",
     "CoresetKMeans": "lwcs.estimators",
     "Lightweight": "lwcs.samplers",
@@ -21,11 +23,15 @@ _HOMES = {
     "Source": "lwcs.sources",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
+    "compare": "lwcs.comparing",
     "load": "lwcs.loading",
     "scan": "lwcs.sources",
+    "theory": "lwcs.trust",
 }
 
 __all__ = [
+    "CompareDisplay",
+    "CompareResult",
     "Coreset",
     "CoresetKMeans",
     "Lightweight",
@@ -36,17 +42,22 @@ __all__ = [
     "Uniform",
     "__version__",
     "build",
+    "compare",
     "load",
     "scan",
+    "theory",
 ]
 
 if TYPE_CHECKING:
     from lwcs.building import build
+    from lwcs.comparing import CompareResult, compare
     from lwcs.coreset import Coreset
+    from lwcs.displays import CompareDisplay
     from lwcs.estimators import CoresetKMeans
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan
+    from lwcs.trust import theory
 
 
 def __getattr__(name: str) -> object:

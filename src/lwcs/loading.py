@@ -10,12 +10,13 @@ from lwcs.foundation import storage
 if TYPE_CHECKING:
     import os
 
+    from lwcs.comparing import CompareResult
     from lwcs.coreset import Coreset
     from lwcs.estimators import CoresetKMeans
 
 
-def load(path: str | os.PathLike[str]) -> Coreset | CoresetKMeans:
-    """Read back what `save` wrote: a Coreset or a model.
+def load(path: str | os.PathLike[str]) -> Coreset | CoresetKMeans | CompareResult:
+    """Read back what `save` wrote: a Coreset, a model or a comparison.
 
     Examples
     --------
@@ -34,4 +35,8 @@ def load(path: str | os.PathLike[str]) -> Coreset | CoresetKMeans:
         from lwcs.estimators import kmeans_table
 
         return kmeans_table.from_table(table, metadata, str(path))
+    if kind == "comparison":
+        from lwcs.comparing import result
+
+        return result.from_table(table)
     raise ValueError(f"{str(path)!r} holds a {kind!r}, which this lwcs does not know")

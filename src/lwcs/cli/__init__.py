@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import lwcs
+from lwcs.cli.compare import compare
 from lwcs.cli.demo import demo
 
 
@@ -14,4 +15,5 @@ def main() -> None:
     """Cluster data of any size through lightweight coresets."""
 
 
+main.add_command(compare)
 main.add_command(demo)

@@ -19,6 +19,7 @@ class Stage(IntEnum):
     SEEDING = 2
     PILOT = 3
     PILOT_SEEDING = 4
+    COMPARE = 5
 
 
 class Round(IntEnum):

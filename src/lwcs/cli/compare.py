@@ -1,0 +1,139 @@
+"""`lwcs compare`: which summary is worth its time on this data; the paper's experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lwcs.cli.errors import Numbers, explained
+
+if TYPE_CHECKING:
+    from lwcs.comparing import CompareResult
+    from lwcs.foundation.types import Rows
+
+_SIZES = "1000,2000,5000,10000,20000"
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("data", nargs=-1)
+@click.option(
+    "-k",
+    "--clusters",
+    multiple=True,
+    type=click.IntRange(1),
+    help="Number of clusters; may be given more than once.  [default: 100]",
+)
+@click.option("--sizes", default=_SIZES, type=Numbers(), help="Sizes m of the summaries.")
+@click.option("--methods", default=None, help="Methods, separated by commas.  [default: all]")
+@click.option("--repeats", default=10, type=click.IntRange(1), help="Seeds of every cell.")
+@click.option(
+    "--full-repeats", default=5, type=click.IntRange(1), help="Seeds of the solutions on all rows."
+)
+@click.option(
+    "--holdout-rows",
+    default=0,
+    type=click.IntRange(0),
+    help="Rows that no method sees; their error is reported too.",
+)
+@click.option("--paper", is_flag=True, help="DATA are data sets of the paper, as NAME=PATH.")
+@click.option("--seed", default=0, type=click.IntRange(0), help="First seed.")
+@click.option(
+    "-o",
+    "--output",
+    default="comparison",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for rows, tables and figures.",
+)
+def compare(
+    data: tuple[str, ...],
+    clusters: tuple[int, ...],
+    sizes: list[int],
+    methods: str | None,
+    repeats: int,
+    full_repeats: int,
+    holdout_rows: int,
+    paper: bool,
+    seed: int,
+    output: Path,
+) -> None:
+    """Compare summaries of DATA: how long each takes, and how good its solution is on all rows.
+
+    DATA are files of numbers (.parquet, .npy, sparse .npz). With --paper they are data sets of
+    the paper, in their original files or as Parquet: KDD=bio_train.dat RNA=FOLDER
+    SONG=YearPredictionMSD.txt.
+
+    A run that was stopped goes on where it was if it is started again.
+    """
+    with explained():
+        if not data:
+            raise click.UsageError("name some DATA, such as: lwcs compare points.parquet -k 100")
+        from lwcs.comparing import CompareResult
+        from lwcs.comparing import compare as run
+        from lwcs.comparing.methods import METHODS
+
+        output.mkdir(parents=True, exist_ok=True)
+        result = CompareResult(())
+        for name, rows, stem in map(_read_paper if paper else _read, data):
+            click.echo(f"{name}: {rows.shape[0]:,} × {rows.shape[1]:,}", err=True)
+            result += run(
+                rows,
+                clusters or (100,),
+                sizes=sizes,
+                methods=METHODS if methods is None else methods.split(","),
+                repeats=repeats,
+                full_repeats=full_repeats,
+                holdout_rows=holdout_rows,
+                name=name,
+                path=output / f"{stem}.parquet",
+                random_state=seed,
+                progress=True,
+            )
+        _report(result, output, holdout=holdout_rows > 0)
+
+
+def _read(path: str) -> tuple[str, Rows, str]:
+    from lwcs.comparing.datasets import read_rows
+
+    stem = Path(path).name.split(".")[0]
+    return stem, read_rows(path), stem
+
+
+def _read_paper(pair: str) -> tuple[str, Rows, str]:
+    from lwcs.comparing.datasets import KNOWN, read_known
+
+    name, equals, path = pair.partition("=")
+    if not equals:
+        raise click.UsageError(
+            f"with --paper, {pair!r} has to be NAME=PATH, NAME one of {', '.join(KNOWN)}"
+        )
+    return *read_known(name, path), name
+
+
+def _report(result: CompareResult, output: Path, *, holdout: bool) -> None:
+    """Write tables and figures, and show the tables."""
+    from rich.console import Console
+
+    from lwcs.comparing.table import to_tables
+    from lwcs.displays import CompareDisplay
+    from lwcs.foundation.storage import replacing
+
+    console = Console()
+    for table in to_tables(result):
+        console.print(table)
+    markdown = result.to_markdown()
+    if holdout:
+        console.print("On rows that no method saw:")
+        for table in to_tables(result, holdout=True):
+            console.print(table)
+        markdown += "\nOn rows that no method saw:\n\n" + result.to_markdown(holdout=True)
+    with replacing(output / "table.md") as temporary:
+        temporary.write_text(markdown)
+    try:
+        for x, stem in (("size", "error_by_size"), ("time", "error_by_time")):
+            display = CompareDisplay.from_result(result, x=x, holdout=holdout)  # type: ignore[arg-type]
+            display.save(output / f"{stem}.svg", output / f"{stem}.png")
+    except ImportError as error:
+        click.echo(f"No figures: {error}", err=True)
+    click.echo(f"Rows, tables and figures are in {output}/", err=True)

@@ -1,0 +1,186 @@
+"""What is compared: solutions on all rows, on coresets, and those of other libraries.
+
+All are told the same: k, one start of greedy k-means++, `MAX_ITER` rounds, `TOL`. Other
+libraries keep the defaults that make them fast. Times are those of building a summary and of
+solving it; evaluation is nobody's.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.building import build
+from lwcs.foundation.types import is_sparse
+from lwcs.samplers import METHODS as CORESETS
+from lwcs.solvers.assignment import polish
+from lwcs.solvers.kmeans import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lwcs.foundation.types import FloatArray
+    from lwcs.sources import LocalSource
+
+MAX_ITER, TOL = 300, 1e-4
+
+FULL = ("full", "full-sklearn")
+PEERS = ("minibatch", "faiss")
+METHODS = (*FULL, "uniform", "lightweight", "sensitivity", "refined", *PEERS)
+
+TITLES = {
+    "full": "Full (lwcs)",
+    "full-sklearn": "Full (scikit-learn)",
+    "uniform": "Uniform",
+    "lightweight": "Lightweight",
+    "sensitivity": "Sensitivity (CS)",
+    "refined": "Refined",
+    "minibatch": "MiniBatchKMeans",
+    "faiss": "faiss",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Centers, and what they took to find."""
+
+    polish: int
+    centers: FloatArray
+    build_seconds: float
+    solve_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Rows, how many clusters to find in them, and a seed."""
+
+    source: LocalSource
+    k: int
+    seed: int
+    n_jobs: int | None
+
+
+def title(method: str, steps: int = 0) -> str:
+    """What tables and figures call a method."""
+    if not steps:
+        return TITLES[method]
+    return f"{TITLES[method]} + {steps} step{'s' * (steps > 1)}"
+
+
+def sized(method: str) -> bool:
+    """Whether a method has a size m."""
+    return method in CORESETS
+
+
+def missing(method: str, source: LocalSource) -> str | None:
+    """Why a method cannot take part, if so."""
+    if method == "faiss":
+        if find_spec("faiss") is None:
+            return "faiss is not installed (pip install faiss-cpu)"
+        if is_sparse(source.read(0, 1)):
+            return "faiss takes no sparse data"
+    return None
+
+
+def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Answer]:
+    """Run one method; a coreset's solution is given once for every number of polish steps."""
+    with warnings.catch_warnings():
+        # Whether everybody converged is no part of the comparison.
+        warnings.simplefilter("ignore")
+        if sized(method):
+            return list(_on_coreset(method, problem, size, polishes))
+        centers, seconds = _timed(lambda: _ALL_ROWS[method](problem))
+        return [Answer(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
+
+
+def _on_coreset(
+    method: str, problem: Problem, size: int, polishes: tuple[int, ...]
+) -> Iterator[Answer]:
+    source, kernel = problem.source, kernels.choose(problem.source.n_values)
+    coreset, build_seconds = _timed(
+        lambda: build(
+            source,
+            size,
+            method=method,
+            n_clusters=problem.k,
+            random_state=problem.seed,
+            n_jobs=problem.n_jobs,
+        )
+    )
+    centers, seconds = _timed(lambda: _solved(problem, coreset.points, coreset.weights))
+    done = 0
+    for steps in sorted(polishes):
+        for _ in range(steps - done):
+            start = time.perf_counter()
+            centers = polish(source, centers, None, kernel, problem.n_jobs)
+            seconds += time.perf_counter() - start
+        done = steps
+        yield Answer(steps, centers, build_seconds, seconds)
+
+
+def _solved(problem: Problem, points: Any, weights: FloatArray) -> FloatArray:
+    return cluster(
+        points,
+        weights,
+        None,
+        problem.k,
+        kernel=kernels.choose(problem.source.n_values),
+        max_iter=MAX_ITER,
+        tol=TOL,
+        seed=problem.seed,
+        n_jobs=problem.n_jobs,
+    ).centers
+
+
+def _full(problem: Problem) -> Any:
+    source = problem.source
+    weights = kernels.unit_weights(source.weights, source.n_rows)
+    return _solved(problem, source.read(0, source.n_rows), weights)
+
+
+def _full_sklearn(problem: Problem) -> Any:
+    from sklearn.cluster import KMeans
+
+    model = KMeans(problem.k, n_init=1, max_iter=MAX_ITER, tol=TOL, random_state=problem.seed)
+    return _fitted(model, problem)
+
+
+def _minibatch(problem: Problem) -> Any:
+    from sklearn.cluster import MiniBatchKMeans
+
+    return _fitted(MiniBatchKMeans(problem.k, random_state=problem.seed), problem)
+
+
+def _fitted(model: Any, problem: Problem) -> Any:
+    source = problem.source
+    return model.fit(source.read(0, source.n_rows), sample_weight=source.weights).cluster_centers_
+
+
+def _faiss(problem: Problem) -> Any:
+    import faiss
+
+    source = problem.source
+    rows = np.ascontiguousarray(source.read(0, source.n_rows), dtype=np.float32)
+    model = faiss.Kmeans(source.n_features, problem.k, seed=problem.seed)
+    model.train(rows, weights=None if source.weights is None else source.weights.astype("f4"))
+    return model.centroids
+
+
+_ALL_ROWS: dict[str, Callable[[Problem], Any]] = {
+    "full": _full,
+    "full-sklearn": _full_sklearn,
+    "minibatch": _minibatch,
+    "faiss": _faiss,
+}
+
+
+def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start

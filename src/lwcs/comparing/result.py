@@ -1,0 +1,247 @@
+"""What a comparison found: one row a solution, kept in a Parquet file, and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, astuple, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.comparing.methods import FULL, METHODS
+from lwcs.foundation import storage
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+KIND = "comparison"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which solution it is; a comparison holds each once."""
+
+    data: str
+    n_clusters: int
+    method: str
+    polish: int
+    size: int
+    """Draws m; 0 for a method that has none."""
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One solution: its times, and its cost on all rows (and on rows held out)."""
+
+    key: Key
+    build_seconds: float
+    solve_seconds: float
+    cost: float
+    holdout_cost: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Building and solving."""
+        return self.build_seconds + self.solve_seconds
+
+    def record(self) -> dict[str, Any]:
+        """As a row of the table."""
+        values = asdict(self)
+        return values.pop("key") | values
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What must be the same for two runs to be one: the data and the settings."""
+
+    n_samples: int
+    n_features: int
+    spread: float
+    """Φ, which tells one data set from another of the same shape."""
+    holdout_rows: int
+    first_seed: int
+
+    def check_same(self, other: Setup, path: str) -> None:
+        """Refuse to go on with a file of another experiment."""
+        for field in fields(self):
+            own, theirs = getattr(self, field.name), getattr(other, field.name)
+            if own != theirs and not (
+                field.name == "spread" and np.isclose(own, theirs, rtol=1e-6, atol=0.0)
+            ):
+                raise ValueError(
+                    f"{path!r} holds a comparison with {field.name}={theirs!r}, not {own!r}; "
+                    "name another file, or remove this one to start again"
+                )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table: a method at a size, over its seeds."""
+
+    key: Key
+    """Of the first of its trials."""
+    errors: np.ndarray[Any, np.dtype[np.float64]]
+    """Relative to FULL, one a seed."""
+    seconds: float
+    build_seconds: float
+    speedup: float
+
+    @property
+    def error(self) -> float:
+        """Mean relative error η = φ(Q)/φ(Q_full) − 1."""
+        return float(self.errors.mean())
+
+    @property
+    def interval(self) -> float:
+        """Half of the 95 % interval of the mean, by Student's t."""
+        from scipy.stats import t
+
+        n = len(self.errors)
+        if n < 2:
+            return float("nan")
+        return float(t.ppf(0.975, n - 1) * self.errors.std(ddof=1) / np.sqrt(n))
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """Solutions of every method at every size, on one or more data sets.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+        One for each (data, k, method, polish, size, seed).
+    """
+
+    trials: tuple[Trial, ...]
+
+    def __add__(self, other: CompareResult) -> CompareResult:
+        """Put two comparisons side by side."""
+        return CompareResult(self.trials + other.trials)
+
+    @property
+    def data(self) -> list[str]:
+        """Names of the data sets."""
+        return list(dict.fromkeys(trial.key.data for trial in self.trials))
+
+    def clusters(self, data: str) -> list[int]:
+        """Numbers of clusters that were tried on a data set."""
+        return sorted({t.key.n_clusters for t in self.trials if t.key.data == data})
+
+    def sizes(self) -> list[int]:
+        """Sizes m that were tried."""
+        return sorted({t.key.size for t in self.trials} - {0})
+
+    def cells(self, data: str, n_clusters: int, *, holdout: bool = False) -> list[Cell]:
+        """Every method at every size, in the order of METHODS, against FULL.
+
+        FULL's cost is the mean over all solutions on all rows; its time is that of the faster
+        of its solvers.
+        """
+        own = [t for t in self.trials if t.key.data == data and t.key.n_clusters == n_clusters]
+        groups: dict[tuple[int, int, int], list[Trial]] = {}
+        for trial in own:
+            key = trial.key
+            groups.setdefault((METHODS.index(key.method), key.polish, key.size), []).append(trial)
+        full = [t for t in own if t.key.method in FULL]
+        if not full:
+            return []
+        reference = float(np.mean([_cost(t, holdout) for t in full]))
+        seconds = min(
+            float(np.mean([t.seconds for t in full if t.key.method == method]))
+            for method in {t.key.method for t in full}
+        )
+        return [_cell(groups[group], reference, seconds, holdout) for group in sorted(groups)]
+
+    def to_arrow(self) -> pa.Table:
+        """A pyarrow table, one row a solution."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([trial.record() for trial in self.trials], schema=_schema())
+
+    def to_markdown(self, *, holdout: bool = False) -> str:
+        """The paper's Table 1 for these data sets."""
+        from lwcs.comparing.table import to_markdown
+
+        return to_markdown(self, holdout=holdout)
+
+    def __str__(self) -> str:
+        from lwcs.comparing.table import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"CompareResult({len(self.trials):,} solutions of {', '.join(self.data)})"
+
+
+def _cost(trial: Trial, holdout: bool) -> float:
+    if not holdout:
+        return trial.cost
+    if trial.holdout_cost is None:
+        raise ValueError("no rows were held out; compare with holdout_rows= to see that error")
+    return trial.holdout_cost
+
+
+def _cell(trials: list[Trial], reference: float, full_seconds: float, holdout: bool) -> Cell:
+    errors = np.array([_cost(trial, holdout) / reference - 1.0 for trial in trials])
+    seconds = float(np.mean([trial.seconds for trial in trials]))
+    building = float(np.mean([trial.build_seconds for trial in trials]))
+    return Cell(trials[0].key, errors, seconds, building, full_seconds / seconds)
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("data", pa.string()),
+            ("n_clusters", pa.int64()),
+            ("method", pa.string()),
+            ("polish", pa.int64()),
+            ("size", pa.int64()),
+            ("seed", pa.int64()),
+            ("build_seconds", pa.float64()),
+            ("solve_seconds", pa.float64()),
+            ("cost", pa.float64()),
+            ("holdout_cost", pa.float64()),
+        ]
+    )
+
+
+def from_table(table: pa.Table) -> CompareResult:
+    """Read the rows of a comparison's file."""
+    names = [field.name for field in fields(Key)]
+    trials = []
+    for row in table.to_pylist():
+        key = Key(**{name: row.pop(name) for name in names})
+        trials.append(Trial(key, **row))
+    return CompareResult(tuple(trials))
+
+
+class Log:
+    """The file of a running comparison: replaced as a whole, so that it is always complete."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, setup: Setup) -> None:
+        self._path, self._setup = None if path is None else Path(path), setup
+        self.trials: dict[Key, Trial] = {}
+        if self._path is not None and self._path.exists():
+            table, metadata = storage.read_table(self._path)
+            if metadata.get("kind") != KIND:
+                raise ValueError(f"{str(path)!r} holds no comparison; name another file")
+            setup.check_same(Setup(**metadata["setup"]), str(path))
+            self.add(from_table(table).trials, write=False)
+
+    def add(self, trials: Iterable[Trial], *, write: bool = True) -> None:
+        """Append solutions, and write them down."""
+        self.trials |= {trial.key: trial for trial in trials}
+        if write and self._path is not None:
+            table = self.result().to_arrow()
+            metadata = {"setup": asdict(self._setup)}
+            storage.write_table(storage.with_metadata(table, KIND, metadata), self._path)
+
+    def result(self) -> CompareResult:
+        """What there is so far, in order."""
+        return CompareResult(tuple(self.trials[key] for key in sorted(self.trials, key=astuple)))

@@ -1,0 +1,73 @@
+"""Loaders of the paper's original files: the right columns, and a word where rows are missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from lwcs.comparing.datasets import KNOWN, read_known, read_rows
+
+
+def test_kdd_from_its_original_file(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 74)).round(2)
+    lines = ["\t".join([str(i // 10), str(i), "0", *map(str, row)]) for i, row in enumerate(X)]
+    (tmp_path / "bio_train.dat").write_text("\n".join(lines) + "\n")
+    title, rows = read_known("KDD", tmp_path / "bio_train.dat")
+    np.testing.assert_array_equal(rows, X)
+    assert title == "KDD (0k of 146k rows)"
+
+
+def test_song_from_its_original_file_without_the_year(tmp_path):
+    X = np.random.default_rng(0).normal(size=(20, 90)).round(3)
+    lines = [",".join(["2001", *map(str, row)]) for row in X]
+    (tmp_path / "YearPredictionMSD.txt").write_text("\n".join(lines) + "\n")
+    np.testing.assert_array_equal(read_known("SONG", tmp_path / "YearPredictionMSD.txt")[1], X)
+
+
+def test_rna_from_its_three_libsvm_files(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 8)).round(4)
+    X[:, 7] = 0.0  # a column without a number in any line
+    for name, part in (("cod-rna", X[:20]), ("cod-rna.t", X[20:50]), ("cod-rna.r", X[50:])):
+        dump_svmlight_file(part, np.ones(len(part)), str(tmp_path / name), zero_based=False)
+    for path in (tmp_path, tmp_path / "cod-rna"):
+        np.testing.assert_allclose(read_known("RNA", path)[1], X)
+    (tmp_path / "cod-rna.r").unlink()
+    np.testing.assert_allclose(read_known("RNA", tmp_path)[1], X[:50])
+
+
+def test_a_table_leaves_out_what_is_no_feature(tmp_path):
+    table = {f"x{i}": np.arange(5.0) + i for i in range(8)} | {"label": [1] * 5, "part": ["a"] * 5}
+    pq.write_table(pa.table(table), tmp_path / "rna.parquet")
+    title, rows = read_known("RNA", tmp_path / "rna.parquet")
+    assert rows.shape == (5, 8)
+    assert "of 489k rows" in title
+
+
+def test_all_rows_need_no_remark(tmp_path, monkeypatch):
+    monkeypatch.setitem(KNOWN, "CSN", KNOWN["CSN"]._replace(rows=3))
+    np.save(tmp_path / "csn.npy", np.zeros((3, 17)))
+    assert read_known("CSN", tmp_path / "csn.npy")[0] == "CSN"
+
+
+def test_other_files_are_read_or_refused(tmp_path):
+    sp.save_npz(tmp_path / "s.npz", sp.csr_array(np.eye(3)))
+    assert read_rows(tmp_path / "s.npz").shape == (3, 3)
+    np.save(tmp_path / "x.npy", np.zeros((3, 5)))
+    pq.write_table(pa.table({"word": ["a"]}), tmp_path / "w.parquet")
+    (tmp_path / "x.xls").write_text("1")
+    with pytest.raises(ValueError, match="another file"):
+        read_known("KDD", tmp_path / "x.npy")
+    with pytest.raises(ValueError, match="did you mean 'KDD'"):
+        read_known("KDDD", tmp_path / "x.npy")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_rows(tmp_path / "nowhere.parquet")
+    with pytest.raises(ValueError, match="no column holds numbers"):
+        read_rows(tmp_path / "w.parquet")
+    with pytest.raises(ValueError, match="no kind that compare reads"):
+        read_rows(tmp_path / "x.xls")
+    with pytest.raises(FileNotFoundError, match="none of cod-rna"):
+        read_known("RNA", tmp_path)

@@ -1,0 +1,187 @@
+"""Sizes and bounds are those of the paper's formulas, monotone, and refuse nonsense."""
+
+from __future__ import annotations
+
+from math import ceil, log
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import lwcs
+from lwcs import theory
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, 500])
+@pytest.mark.parametrize("c", [1.0, 7.5])
+def test_theorem_two(k, c):
+    expected = c * (13 * k * log(max(k, 2)) + log(1 / 0.05)) / 0.2**2
+    assert theory.coreset_size(k, 13, 0.2, 0.05, constant=c) == ceil(expected)
+
+
+def test_epsilon_is_the_way_back():
+    m = theory.coreset_size(50, 20, 0.1, 0.01)
+    assert theory.epsilon_for(m, 50, 20, 0.01) == pytest.approx(0.1, rel=1e-6)
+    assert theory.epsilon_for(m, 50, 20, 0.01) <= 0.1
+
+
+def test_equation_seven_and_theorem_four():
+    expected = 30.0 / (0.2**2 * 0.05) * (13 * 10 * log(10) + log(20))
+    assert theory.statistical_sample_size(30.0, 10, 13, 0.2, 0.05) == ceil(expected)
+    # The summary is smaller than the sample by K/δ.
+    ratio = theory.statistical_sample_size(30.0, 10, 13, 0.2, 0.05) / theory.coreset_size(
+        10, 13, 0.2, 0.05
+    )
+    assert ratio == pytest.approx(30.0 / 0.05, rel=1e-3)
+
+
+def test_theorem_one():
+    assert theory.solution_bound(0.1, 10.0, 100.0) == pytest.approx(1.2 * 10.0 + 0.2 * 100.0)
+    assert theory.solution_bound(0.1, 10.0, 100.0, approximation=3.0) == pytest.approx(
+        3.0 * 1.2 * 10.0 + 4.0 * 0.1 * 100.0
+    )
+    # Never above the paper's φ* + 4εΦ, and equal to it where φ* = Φ.
+    for best in (0.0, 3.0, 100.0):
+        assert theory.solution_bound(0.3, best, 100.0) <= best + 4 * 0.3 * 100.0 + 1e-12
+    assert theory.solution_bound(0.3, 100.0, 100.0) == pytest.approx(100.0 + 4 * 0.3 * 100.0)
+
+
+def test_theorem_one_holds_for_a_coreset_with_its_measured_epsilon():
+    """ε is taken from the coreset itself, over the two solutions that the proof uses."""
+    X = np.random.default_rng(0).standard_t(3, size=(20_000, 3))
+    full = lwcs.CoresetKMeans(8, coreset_size=10**6, n_init=5, random_state=0).fit(X)
+    coreset = lwcs.build(X, 300, random_state=0)
+    small = lwcs.CoresetKMeans(8, n_init=5, random_state=0).fit(coreset)
+    gaps = []
+    for centers in (full.cluster_centers_, small.cluster_centers_):
+        cost = -_score(X, centers)
+        gaps.append(2 * abs(cost - coreset.cost(centers)) / (cost + coreset.total_cost))
+    epsilon = max(gaps)
+    alpha = max(1.0, coreset.cost(small.cluster_centers_) / coreset.cost(full.cluster_centers_))
+    bound = theory.solution_bound(epsilon, full.inertia_, coreset.total_cost, approximation=alpha)
+    assert -_score(X, small.cluster_centers_) <= bound
+
+
+def _score(X: np.ndarray, centers: np.ndarray) -> float:
+    return -float(((X[:, None] - centers) ** 2).sum(axis=2).min(axis=1).sum())
+
+
+def values(function, name, grid, **fixed):
+    return [function(**{**fixed, name: value}) for value in grid]
+
+
+SIZE = {"n_clusters": 10, "n_features": 5, "epsilon": 0.3, "delta": 0.1}
+MONOTONE = [
+    (theory.coreset_size, SIZE, "n_clusters", range(1, 40), 1),
+    (theory.coreset_size, SIZE, "n_features", range(1, 40), 1),
+    (theory.coreset_size, SIZE, "epsilon", np.linspace(0.01, 2.0, 30), -1),
+    (theory.coreset_size, SIZE, "delta", np.linspace(0.01, 0.99, 30), -1),
+    (theory.coreset_size, SIZE, "constant", np.linspace(0.1, 9.0, 30), 1),
+    (theory.epsilon_for, {**SIZE, "size": 100}, "size", range(1, 900, 30), -1),
+    (theory.epsilon_for, {**SIZE, "size": 100}, "n_clusters", range(1, 40), 1),
+    (theory.epsilon_for, {**SIZE, "size": 100}, "n_features", range(1, 40), 1),
+    (theory.epsilon_for, {**SIZE, "size": 100}, "delta", np.linspace(0.01, 0.99, 30), -1),
+    (theory.epsilon_for, {**SIZE, "size": 100}, "constant", np.linspace(0.1, 9.0, 30), 1),
+    *(
+        (theory.statistical_sample_size, {**SIZE, "kurtosis": 3.0}, name, grid, sign)
+        for name, grid, sign in (
+            ("kurtosis", np.linspace(1.0, 50.0, 30), 1),
+            ("n_clusters", range(1, 40), 1),
+            ("n_features", range(1, 40), 1),
+            ("epsilon", np.linspace(0.01, 1.0, 30), -1),
+            ("delta", np.linspace(0.01, 0.99, 30), -1),
+            ("constant", np.linspace(0.1, 9.0, 30), 1),
+        )
+    ),
+    *(
+        (theory.solution_bound, {"epsilon": 0.3, "optimal_cost": 5.0, "total_cost": 50.0}, *rest)
+        for rest in (
+            ("epsilon", np.linspace(0.01, 1.0, 30), 1),
+            ("optimal_cost", np.linspace(0.0, 50.0, 30), 1),
+            ("total_cost", np.linspace(5.0, 90.0, 30), 1),
+            ("approximation", np.linspace(1.0, 20.0, 30), 1),
+        )
+    ),
+    (theory.calibrated_size, {"n_clusters": 10, "error": 0.1}, "n_clusters", range(1, 40), 1),
+    (
+        theory.calibrated_size,
+        {"n_clusters": 10, "error": 0.1},
+        "error",
+        np.linspace(0.01, 0.5, 30),
+        -1,
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "fixed", "name", "grid", "sign"), MONOTONE)
+def test_monotone_in_every_argument(function, fixed, name, grid, sign):
+    if function is theory.epsilon_for:
+        fixed = {key: value for key, value in fixed.items() if key != "epsilon"}
+    steps = sign * np.diff(values(function, name, grid, **fixed))
+    # Sizes are rounded up, so that neighbours may be equal.
+    assert (steps >= 0).all()
+    assert steps.sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.coreset_size(0, 5, 0.1), "n_clusters"),
+        (lambda: theory.coreset_size(2.5, 5, 0.1), "n_clusters"),
+        (lambda: theory.coreset_size(10, 0, 0.1), "n_features"),
+        (lambda: theory.coreset_size(10, 5, 0.0), "epsilon=0.0"),
+        (lambda: theory.coreset_size(10, 5, -1.0), "epsilon=-1.0"),
+        (lambda: theory.coreset_size(10, 5, float("nan")), "epsilon=nan"),
+        (lambda: theory.coreset_size(10, 5, "0.1"), "epsilon='0.1'"),
+        (lambda: theory.coreset_size(10, 5, 0.1, 1.0), "delta=1.0"),
+        (lambda: theory.coreset_size(10, 5, 0.1, 0.0), "delta=0.0"),
+        (lambda: theory.coreset_size(10, 5, 0.1, constant=0.0), "constant=0.0"),
+        (lambda: theory.epsilon_for(0, 10, 5), "size"),
+        (lambda: theory.statistical_sample_size(0.9, 10, 5, 0.1), "kurtosis=0.9"),
+        (lambda: theory.statistical_sample_size(float("inf"), 10, 5, 0.1), "kurtosis=inf"),
+        (lambda: theory.statistical_sample_size(3.0, 10, 5, 1.5), "epsilon=1.5"),
+        (lambda: theory.solution_bound(0.0, 1.0, 2.0), "epsilon=0.0"),
+        (lambda: theory.solution_bound(0.1, 3.0, 2.0), "do not go together"),
+        (lambda: theory.solution_bound(0.1, -1.0, 2.0), "do not go together"),
+        (lambda: theory.solution_bound(0.1, 1.0, 2.0, approximation=0.5), "approximation=0.5"),
+        (lambda: theory.calibrated_size(0, 0.1), "n_clusters"),
+        (lambda: theory.calibrated_size(10, 0.0), "error=0.0"),
+        (lambda: theory.calibrated_size(10, 2.0), "error=2.0"),
+        (lambda: theory.kurtosis(np.ones((5, 2))), "all rows are equal"),
+    ],
+)
+def test_nonsense_is_refused(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_kurtosis_of_known_distributions():
+    rng = np.random.default_rng(0)
+    # Rows at one distance: exactly 1. A Gaussian in d dimensions: 1 + 2/d.
+    assert theory.kurtosis([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) == pytest.approx(1.0)
+    assert theory.kurtosis(rng.standard_normal((200_000, 4))) == pytest.approx(1.5, abs=0.02)
+    # Student's t with 9 degrees of freedom: (1 + 2/d)(ν − 2)/(ν − 4) = 1.5 · 7/5.
+    tail = np.sqrt(9.0 / rng.chisquare(9.0, size=(400_000, 1)))
+    assert theory.kurtosis(rng.standard_normal((400_000, 4)) * tail) == pytest.approx(2.1, rel=0.1)
+
+
+def test_kurtosis_goes_with_weights_sparsity_and_partitions():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_t(5, size=(500, 3)), rng.integers(0, 4, size=500)
+    expected = theory.kurtosis(np.repeat(X, w, axis=0))
+    assert theory.kurtosis(X, sample_weight=w) == pytest.approx(expected)
+    assert theory.kurtosis(sp.csr_array(X), sample_weight=w) == pytest.approx(expected)
+    parts = [lwcs.scan(X[a:b], sample_weight=w[a:b]) for a, b in ((0, 100), (100, 500))]
+    assert theory.kurtosis(lwcs.PartitionedSource(parts)) == pytest.approx(expected)
+    scaled = theory.kurtosis(lwcs.scan(X * [1.0, 50.0, 1e-3], scale="standard"))
+    assert scaled == pytest.approx(theory.kurtosis(X / X.std(axis=0)))
+
+
+def test_kurtosis_of_a_coreset_estimates_that_of_the_data():
+    X = np.random.default_rng(0).standard_t(6, size=(100_000, 3))
+    coreset = lwcs.build(X, 20_000, random_state=0)
+    assert theory.kurtosis(coreset) == pytest.approx(theory.kurtosis(X), rel=0.1)
+    scaled = lwcs.build(lwcs.scan(X, scale="standard"), 20_000, random_state=0)
+    assert theory.kurtosis(scaled) == pytest.approx(theory.kurtosis(X / X.std(axis=0)), rel=0.1)
+    with pytest.raises(ValueError, match="weights of its own"):
+        theory.kurtosis(coreset, sample_weight=np.ones(3))
