@@ -2,10 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench paper calibrate statistical docs clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -26,7 +26,7 @@ demo: $(VENV)/.installed ## Summarise a million rows and check the summary (crea
 	$(BIN)/lwcs demo
 
 test: $(VENV)/.installed-test lint ## Run every check and test (creates .venv)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 	$(BIN)/ruff check .
@@ -36,6 +36,15 @@ lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 
 bench: $(VENV)/.installed-bench ## Measure ratios against peers and limits; ARGS="build --markdown FILE"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+paper: $(VENV)/.installed-bench ## Run the paper's experiments on the data in the folder LWCS_DATA
+	$(BIN)/python -m benchmarks.paper
+
+calibrate: $(VENV)/.installed-bench ## Measure what size a coreset needs for an error
+	$(BIN)/python -m benchmarks.calibrate
+
+statistical: $(VENV)/.installed-bench ## Summarise many rows, or take few: section 7 of the paper
+	$(BIN)/python -m benchmarks.statistical
 
 docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build

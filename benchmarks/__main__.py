@@ -11,12 +11,13 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import build, kmeans
+from benchmarks import build, kmeans, samplers
 from benchmarks.measure import Result
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "build": build.benchmarks,
     "kmeans": kmeans.benchmarks,
+    "samplers": samplers.benchmarks,
 }
 LIBRARIES = ("lwcs", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
