@@ -88,7 +88,7 @@ def test_values_whose_squares_overflow_are_explained(passes):
         (np.zeros((3, 2), dtype=complex), TypeError, "dtype complex128"),
         (sp.csr_array(np.zeros((3, 2), dtype=complex)), TypeError, "dtype complex128"),
         (np.zeros((3, 2), dtype="datetime64[s]"), TypeError, r"dtype datetime64\[s\]"),
-        ("points.parquet", TypeError, "type str"),
+        ("points.parquet", FileNotFoundError, "does not exist"),
         (None, TypeError, "type NoneType"),
         (pd.DataFrame({"a": [1.0], "t": ["x"]}), TypeError, r"column 't' holds.*columns=\["),
         (pd.Series([1.0, 2.0]), TypeError, "Series is not a table"),

@@ -21,6 +21,7 @@ _HOMES = {
     "Refined": "lwcs.samplers",
     "Sensitivity": "lwcs.samplers",
     "Source": "lwcs.sources",
+    "StreamingCoreset": "lwcs.streaming",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
     "compare": "lwcs.comparing",
@@ -39,6 +40,7 @@ __all__ = [
     "Refined",
     "Sensitivity",
     "Source",
+    "StreamingCoreset",
     "Uniform",
     "__version__",
     "build",
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan
+    from lwcs.streaming import StreamingCoreset
     from lwcs.trust import theory
 
 

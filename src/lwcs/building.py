@@ -92,8 +92,10 @@ def build(
     sample_weight : array of shape (rows,), optional
         A row of weight 3 counts as that row three times. Zero leaves a row out.
     passes : {"auto", 1, 2}
-        Reads of the data. One is possible where rows can be fetched by number, and is then
-        the default; two is the paper's procedure. Both draw from the same distribution.
+        Reads of the data. Two is the paper's procedure, and the default for files. Rows that
+        can be fetched by number need only one, which is then the default and draws from the
+        same distribution. Rows that come once (a pipe, a generator) are drawn by reservoirs, as
+        are files with ``passes=1``: unbiased too, with other weights (`Coreset.details`).
     random_state : None, int or NumPy generator
         The same seed gives the same coreset, whatever the number of threads.
     n_jobs : int, optional
@@ -139,4 +141,5 @@ def build(
         method=sampler.name,
         seed=seed,
         feature_names=source.feature_names,
+        details={**draws.details, **({"dropped": source.dropped} if source.dropped else {})},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from lwcs.sources import scan
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
@@ -56,6 +57,9 @@ class Coreset:
     depth : int
         0 if drawn from the data directly (also after `reduce`), 1 for a union; every reduction
         of a union adds one, and an error of its own.
+    details : dict
+        What else there is to know of how it was drawn: after one pass over a stream the law of
+        its weights, ρ and the acceptance; rows that were dropped.
     """
 
     points: Rows
@@ -72,10 +76,11 @@ class Coreset:
     seed: int | None = None
     feature_names: tuple[str, ...] | None = None
     depth: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             parts = (value.data, value.indices, value.indptr) if is_sparse(value) else (value,)
             for part in parts:
                 if isinstance(part, np.ndarray):
@@ -125,6 +130,7 @@ class Coreset:
             method=self.method if self.method == other.method else "mixed",
             seed=None,
             depth=max(self.depth, other.depth, 1),
+            details={},
         )
 
     def reduce(self, size: int, *, random_state: object = None) -> Coreset:
@@ -179,6 +185,7 @@ class Coreset:
             method=Lightweight().name,
             seed=seed,
             depth=self.depth + 1,
+            details={},
         )
 
     def to_arrow(self) -> pa.Table:

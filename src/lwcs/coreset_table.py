@@ -26,64 +26,79 @@ _PLAIN = ("method", "divergence", "seed", "n_samples", "total_weight", "total_co
 
 def to_table(coreset: Coreset) -> pa.Table:
     """Lay a coreset out as a table."""
-    d = coreset.n_features
-    features = list(coreset.feature_names or (f"x{j}" for j in range(d)))
-    columns: dict[str, Any] = {}
-    if is_sparse(coreset.points):
-        points: Any = coreset.points
-        taken = {"nonzero_columns", "nonzero_values"}
-        offsets = pa.array(points.indptr, type=pa.int64())
-        columns["nonzero_columns"] = pa.LargeListArray.from_arrays(
-            offsets, pa.array(points.indices, type=pa.int32())
-        )
-        columns["nonzero_values"] = pa.LargeListArray.from_arrays(offsets, pa.array(points.data))
-    else:
-        taken = set(features)
-        columns = {
-            name: pa.array(np.ascontiguousarray(coreset.points[:, j]))
-            for j, name in enumerate(features)
-        }
-    names = {role: _free(role, taken) for role in ("index", "weight", "count")}
+    features = point_columns(coreset.points, coreset.feature_names)
+    names = {role: _free(role, set(features)) for role in ("index", "weight", "count")}
     own = {
         names["index"]: pa.array(coreset.indices),
         names["weight"]: pa.array(coreset.weights),
         names["count"]: pa.array(coreset.counts),
     }
-    metadata = {
+    metadata = {**describe(coreset), "columns": names}
+    return with_metadata(pa.table({**own, **features}), KIND, metadata)
+
+
+def describe(coreset: Coreset) -> dict[str, Any]:
+    """Everything of a coreset but its rows, as JSON has it."""
+    return {
         **{name: getattr(coreset, name) for name in _PLAIN},
         "mean": None if coreset.mean is None else coreset.mean.tolist(),
         "scale": None if coreset.scale is None else coreset.scale.tolist(),
         "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),
-        "n_features": d,
+        "n_features": coreset.n_features,
         "sparse": is_sparse(coreset.points),
-        "columns": names,
+        "details": dict(coreset.details),
     }
-    return with_metadata(pa.table({**own, **columns}), KIND, metadata)
+
+
+def point_columns(points: Any, feature_names: tuple[str, ...] | None) -> dict[str, Any]:
+    """Rows as columns: one a feature, or two of lists for sparse rows."""
+    if is_sparse(points):
+        offsets = pa.array(points.indptr, type=pa.int64())
+        numbers = pa.array(points.indices, type=pa.int32())
+        return {
+            "nonzero_columns": pa.LargeListArray.from_arrays(offsets, numbers),
+            "nonzero_values": pa.LargeListArray.from_arrays(offsets, pa.array(points.data)),
+        }
+    features = feature_names or [f"x{j}" for j in range(points.shape[1])]
+    return {name: pa.array(np.ascontiguousarray(points[:, j])) for j, name in enumerate(features)}
+
+
+def read_points(table: pa.Table, metadata: dict[str, Any]) -> Any:
+    """Rows off their columns."""
+    d = int(metadata["n_features"])
+    if metadata["sparse"]:
+        return _sparse_points(table, d)
+    columns = metadata["feature_names"] or [f"x{j}" for j in range(d)]
+    return np.stack([_column(table, column) for column in columns], axis=1)
 
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Coreset:
     """Read a coreset off its table."""
     try:
-        names, d = metadata["columns"], int(metadata["n_features"])
-        feature_names = metadata["feature_names"]
-        indices = _column(table, names["index"], np.int64)
-        if metadata["sparse"]:
-            points: Any = _sparse_points(table, d)
-        else:
-            columns = feature_names or [f"x{j}" for j in range(d)]
-            points = np.stack([_column(table, column) for column in columns], axis=1)
-        return Coreset(
-            points=points,
+        names = metadata["columns"]
+        return assemble(
+            metadata,
+            read_points(table, metadata),
             weights=_column(table, names["weight"], np.float64),
-            indices=indices,
+            indices=_column(table, names["index"], np.int64),
             counts=_column(table, names["count"], np.int64),
-            mean=_vector(metadata["mean"]),
-            scale=_vector(metadata["scale"]),
-            feature_names=None if feature_names is None else tuple(feature_names),
-            **{key: metadata[key] for key in _PLAIN},
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"{name!r} is a damaged coreset file: {error}") from error
+
+
+def assemble(metadata: dict[str, Any], points: Any, **columns: Any) -> Coreset:
+    """Put a coreset together from its rows and what `describe` said of it."""
+    feature_names = metadata["feature_names"]
+    return Coreset(
+        points=points,
+        mean=_vector(metadata["mean"]),
+        scale=_vector(metadata["scale"]),
+        feature_names=None if feature_names is None else tuple(feature_names),
+        details=dict(metadata.get("details", {})),
+        **columns,
+        **{key: metadata[key] for key in _PLAIN},
+    )
 
 
 def _free(role: str, taken: set[str]) -> str:

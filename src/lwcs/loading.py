@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lwcs import coreset_table
 from lwcs.foundation import storage
@@ -10,13 +10,9 @@ from lwcs.foundation import storage
 if TYPE_CHECKING:
     import os
 
-    from lwcs.comparing import CompareResult
-    from lwcs.coreset import Coreset
-    from lwcs.estimators import CoresetKMeans
 
-
-def load(path: str | os.PathLike[str]) -> Coreset | CoresetKMeans | CompareResult:
-    """Read back what `save` wrote: a Coreset, a model or a comparison.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read back what `save` wrote: a Coreset, a StreamingCoreset, a model or a comparison.
 
     Examples
     --------
@@ -35,6 +31,10 @@ def load(path: str | os.PathLike[str]) -> Coreset | CoresetKMeans | CompareResul
         from lwcs.estimators import kmeans_table
 
         return kmeans_table.from_table(table, metadata, str(path))
+    if kind == "stream":
+        from lwcs import streaming_table
+
+        return streaming_table.from_table(table, metadata, str(path))
     if kind == "comparison":
         from lwcs.comparing import result
 

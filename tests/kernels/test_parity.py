@@ -203,3 +203,28 @@ def test_a_mistyped_kernel_is_named(monkeypatch):
     monkeypatch.setenv("LWCS_KERNEL", "complied")
     with pytest.raises(ValueError, match="did you mean 'compiled'"):
         kernels.choose(10)
+
+
+@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_distances_to_the_nearest_center_so_far(make, weighted, scaled, name):
+    X, rng = rows_of((300, 5), "float32"), np.random.default_rng(4)
+    w = rng.random(300) if weighted else None
+    precision = rng.random(5) + 0.5 if scaled else np.ones(5)
+    closest, labels = np.full(300, np.inf), np.zeros(300, dtype=np.int32)
+    centers = X[:12].astype(np.float64)
+    spared = 0
+    for j, center in enumerate(centers):
+        reach = 0.25 * ((centers[: j + 1] - center) ** 2) @ precision if j else None
+        pivot = Pivot(center, precision if scaled else None)
+        cost, some = kernels.closer(make(X), w, pivot, j, reach, closest, labels, name)
+        spared += some
+        distances = (((X[:, None] - centers[: j + 1]) ** 2) * precision).sum(axis=2)
+        np.testing.assert_allclose(closest, distances.min(axis=1), rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(labels, distances.argmin(axis=1))
+        assert cost == pytest.approx(
+            float((1.0 if w is None else w) @ closest) if weighted else closest.sum()
+        )
+    assert spared > 0 or name == "portable" or make is sp.csr_array

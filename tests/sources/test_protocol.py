@@ -182,13 +182,15 @@ def test_whatever_speaks_arrow_is_a_table():
     import duckdb
 
     events = LOCAL["pyarrow"].slice(0, 1000)
-    expected = lwcs.build(events, 50, random_state=0)
-    for data in (
-        events.to_batches()[0],
-        duckdb.sql("select * from events"),
-        pa.RecordBatchReader.from_batches(events.schema, events.to_batches()),
-    ):
-        assert lwcs.build(data, 50, random_state=0) == expected
+    assert lwcs.build(events.to_batches()[0], 50, random_state=0) == lwcs.build(
+        events, 50, random_state=0
+    )
+    # A query is run for every pass, and not held in memory; a reader comes once.
+    assert lwcs.build(duckdb.sql("select * from events"), 50, random_state=0) == lwcs.build(
+        events, 50, passes=2, random_state=0
+    )
+    reader = pa.RecordBatchReader.from_batches(events.schema, events.to_batches())
+    assert lwcs.build(reader, 50, random_state=0).details["weights"] == "mixture"
 
 
 def test_decimals_are_numbers():

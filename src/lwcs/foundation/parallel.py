@@ -8,6 +8,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from queue import Full, Queue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwcs.foundation.checks import check_count
@@ -148,3 +149,45 @@ def workers(n_jobs: int | None) -> Iterator[Map]:
                     yield from done
 
             yield run
+
+
+def prefetch(items: Iterable[A], depth: int = 2) -> Iterator[A]:
+    """Yield `items`, made by a thread of their own, up to `depth` ahead.
+
+    Reading is so hidden behind computing. Whoever stops listening stops the thread too.
+    """
+    ready: Queue[tuple[bool, Any]] = Queue(maxsize=depth)
+    stopped = threading.Event()
+
+    def offer(what: tuple[bool, Any]) -> bool:
+        while not stopped.is_set():
+            try:
+                ready.put(what, timeout=0.1)
+            except Full:
+                continue
+            return True
+        return False
+
+    def produce() -> None:
+        try:
+            for item in items:
+                if not offer((True, item)):
+                    return
+            offer((False, None))
+        except BaseException as error:  # handed over, and raised where it is waited for
+            offer((False, error))
+
+    thread = threading.Thread(target=produce, name="lwcs-read", daemon=True)
+    thread.start()
+    try:
+        while True:
+            there, value = ready.get()
+            if there:
+                yield value
+            elif value is None:
+                return
+            else:
+                raise value
+    finally:
+        stopped.set()
+        thread.join()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def track(results: Iterable[R], label: str, total: int, *, show: bool) -> Iterator[R]:
+def track(results: Iterable[R], label: str, total: int | None, *, show: bool) -> Iterator[R]:
     """Yield `results`, drawing a bar with the time left while they come, if `show`.
 
     Nothing is drawn where standard error is not a terminal.

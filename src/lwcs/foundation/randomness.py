@@ -20,6 +20,7 @@ class Stage(IntEnum):
     PILOT = 3
     PILOT_SEEDING = 4
     COMPARE = 5
+    STREAM = 6
 
 
 class Round(IntEnum):
@@ -31,6 +32,8 @@ class Round(IntEnum):
     ONE_READ = 3
     UNIFORM = 4
     D2 = 5
+    RESERVOIR = 6
+    FINISH = 7
     D2_CANDIDATES = 1_000
     """And up: one round for every center."""
 

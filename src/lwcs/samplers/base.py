@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -11,9 +11,10 @@ from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
+from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
@@ -41,7 +42,7 @@ class Run:
     ) -> Iterator[R]:
         """Run a task over all partitions with this run's threads and progress bar."""
         results = source.gather(task, items, n_jobs=self.n_jobs)
-        return self._watch(results, source, label, source.n_partitions)
+        return self._watch(results, source, label, source.known_partitions)
 
     def each_block(
         self, source: LocalSource, task: Callable[[Block], R], label: str
@@ -50,7 +51,9 @@ class Run:
         results = source.each_block(task, n_jobs=self.n_jobs)
         return self._watch(results, source, label, -(-source.n_rows // source.block_rows))
 
-    def _watch(self, results: Iterator[R], source: Source, label: str, total: int) -> Iterator[R]:
+    def _watch(
+        self, results: Iterator[R], source: Source, label: str, total: int | None
+    ) -> Iterator[R]:
         with source.explaining():
             yield from track(results, label, total, show=self.progress)
 
@@ -107,6 +110,8 @@ class Draws:
     counts: IntArray
     weights: FloatArray
     summary: Summary
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else is to be known of how they were drawn."""
 
 
 class Sampler(Protocol):
@@ -148,11 +153,23 @@ class FirstRound:
 
 def hindrance_to_one_read(source: Source) -> str | None:
     """What about a source stands in the way of a single pass, if anything."""
-    if not source.can_take:
-        return f"for {type(source).__name__}, whose rows cannot be fetched by number"
     if source.scale is not None:
         return f"with scale={source.scale!r}, which is known only after a pass"
+    if not source.can_take and not isinstance(source, SequenceSource):
+        return f"for {type(source).__name__}, whose rows cannot be fetched by number"
     return None
+
+
+def check_passes_possible(source: Source, passes: int, hindrance: str | None) -> None:
+    """Refuse one pass where something stands in its way, and several over rows that come once."""
+    if passes == 1 and hindrance is not None:
+        raise ValueError(f"passes=1 is not possible {hindrance}; pass passes=2 or 'auto'")
+    if passes > 1 and not source.rereadable:
+        why = "" if hindrance is None else f" {hindrance}"
+        raise ValueError(
+            f"{passes} passes are needed{why}, but these rows come only once; write them to a file "
+            "first, or leave out what needs more than one pass"
+        )
 
 
 def standard_scale(moments: Moments) -> FloatArray:

@@ -26,7 +26,10 @@ class Crossing:
 
     def meet(self, masses: FloatArray) -> IntArray:
         """Rows of this block that are drawn, with repetitions; a row without mass never is."""
-        if self._met == len(self._targets) or not len(masses):
+        if not len(masses):
+            return np.empty(0, dtype=np.int64)
+        if self._met == len(self._targets):
+            self._running += float(masses.sum())
             return np.empty(0, dtype=np.int64)
         sums = self._running + np.cumsum(masses)
         upto = int(np.searchsorted(self._targets, sums[-1], side="left"))
@@ -34,6 +37,11 @@ class Crossing:
         self._met = max(self._met, upto)
         self._running = float(sums[-1])
         return drawn.astype(np.int64, copy=False)
+
+    @property
+    def total(self) -> float:
+        """The running sum."""
+        return self._running
 
     @property
     def leftover(self) -> int:

@@ -21,10 +21,12 @@ from lwcs.samplers.base import (
     Run,
     Summary,
     check_cost,
+    check_passes_possible,
     check_total,
     hindrance_to_one_read,
     standard_scale,
 )
+from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_in_one_read
 from lwcs.samplers.two_rounds import (
     Picked,
@@ -34,6 +36,7 @@ from lwcs.samplers.two_rounds import (
     merge,
 )
 from lwcs.sources import LocalSource
+from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray
@@ -63,13 +66,16 @@ class Lightweight:
         check_choice(self.draws, "draws", ("iid", "stratified"))
 
     def passes(self, source: Source) -> int:
-        """One where rows can be fetched by number, else two."""
-        return 1 if self._hindrance(source) is None else 2
+        """One where rows can be fetched by number or come only once, else two."""
+        if self._hindrance(source) is not None:
+            return 2
+        return 1 if source.can_take or not source.rereadable else 2
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows from q and weight them."""
-        if passes == 1 and (hindrance := self._hindrance(source)) is not None:
-            raise ValueError(f"passes=1 is not possible {hindrance}; pass passes=2 or 'auto'")
+        check_passes_possible(source, passes, self._hindrance(source))
+        if passes == 1 and isinstance(source, SequenceSource):
+            return draw_in_one_pass(source, size, run)
         if passes == 1 and isinstance(source, LocalSource):
             picked, summary = draw_in_one_read(source, size, run)
         else:

@@ -57,7 +57,7 @@ class Refined:
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Solve a pilot, measure all rows against it, draw m by their sensitivities."""
         k = needed(self.n_clusters, self.name)
-        check_passes(passes, self.passes(source), self.name)
+        check_passes(source, passes, self.passes(source), self.name)
         # Rows are gone over for every cluster: compiled kernels pay much earlier.
         run = replace(run, kernel=kernels.choose(source.n_values * k))
         lightweight, draws = Lightweight(), self.pilot_size or PILOT_DRAWS * k

@@ -26,11 +26,12 @@ from lwcs.samplers.base import (
     Run,
     Summary,
     check_cost,
+    check_passes_possible,
     check_total,
     standard_scale,
 )
 from lwcs.samplers.rough import Rough, d2_sampling, d2_sampling_in_rounds
-from lwcs.samplers.two_rounds import Picked, draw_along, merge
+from lwcs.samplers.two_rounds import Picked, Total, draw_along, merge
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Sensitivity:
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows in proportion to their sensitivities."""
         k = needed(self.n_clusters, self.name)
-        check_passes(passes, self.passes(source), self.name)
+        check_passes(source, passes, self.passes(source), self.name)
         # Rows are gone over for every cluster: compiled kernels pay much earlier.
         run = replace(run, kernel=kernels.choose(source.n_values * k))
         known = _look(source, run) if source.scale is not None else None
@@ -94,8 +95,10 @@ def needed(n_clusters: int | None, name: str) -> int:
     return n_clusters
 
 
-def check_passes(passes: int, own: int, name: str) -> None:
+def check_passes(source: Source, passes: int, own: int, name: str) -> None:
     """Refuse a number of passes other than the one that a sampler makes."""
+    if not source.rereadable:
+        check_passes_possible(source, max(own, 2), f"by method={name!r}")
     if passes != own:
         raise ValueError(
             f"passes={passes} is not possible: method={name!r} makes {own} passes over this "
@@ -228,7 +231,7 @@ class DrawBySensitivity(_Measured):
             scores = self.sensitivities(*self.measured(block, share.known, share.partition))
             return scores, (kernels.unit_weights(block.weights, len(scores)) * scores,)
 
-        return draw_along(blocks, [targets], measure)
+        return draw_along(blocks, [targets], [Total(share.total)], measure)
 
 
 def draw_by_sensitivity(

@@ -7,7 +7,7 @@ the law of the paper's loop. Each partition then makes its draws in a single sca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block
+
+# Sums of one partition in two rounds that differ by more than this part are not of the same rows.
+_CHANGED = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +103,24 @@ class Picked:
         return cls(block.points[rows], rows + block.first_row, values[rows], counts)
 
 
+class Total(NamedTuple):
+    """What the masses of a partition came to in an earlier round, and how exactly."""
+
+    value: float
+    rounding: float = 0.0
+
+
 def draw_along(
     blocks: Iterator[Block],
     targets: Sequence[FloatArray],
+    totals: Sequence[Total],
     measure: Callable[[Block], tuple[FloatArray, Sequence[FloatArray]]],
 ) -> list[Picked]:
     """Draw rows of a partition in one scan, by one or more measures on its rows.
 
     Of a block, `measure` gives the values that go home with a row, and the masses of its rows by
-    every measure; `targets`, sorted, are where each measure's running sum draws a row.
+    every measure; `targets`, sorted, are where each measure's running sum draws a row; `totals`
+    are what the sums come to, as an earlier round found.
     """
     crossings = [Crossing(each) for each in targets]
     tails: list[Picked | None] = [None] * len(crossings)
@@ -120,6 +132,12 @@ def draw_along(
         for i, mass in enumerate(masses):
             if mass.any():
                 tails[i] = Picked.out_of(block, values, np.flatnonzero(mass)[-1:])
+    for crossing, total in zip(crossings, totals, strict=True):
+        if abs(crossing.total - total.value) > _CHANGED * total.value + total.rounding:
+            raise ValueError(
+                "the rows changed between two passes over them; let their writer finish, and give "
+                "them a fixed order"
+            )
     # Targets that the running sum misses by rounding belong to the last row with mass.
     for crossing, tail in zip(crossings, tails, strict=True):
         last = tail or tails[0]
@@ -141,7 +159,15 @@ class SecondRound:
         """Draw this partition's share in one scan."""
         if quota.by_weight + quota.by_cost == 0:
             return []
-        return draw_along(blocks, self._targets(quota), self._measure)
+        totals = (Total(quota.weight), Total(quota.cost, quota.weight * self._rounding()))
+        return draw_along(blocks, self._targets(quota), totals, self._measure)
+
+    def _rounding(self) -> float:
+        """What a squared distance to a mean far from the origin may be off."""
+        if self.mean is None:
+            return 0.0
+        point, precision = self.mean.point, self.mean.precision
+        return float(1e-12 * np.sum(point**2 if precision is None else precision * point**2))
 
     def _targets(self, quota: Quota) -> tuple[FloatArray, FloatArray]:
         if quota.strata is not None:

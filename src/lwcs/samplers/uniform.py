@@ -18,13 +18,16 @@ from lwcs.samplers.base import (
     Moments,
     Run,
     Summary,
+    check_passes_possible,
     check_total,
     hindrance_to_one_read,
     standard_scale,
 )
+from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_by_weight, weight_cells
 from lwcs.samplers.two_rounds import SecondRound, allocate, merge
 from lwcs.sources import LocalSource
+from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,13 +48,17 @@ class Uniform:
 
     def passes(self, source: Source) -> int:
         """One (of the weights alone) where rows can be fetched by number, else two."""
-        return 1 if source.can_take and source.scale is None else 2
+        if hindrance_to_one_read(source) is not None:
+            return 2
+        return 1 if source.can_take or not source.rereadable else 2
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows in proportion to their weights."""
-        if passes == 1 and (hindrance := hindrance_to_one_read(source)) is not None:
-            raise ValueError(f"passes=1 is not possible {hindrance}; pass passes=2 or 'auto'")
-        if passes == 1 and isinstance(source, LocalSource):
+        check_passes_possible(source, passes, hindrance_to_one_read(source))
+        if passes == 1 and isinstance(source, SequenceSource):
+            drawn = draw_in_one_pass(source, size, run, uniform=True)
+            points, rows, counts, summary = drawn.points, drawn.indices, drawn.counts, drawn.summary
+        elif passes == 1 and isinstance(source, LocalSource):
             points, rows, counts, summary = self._fetch(source, size, run)
         else:
             points, rows, counts, summary = self._draw_in_two_rounds(source, size, run)

@@ -331,7 +331,7 @@ def polish(
     totals, sums = np.zeros(len(centers)), np.zeros_like(centers)
     with source.explaining():
         parts = source.gather(PolishTask(centers, scale, kernel), n_jobs=n_jobs)
-        for part in track(parts, "polish", source.n_partitions, show=progress):
+        for part in track(parts, "polish", source.known_partitions, show=progress):
             totals += part[0]
             sums += part[1]
     there = totals > 0.0

@@ -19,7 +19,7 @@ from lwcs.foundation.parallel import ordered_map
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
 
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
@@ -37,6 +37,8 @@ class Block:
     weights: FloatArray | None
     first_row: int
     """Row number of the first of them: in its partition, or in all (`each_block`)."""
+    dropped: Mask | None = None
+    """Rows that were left out for a missing value: they have no weight, and get no label."""
 
 
 class Task(Protocol[R_co]):
@@ -65,11 +67,20 @@ class Source(ABC):
     """How many rows there are, where that is known without reading them."""
     scale: ScaleName | None = None
     weighted: bool = False
+    rereadable: bool = True
+    """Whether the rows can be read more than once."""
+    dropped: int = 0
+    """Rows that the last pass left out for a missing value."""
 
     @property
     @abstractmethod
     def n_partitions(self) -> int:
         """How many partitions the rows are cut into."""
+
+    @property
+    def known_partitions(self) -> int | None:
+        """The same, where it is known without reading; for progress bars."""
+        return self.n_partitions
 
     @property
     @abstractmethod
@@ -110,14 +121,19 @@ class Source(ABC):
         try:
             yield
         except NotFiniteError as bad:
-            first_row, where = self.locate(bad.partition)
-            raise bad.explained(first_row, where, self.feature_names) from None
+            raise self.explain(bad) from None
+
+    def explain(self, bad: NotFiniteError) -> ValueError:
+        """Name the row and the column of a bad value, by this source's way of counting."""
+        first_row, where = self.locate(bad.partition)
+        return bad.explained(first_row, where, self.feature_names)
 
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
+        parts = self.known_partitions
         return (
-            f"{type(self).__name__}({rows} × {self.n_features:,}, "
-            f"{self.n_partitions} partition{'s' * (self.n_partitions != 1)}"
+            f"{type(self).__name__}({rows} × {self.n_features:,}"
+            f"{'' if parts is None else f', {parts} partition' + 's' * (parts != 1)}"
             f"{', weighted' * self.weighted}{f', scale={self.scale!r}' if self.scale else ''})"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.checks import check_weights
@@ -49,6 +50,21 @@ def open_local(
 
         return _weighted(SparseSource(data), sample_weight, "sample_weight")
     return _weighted(ArraySource(as_table_of_numbers(data)), sample_weight, "sample_weight")
+
+
+def is_path(data: object) -> bool:
+    """Whether data is the name of files rather than rows."""
+    if isinstance(data, (list, tuple)):
+        return bool(data) and all(is_path(one) for one in data)
+    return isinstance(data, (str, os.PathLike))
+
+
+def is_stream(data: object) -> bool:
+    """Whether data is an iterator, or something that makes them, and no container of rows."""
+    if hasattr(data, "__next__"):
+        return True
+    container = any(hasattr(data, name) for name in ("__len__", "__array__", "shape"))
+    return hasattr(data, "__iter__") and not container and not is_table(data)
 
 
 def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:

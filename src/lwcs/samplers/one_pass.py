@@ -1,0 +1,255 @@
+"""One pass over rows that cannot be fetched again: two reservoirs, and weights that make up for it.
+
+The first block gives a pivot p. While rows pass, one reservoir draws in proportion to ω, one to
+ω·a, a = ‖x − p‖², and Σω, Σω(x − p), Σω·a are kept, which in the end give the mean, Φ and
+δ = ‖p − mean‖². Then u ~ Binomial(m, ½) draws come from the first reservoir, and the others are
+made draws in proportion to ω·d, d = ‖x − mean‖², by rejection, as in `one_read`. With v of them,
+
+    w = ω/(u·ω/Ω + v·ω·d/Φ)
+
+is unbiased given u and v. Where the pivot is so far from the mean that fewer than half of the
+proposals would be accepted, the draws by ω·a are kept as they are, with weights for the law that
+they have, g = ω/2Ω + ω·a/2Σωa: unbiased too, with a larger constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.parallel import ordered_map, prefetch
+from lwcs.foundation.progress import track
+from lwcs.foundation.randomness import Round, Stage, generator
+from lwcs.kernels import Pivot
+from lwcs.samplers.base import Draws, Run, Summary, check_cost, check_total
+from lwcs.samplers.reservoir import Reservoir
+from lwcs.samplers.two_rounds import stack
+from lwcs.sources import base
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.kernels import KernelName, Scan
+    from lwcs.sources import Block
+    from lwcs.sources.sequence import SequenceSource
+
+LEAST_ACCEPTANCE = 0.5
+
+
+def slots_for(size: int) -> int:
+    """Slots of a reservoir: enough for `size` draws if two in three proposals are accepted."""
+    return size + size // 4 + 16
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A block, and what was measured of it about the pivot."""
+
+    block: Block
+    first_row: int
+    distances: FloatArray | None
+    sums: Scan | None
+
+
+@dataclass(slots=True)
+class OnePass:
+    """Everything that is known of the rows so far; it does not grow with them."""
+
+    size: int
+    seed: int
+    stage: Stage
+    kernel: KernelName
+    by_cost: Reservoir | None
+    """None for uniform draws, which need no pivot."""
+    by_weight: Reservoir
+    rows: int = 0
+    pivot: FloatArray | None = None
+    shift: FloatArray | None = None
+    cost: float = 0.0
+    blocks: int = 0
+
+    @classmethod
+    def of(cls, size: int, run: Run, *, uniform: bool = False) -> OnePass:
+        """Before the first row."""
+        slots = size if uniform else slots_for(size)
+        by_cost = None if uniform else Reservoir(slots)
+        return cls(size, run.seed, run.stage, run.kernel, by_cost, Reservoir(slots))
+
+    def start(self, block: Block) -> None:
+        """Choose the pivot, at the first rows that have weight."""
+        if self.pivot is not None or self.by_cost is None:
+            return
+        moments = kernels.moments(block.points, block.weights, self.kernel)
+        if not np.isfinite(moments.mean.sum()):
+            raise NotFiniteError.found_in(block.points, block.first_row, 0)
+        if moments.weight > 0.0:
+            self.pivot, self.shift = moments.mean, np.zeros(len(moments.mean))
+
+    def measure(self, block: Block, first_row: int) -> Measured:
+        """Measure a block about the pivot; may run beside others."""
+        if self.pivot is None:
+            return Measured(block, first_row, None, None)
+        distances = np.empty(block.points.shape[0])
+        sums = kernels.scan(block.points, block.weights, Pivot(self.pivot), distances, self.kernel)
+        if not np.isfinite(sums.cost + sums.shift.sum()):
+            partition, row = divmod(first_row, base.PARTITION_ROWS)
+            raise NotFiniteError.found_in(block.points, row, partition)
+        return Measured(block, first_row, distances, sums)
+
+    def update(self, measured: Measured) -> None:
+        """Let a measured block pass."""
+        block, n = measured.block, measured.block.points.shape[0]
+        omega = kernels.unit_weights(block.weights, n)
+        rng = generator(self.seed, self.stage, Round.RESERVOIR, self.blocks)
+        self.by_weight.update(block.points, omega, measured.first_row, rng)
+        if self.by_cost is not None and measured.sums is not None:
+            assert measured.distances is not None
+            assert self.shift is not None
+            masses = omega * measured.distances
+            self.by_cost.update(block.points, masses, measured.first_row, rng)
+            self.shift = self.shift + measured.sums.shift
+            self.cost += measured.sums.cost
+        self.rows += n
+        self.blocks += 1
+
+    def copy(self) -> OnePass:
+        """A state that may go another way."""
+        by_cost = None if self.by_cost is None else self.by_cost.copy()
+        return OnePass(
+            self.size, self.seed, self.stage, self.kernel, by_cost, self.by_weight.copy(),
+            self.rows, self.pivot, self.shift, self.cost, self.blocks,
+        )  # fmt: skip
+
+    def finish(self) -> Draws:
+        """Draw the coreset, and say how; the state stays as it is."""
+        weight = self.by_weight.total
+        check_total(weight)
+        if self.by_cost is None or self.shift is None or self.pivot is None:
+            return self._uniform(Summary(self.rows, weight))
+        slip = self.shift / weight
+        slip_squared = float(slip @ slip)
+        cost = max(self.cost - weight * slip_squared, 0.0)
+        check_cost(cost)
+        summary = Summary(self.rows, weight, self.pivot + slip, cost)
+        if cost <= 0.0 or self.by_cost.points is None:
+            return self._uniform(summary)
+        rng = generator(self.seed, self.stage, Round.FINISH)
+        by_weight = int(rng.binomial(self.size, 0.5))
+        rho = weight * slip_squared / cost
+        acceptance = float((np.sqrt(1.0 + rho) - np.sqrt(rho)) ** 2)
+        details = {"rho": rho, "acceptance": acceptance}
+        if acceptance < LEAST_ACCEPTANCE:
+            draws = self._about_pivot(summary, by_weight)
+            return replace(draws, details={"weights": "pivot", **details})
+        draws = self._about_mean(summary, max(by_weight, 1), rho, rng)
+        return replace(draws, details={"weights": "mixture", **details})
+
+    def _uniform(self, summary: Summary) -> Draws:
+        chosen = _Chosen.of(self.by_weight, 0, self.size)
+        return chosen.draws(np.full(self.size, summary.weight / self.size), summary)
+
+    def _about_pivot(self, summary: Summary, u: int) -> Draws:
+        """All draws from g = ω/2Ω + ω·a/2Σωa."""
+        assert self.by_cost is not None
+        assert self.pivot is not None
+        first = _Chosen.of(self.by_weight, 0, u)
+        chosen = first + _Chosen.of(self.by_cost, 0, self.size - u)
+        a = self._distances(chosen.points, self.pivot)
+        q = 0.5 / summary.weight + 0.5 * a / self.cost
+        return chosen.draws(1.0 / (self.size * q), summary)
+
+    def _about_mean(self, summary: Summary, u: int, rho: float, rng: np.random.Generator) -> Draws:
+        """U draws by weight, v by cost: those of the proposals that rejection leaves."""
+        assert self.by_cost is not None
+        assert self.pivot is not None
+        assert summary.mean is not None
+        assert summary.cost
+        slip_squared = rho * summary.cost / summary.weight
+        c = max(float(np.sqrt(rho / (1.0 + rho))), 1e-8)
+        scale, floor = 1.0 + c, (1.0 + 1.0 / c) * slip_squared
+        # Of so many proposals, some by ω and the others by ω·a, no reservoir can run out.
+        proposals = self.by_weight.slots - u
+        flat = floor * summary.weight / (floor * summary.weight + scale * self.cost)
+        from_weight = int(rng.binomial(proposals, flat))
+        proposed = _Chosen.of(self.by_weight, u, u + from_weight)
+        proposed = proposed + _Chosen.of(self.by_cost, 0, proposals - from_weight)
+        order = rng.permutation(proposals)
+        a = self._distances(proposed.points, self.pivot)[order]
+        d = self._distances(proposed.points, summary.mean)[order]
+        passed = order[rng.random(proposals) * (scale * a + floor) < d][: self.size - u]
+        chosen = _Chosen.of(self.by_weight, 0, u) + proposed.at(passed)
+        own = self._distances(chosen.points, summary.mean)
+        v = len(passed)
+        return chosen.draws(1.0 / (u / summary.weight + v * own / summary.cost), summary)
+
+    def _distances(self, points: Rows, center: FloatArray) -> FloatArray:
+        distances = np.empty(points.shape[0])
+        kernels.scan(points, None, Pivot(center), distances, self.kernel)
+        return distances
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Draws out of a reservoir, with repetitions."""
+
+    points: Rows
+    rows: IntArray
+
+    @classmethod
+    def of(cls, reservoir: Reservoir, start: int, stop: int) -> _Chosen:
+        """The slots start … stop."""
+        assert reservoir.points is not None
+        assert reservoir.rows is not None
+        return cls(reservoir.points[start:stop], reservoir.rows[start:stop])
+
+    def at(self, which: IntArray) -> _Chosen:
+        """Some of them."""
+        return _Chosen(self.points[which], self.rows[which])
+
+    def __add__(self, other: _Chosen) -> _Chosen:
+        return _Chosen(stack([self.points, other.points]), np.concatenate([self.rows, other.rows]))
+
+    def draws(self, weights: FloatArray, summary: Summary) -> Draws:
+        """Distinct rows in order, each with its draws and their weights."""
+        rows, first, group, counts = np.unique(
+            self.rows, return_index=True, return_inverse=True, return_counts=True
+        )
+        totals: FloatArray = np.bincount(group, weights).astype(np.float64)
+        return Draws(self.points[first], rows, counts.astype(np.int64), totals, summary)
+
+
+def draw_in_one_pass(
+    source: SequenceSource, size: int, run: Run, *, uniform: bool = False
+) -> Draws:
+    """Draw from rows in order, in one pass over them."""
+    state = OnePass.of(size, run, uniform=uniform)
+    with source.explaining():
+        blocks = prefetch(source.blocks(), 2 * source.in_flight)
+        step = base.block_rows(source.n_features)
+        total = None if source.n_rows is None else -(-source.n_rows // step)
+        for measured in track(
+            _measured(state, blocks, run.n_jobs), "reading", total, show=run.progress
+        ):
+            state.update(measured)
+    return state.finish()
+
+
+def _measured(
+    state: OnePass, blocks: Iterator[tuple[int, Block]], n_jobs: int | None
+) -> Iterator[Measured]:
+    """Measure blocks on threads, in order, once the first ones have given the pivot."""
+    for partition, block in blocks:
+        state.start(block)
+        yield state.measure(block, partition * base.PARTITION_ROWS + block.first_row)
+        if state.pivot is not None or state.by_cost is None:
+            break
+    yield from ordered_map(
+        lambda each: state.measure(each[1], each[0] * base.PARTITION_ROWS + each[1].first_row),
+        blocks,
+        n_jobs,
+    )

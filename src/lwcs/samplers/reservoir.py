@@ -1,0 +1,67 @@
+"""A reservoir: rows drawn with replacement in proportion to a measure, from rows that pass once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.foundation.types import is_sparse
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
+
+
+@dataclass(slots=True)
+class Reservoir:
+    """Slots, each of which holds one i.i.d. draw from all rows that have passed.
+
+    Of a block with mass W_b after a total of W, Binomial(slots, W_b/W) slots are overwritten by
+    draws from the block: every slot then holds a row of the block with probability W_b/W.
+    """
+
+    slots: int
+    total: float = 0.0
+    points: Rows | None = None
+    rows: IntArray | None = None
+
+    def update(
+        self, points: Rows, masses: FloatArray, first_row: int, rng: np.random.Generator
+    ) -> None:
+        """Let a block pass."""
+        sums = np.cumsum(masses)
+        mass = float(sums[-1]) if len(sums) else 0.0
+        if mass <= 0.0:
+            return
+        self.total += mass
+        if self.points is None:
+            slots = np.arange(self.slots)
+        else:
+            taken = int(rng.binomial(self.slots, mass / self.total))
+            slots = rng.choice(self.slots, taken, replace=False, shuffle=False)
+        at = np.searchsorted(sums, rng.random(len(slots)) * mass, side="right")
+        # A target that rounding pushed past the end belongs to the last row that has mass.
+        at = np.minimum(at, np.flatnonzero(masses)[-1])
+        if self.points is None or self.rows is None:
+            self.points, self.rows = points[at], at + first_row
+        elif len(slots):
+            self.points = _replaced(self.points, slots, points[at])
+            self.rows[slots] = at + first_row
+
+    def copy(self) -> Reservoir:
+        """A reservoir that may go another way."""
+        points: Any = None if self.points is None else self.points.copy()
+        rows = None if self.rows is None else self.rows.copy()
+        return Reservoir(self.slots, self.total, points, rows)
+
+
+def _replaced(points: Rows, slots: IntArray, by: Rows) -> Rows:
+    if not is_sparse(points):
+        points[slots] = by
+        return points
+    import scipy.sparse as sp
+
+    order = np.arange(points.shape[0])
+    order[slots] = points.shape[0] + np.arange(len(slots))
+    return sp.vstack([points, by], format="csr")[order]

@@ -1,0 +1,219 @@
+"""Arrow record batches as rows of numbers: which columns, of what type, and what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lwcs.foundation.checks import check_choice, check_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.foundation.types import DenseRows, FloatArray, Mask
+
+# Rows of a piece of the way from columns to rows: it stays in a core's cache.
+_PIECE = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The columns of a schema that are features, in order, and the one that is the weight."""
+
+    columns: tuple[str, ...]
+    weight: str | None
+    feature_names: tuple[str, ...]
+    dtype: np.dtype[Any]
+    vector: bool
+    """Whether the one column holds a list of numbers in every row."""
+    skipped: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        columns: Sequence[str] | str | None = None,
+        weight: str | None = None,
+        leave_out: Sequence[str] = (),
+    ) -> Selection:
+        """Choose by name or pattern (``"x*"``); by default everything that holds numbers.
+
+        `leave_out` are columns that are taken only by name.
+        """
+        names = list(schema.names)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"column names must be unique, but {twice!r} occurs more than once")
+        if weight is not None:
+            check_choice(weight, "column", names)
+            _numpy_type(schema.field(weight).type, weight)
+        if columns is None:
+            rest = [name for name in names if name != weight and name not in leave_out]
+            chosen = [name for name in rest if _is_number(schema.field(name).type)]
+            vectors = [name for name in rest if _is_vector(schema.field(name).type)]
+            if not chosen and len(vectors) == 1:
+                chosen = vectors
+            skipped = tuple(name for name in rest if name not in chosen)
+            if not chosen:
+                raise ValueError(
+                    f"no column holds numbers; there are {', '.join(map(repr, names)) or 'none'}"
+                )
+        else:
+            chosen, skipped = _expand(columns, names), ()
+        kinds = [schema.field(name).type for name in chosen]
+        if len(chosen) == 1 and _is_vector(kinds[0]):
+            width = kinds[0].list_size
+            dtype = _numpy_type(kinds[0].value_type, chosen[0])
+            features = tuple(f"{chosen[0]}[{j}]" for j in range(width))
+            return cls(tuple(chosen), weight, features, dtype, True, skipped)
+        types = [_numpy_type(kind, name) for kind, name in zip(kinds, chosen, strict=True)]
+        return cls(tuple(chosen), weight, tuple(chosen), _common(types), False, skipped)
+
+    @property
+    def needed(self) -> list[str]:
+        """What has to be read."""
+        return [*self.columns, *([] if self.weight is None else [self.weight])]
+
+
+def _expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
+    """Names and patterns, in the order given, each column once."""
+    chosen: dict[str, None] = {}
+    for wish in [columns] if isinstance(columns, str) else map(str, columns):
+        if any(sign in wish for sign in "*?[") and wish not in names:
+            found = [name for name in names if fnmatchcase(name, wish)]
+            if not found:
+                raise ValueError(
+                    f"no column matches {wish!r}; there are {', '.join(map(repr, names))}"
+                )
+            chosen |= dict.fromkeys(found)
+            continue
+        check_choice(wish, "column", names)
+        if wish in chosen:
+            raise ValueError(f"columns= must be unique, but {wish!r} occurs more than once")
+        chosen[wish] = None
+    if not chosen:
+        raise ValueError("no columns are left to cluster; name some with columns=[…]")
+    return list(chosen)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type))
+
+
+def _numpy_type(kind: pa.DataType, name: str) -> np.dtype[Any]:
+    if not _is_number(kind):
+        raise TypeError(
+            f"column {name!r} holds {kind}, not numbers; choose numeric columns with columns=[…]"
+        )
+    if pa.types.is_decimal(kind):
+        return np.dtype(np.float64)
+    return np.dtype(np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
+
+
+def _common(types: list[np.dtype[Any]]) -> np.dtype[Any]:
+    return np.result_type(*types)
+
+
+@dataclass(slots=True)
+class ArrowBatch:
+    """A record batch, its columns as arrays."""
+
+    batch: pa.RecordBatch
+    selection: Selection
+    drop: bool
+    place: str
+    first_row: int
+    """Row number of its first row in its place."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.batch.num_rows)
+
+    def write(self, start: int, stop: int, out: DenseRows) -> None:
+        """Copy columns into rows, piece by piece."""
+        columns = [self._values(name, start, stop) for name in self.selection.columns]
+        if self.selection.vector:
+            out[...] = columns[0].reshape(stop - start, -1)
+            return
+        for at in range(0, stop - start, _PIECE):
+            piece = slice(at, at + _PIECE)
+            for j, column in enumerate(columns):
+                out[piece, j] = column[piece]
+
+    def _values(self, name: str, start: int, stop: int) -> DenseRows:
+        column = self.batch.column(name).slice(start, stop - start)
+        if self.selection.vector:
+            if column.null_count:
+                self._refuse(column, name, start)
+                width = self.batch.column(name).type.list_size
+                zeros = pa.array(np.zeros(width), type=column.type.value_type)
+                filler = pa.FixedSizeListArray.from_arrays(zeros, width)[0]
+                column = pc.if_else(column.is_valid(), column, filler)
+            column = column.flatten()
+        if column.null_count:
+            self._refuse(column, name, start)
+            column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+
+    def _refuse(self, column: pa.Array, name: str, start: int) -> None:
+        if self.drop:
+            return
+        at = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        if self.selection.vector and len(column) != self.n_rows:
+            at //= self.batch.column(name).type.list_size
+        where = f" of {self.place}" if self.place else ""
+        raise ValueError(
+            f"column {name!r} has a missing value in row {self.first_row + start + at}{where}; "
+            "every value must be there and finite: fill such rows, or leave them out with "
+            "missing='drop'"
+        )
+
+    def weights(self, start: int, stop: int) -> FloatArray | None:
+        """The weight column, checked."""
+        name = self.selection.weight
+        if name is None:
+            return None
+        column = self.batch.column(name).slice(start, stop - start)
+        if column.null_count:
+            self._refuse(column, name, start)
+            column = column.fill_null(0)
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if self.drop:
+            values = np.where(np.isnan(values), 0.0, values)
+        where = f" of {self.place}" if self.place else ""
+        return check_weights(values, stop - start, f"weight column {name!r}{where}")
+
+    def missing(self, start: int, stop: int) -> Mask | None:
+        """Rows with a null or NaN among the features or the weight, if those are dropped."""
+        if not self.drop:
+            return None
+        bad = np.zeros(stop - start, dtype=bool)
+        for name in self.selection.needed:
+            column = self.batch.column(name).slice(start, stop - start)
+            if self.selection.vector and name == self.selection.columns[0]:
+                flat = pc.is_null(column.flatten(), nan_is_null=True)
+                if column.null_count:
+                    bad |= column.is_null().to_numpy(zero_copy_only=False)
+                    continue
+                bad |= flat.to_numpy(zero_copy_only=False).reshape(stop - start, -1).any(axis=1)
+            elif column.null_count or pa.types.is_floating(column.type):
+                nulls = pc.is_null(column, nan_is_null=True)
+                bad |= nulls.to_numpy(zero_copy_only=False)
+        return bad if bad.any() else None

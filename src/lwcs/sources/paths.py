@@ -1,0 +1,144 @@
+"""Which files a path, a glob, a folder or a URI names, and what kind they are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "ipc",
+    ".arrow": "ipc",
+    ".ipc": "ipc",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".npy": "npy",
+    ".npz": "npz",
+}
+_PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")
+
+
+def format_of(path: str) -> str | None:
+    """What kind of file a name says it is."""
+    name = Path(path).name.lower()
+    for ending in _PACKED:
+        name = name.removesuffix(ending)
+    return _FORMATS.get(Path(name).suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Files of one kind, in order, and where they are."""
+
+    kind: str
+    paths: list[str]
+    filesystem: fs.FileSystem
+    base: str | None
+    """The folder that was named, if it was one."""
+
+
+def find(data: Any) -> Found:
+    """Find the files that a path, a glob, a folder, a URI or a list of these names."""
+    wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
+    filesystem, paths, base = None, [], None
+    for wish in wishes:
+        where, path = _filesystem(wish)
+        if filesystem is not None and not where.equals(filesystem):
+            raise ValueError(f"{wish!r} is on another file system than {wishes[0]!r}; pass one")
+        filesystem = where
+        found, folder = _expand(wish, path, where)
+        paths += found
+        base = folder if len(wishes) == 1 else None
+    assert filesystem is not None
+    kinds = {format_of(path): path for path in paths}
+    if None in kinds:
+        raise ValueError(
+            f"{kinds[None]!r} is of no kind that lwcs reads; name files that end in "
+            f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(_PACKED)})"
+        )
+    if len(kinds) > 1:
+        raise ValueError(
+            "files of different kinds cannot be read as one: "
+            + ", ".join(map(repr, kinds.values()))
+        )
+    return Found(str(next(iter(kinds))), paths, filesystem, base)
+
+
+def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
+    if "://" not in path:
+        return fs.LocalFileSystem(), os.path.expanduser(path)
+    try:
+        return fs.FileSystem.from_uri(path)
+    except (pa.ArrowInvalid, ValueError):
+        try:
+            import fsspec.core
+        except ImportError as error:
+            raise ValueError(
+                f"{path!r} is on a file system that pyarrow does not know; pip install fsspec"
+            ) from error
+        where, inner = fsspec.core.url_to_fs(path)
+        return fs.PyFileSystem(fs.FSSpecHandler(where)), inner
+
+
+def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str], str | None]:
+    """Files that one path names, sorted; and the folder, if it names one."""
+    info = filesystem.get_file_info(path)
+    if info.type == fs.FileType.File:
+        return [path], None
+    if info.type == fs.FileType.Directory:
+        files = _listing(filesystem, path, recursive=True)
+        known = [file for file in files if format_of(file) is not None]
+        if not known:
+            raise FileNotFoundError(
+                f"the folder {wish!r} has no file that ends in {', '.join(_FORMATS)}"
+            )
+        return known, path
+    if not any(sign in path for sign in "*?["):
+        raise FileNotFoundError(f"{wish!r} does not exist")
+    parts = path.split("/")
+    fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
+    folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+    pattern = path if folder != "." else f"./{path}"
+    deep = len(parts) - fixed > 1
+    files = _listing(filesystem, folder, recursive=deep) if _is_folder(filesystem, folder) else []
+    matching = [file for file in files if _matches(file, pattern)]
+    if not matching:
+        raise FileNotFoundError(f"no file matches {wish!r}")
+    return matching, None
+
+
+def _is_folder(filesystem: fs.FileSystem, path: str) -> bool:
+    return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
+
+
+def _listing(filesystem: fs.FileSystem, folder: str, *, recursive: bool) -> list[str]:
+    infos = filesystem.get_file_info(fs.FileSelector(folder, recursive=recursive))
+    hidden = (".", "_")
+    start = len(folder.rstrip("/")) + 1
+    return sorted(
+        info.path
+        for info in infos
+        if info.type == fs.FileType.File
+        and not any(part.startswith(hidden) for part in info.path[start:].split("/"))
+    )
+
+
+def _matches(file: str, pattern: str) -> bool:
+    """Glob: * within a name, ** across folders."""
+    names, wishes = file.split("/"), pattern.split("/")
+
+    def match(i: int, j: int) -> bool:
+        if j == len(wishes):
+            return i == len(names)
+        if wishes[j] == "**":
+            return any(match(at, j + 1) for at in range(i, len(names) + 1))
+        return i < len(names) and fnmatchcase(names[i], wishes[j]) and match(i + 1, j + 1)
+
+    return match(0, 0)

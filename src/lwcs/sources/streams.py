@@ -1,0 +1,126 @@
+"""Rows that a reader, a query or a generator hands over in batches."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.foundation.types import is_sparse
+from lwcs.sources.local import open_local
+from lwcs.sources.sequence import ArrayBatch, SequenceSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lwcs.sources.base import LocalSource
+    from lwcs.sources.sequence import Batch
+
+
+class QuerySource(SequenceSource):
+    """A lazy query: run again for every pass."""
+
+    def __init__(
+        self,
+        run: Callable[[], pa.RecordBatchReader],
+        columns: Sequence[str] | str | None = None,
+        weight: str | None = None,
+        *,
+        drop: bool = False,
+        rereadable: bool = True,
+    ) -> None:
+        from lwcs.sources.arrow import Selection
+
+        super().__init__()
+        self._run, self._drop, self.rereadable = run, drop, rereadable
+        self._first: pa.RecordBatchReader | None = run()
+        self._selection = Selection.of(self._first.schema, columns, weight)
+        self.dtype, self.skipped = self._selection.dtype, self._selection.skipped
+        self.feature_names = self._selection.feature_names
+        self.n_features, self.weighted = len(self.feature_names), weight is not None
+        self.n_rows = None
+
+    def batches(self) -> Iterator[tuple[str, Batch]]:
+        """Run the query, or go on with the reader."""
+        from lwcs.sources.arrow import ArrowBatch
+
+        reader, self._first = self._first or self._run(), None
+        done = 0
+        for batch in reader:
+            if batch.num_rows:
+                chosen = batch.select(self._selection.needed)
+                yield "", ArrowBatch(chosen, self._selection, self._drop, "", done)
+                done += batch.num_rows
+
+
+class BatchesSource(SequenceSource):
+    """Arrays or tables, one after the other: what an iterator yields."""
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        super().__init__()
+        reading = iter(batches)
+        self.rereadable = reading is not batches
+        self._batches = batches
+        first = next((part for part in map(open_local, reading) if part.n_rows), None)
+        if first is None:
+            raise ValueError("there are no rows; at least one is needed")
+        self._started: Iterator[LocalSource] | None = chain([first], map(open_local, reading))
+        self.n_features, self.n_rows = first.n_features, None
+        self.feature_names = first.feature_names
+        rows = first.read(0, 1)
+        self.dtype, self._sparse = rows.dtype, is_sparse(rows)
+
+    def batches(self) -> Iterator[tuple[str, Batch]]:
+        """Check every array against the first."""
+        started, self._started = self._started, None
+        reading = map(open_local, self._batches) if started is None else started
+        for i, part in enumerate(reading):
+            rows = part.read(0, part.n_rows)
+            kind = "sparse" if is_sparse(rows) else "dense"
+            if part.n_features != self.n_features or is_sparse(rows) != self._sparse:
+                raise ValueError(
+                    f"batch {i} is {kind} with {part.n_features} columns, but the first one was "
+                    f"{'sparse' if self._sparse else 'dense'} with {self.n_features}"
+                )
+            if not np.can_cast(rows.dtype, self.dtype, "same_kind"):
+                raise ValueError(
+                    f"batch {i} holds {rows.dtype}, but the first one held {self.dtype}, which "
+                    "cannot; give all batches one dtype"
+                )
+            yield "", ArrayBatch(rows, part.n_rows)
+
+
+def open_query(
+    data: Any, columns: Sequence[str] | str | None, weight: str | None, *, drop: bool
+) -> SequenceSource | None:
+    """Open a reader, a lazy frame or a relation; None if it is none of these."""
+    home, kind = type(data).__module__.split(".")[0], type(data).__name__
+    options: dict[str, Any] = {"columns": columns, "weight": weight, "drop": drop}
+    if home == "polars" and kind == "LazyFrame":
+        return QuerySource(lambda: _polars_reader(data), **options)
+    if "duckdb" in home and hasattr(data, "to_arrow_reader"):
+        return QuerySource(data.to_arrow_reader, **options)
+    if home == "pyarrow" and kind == "RecordBatchReader":
+        return QuerySource(lambda: data, rereadable=False, **options)
+    if home not in ("pandas", "pyarrow", "polars", "numpy") and hasattr(data, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return QuerySource(
+            lambda: pa.RecordBatchReader.from_stream(data), rereadable=False, **options
+        )
+    return None
+
+
+def _polars_reader(frame: Any) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    schema = frame.collect_schema().to_frame().to_arrow().schema
+    batches = (
+        batch.cast(schema)
+        for part in frame.collect_batches(maintain_order=True)
+        for batch in part.to_arrow().to_batches()
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)

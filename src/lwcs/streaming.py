@@ -1,0 +1,228 @@
+"""StreamingCoreset: a summary of rows that never end, in memory that does not grow."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.coreset import Coreset
+from lwcs.foundation import storage
+from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
+from lwcs.foundation.randomness import Stage, as_seed, generator
+from lwcs.foundation.types import is_sparse
+from lwcs.samplers.base import Run
+from lwcs.samplers.one_pass import OnePass
+from lwcs.sources.base import block_rows
+from lwcs.sources.local import open_local
+from lwcs.sources.sequence import ArrayBatch, Filling
+
+if TYPE_CHECKING:
+    import os
+
+    from lwcs.sources import Block, LocalSource
+
+METHODS = ("lightweight", "uniform")
+
+
+class StreamingCoreset:
+    """A coreset of all rows so far, kept up to date batch by batch.
+
+    The rows may never end: what is kept is two reservoirs, sums, and at most one block of rows
+    that is not full yet. The size of the batches does not matter, and neither does a break: saved
+    after any update and loaded again, it goes on as if nothing had been.
+
+    Parameters
+    ----------
+    size : int
+        Draws of the coreset.
+    method : {"lightweight", "uniform"}
+        What is drawn, as for `lwcs.build`.
+    random_state : None, int or NumPy generator
+        Seed.
+
+    Attributes
+    ----------
+    n_samples : int
+        Rows so far, those of coresets that were merged included.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> stream = lwcs.StreamingCoreset(size=100, random_state=0)
+    >>> for _ in range(10):
+    ...     stream.update(rng.normal(size=(1_000, 3)))
+    >>> stream.coreset().n_samples
+    10000
+    """
+
+    def __init__(
+        self, size: int, *, method: str = "lightweight", random_state: object = None
+    ) -> None:
+        self.size, self.seed = check_count(size, "size"), as_seed(random_state)
+        check_choice(method, "method", METHODS)
+        self.method = method
+        # One kernel for good: how much is to come is not known.
+        run = Run(self.seed, kernels.choose(kernels.COMPILED_FROM))
+        self.state = OnePass.of(self.size, run, uniform=method == "uniform")
+        self.filling: Filling | None = None
+        self.levels: dict[int, Coreset] = {}
+        self.arrived = 0
+        self.n_features: int | None = None
+        self.feature_names: tuple[str, ...] | None = None
+        self.dtype: np.dtype[Any] | None = None
+        self.sparse = False
+
+    @property
+    def n_samples(self) -> int:
+        """Rows so far."""
+        waiting = 0 if self.filling is None else self.filling.n_rows
+        merged = sum(coreset.n_samples for coreset in self.levels.values())
+        return self.state.rows + waiting + merged
+
+    def update(self, batch: Any, sample_weight: Any = None) -> None:
+        """Take some more rows: an array, sparse array or table; or a Coreset of such.
+
+        A batch that is refused leaves everything as it was.
+        """
+        if isinstance(batch, Coreset):
+            if sample_weight is not None:
+                raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
+            self._arrive(batch)
+            return
+        source = open_local(batch, sample_weight=sample_weight)
+        if source.n_rows == 0:
+            return
+        rows = source.read(0, source.n_rows)
+        self._check(source, rows)
+        self._take(ArrayBatch(rows, source.n_rows, source.weights))
+
+    def _check(self, source: LocalSource, rows: Any) -> None:
+        self._check_alike(source.n_features, source.feature_names, rows, "this batch")
+        values = rows.data if is_sparse(rows) else rows
+        if not np.isfinite(values).all():
+            raise NotFiniteError.found_in(rows, 0, 0).explained(
+                0, " of this batch", source.feature_names
+            )
+        self._note(source.n_features, source.feature_names, rows)
+
+    def _check_alike(
+        self, n_features: int, names: tuple[str, ...] | None, rows: Any, what: str
+    ) -> None:
+        if self.n_features is None:
+            return
+        if n_features != self.n_features or is_sparse(rows) != self.sparse:
+            raise ValueError(
+                f"{what} has {n_features} columns, {'sparse' if is_sparse(rows) else 'dense'}, but "
+                f"the stream has {self.n_features}, {'sparse' if self.sparse else 'dense'}"
+            )
+        if names != self.feature_names:
+            raise ValueError(
+                f"{what} has the columns {names}, but the stream has {self.feature_names}"
+            )
+
+    def _note(self, n_features: int, names: tuple[str, ...] | None, rows: Any) -> None:
+        if self.n_features is None:
+            self.n_features, self.feature_names = n_features, names
+            self.sparse = is_sparse(rows)
+            self.dtype = rows.dtype if rows.dtype == np.float32 else np.dtype(np.float64)
+
+    def _take(self, batch: ArrayBatch) -> None:
+        assert self.n_features is not None
+        assert self.dtype is not None
+        step, start = block_rows(self.n_features), 0
+        while start < batch.n_rows:
+            if self.filling is None:
+                self.filling = Filling(step, self.n_features, self.dtype)
+            taken = min(step - self.filling.n_rows, batch.n_rows - start)
+            self.filling.take(batch, start, start + taken)
+            start += taken
+            if self.filling.n_rows == step:
+                block, self.filling = self.filling.block(self.state.rows), None
+                _pass(self.state, block)
+
+    def coreset(self) -> Coreset:
+        """The coreset of everything so far; the stream goes on as if nobody had asked."""
+        parts = [self.levels[level] for level in sorted(self.levels)]
+        if self.n_samples > sum(part.n_samples for part in parts):
+            parts.insert(0, self._own())
+        if not parts:
+            raise ValueError("there are no rows yet; update this stream with some first")
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole + part
+        if len(parts) == 1:
+            return whole
+        return whole.reduce(self.size, random_state=self._reduction(self.arrived, 0))
+
+    def _own(self) -> Coreset:
+        state = self.state
+        if self.filling is not None and self.filling.n_rows:
+            state = state.copy()
+            _pass(state, self.filling.block(state.rows))
+        draws = state.finish()
+        return Coreset(
+            points=draws.points,
+            weights=draws.weights,
+            indices=draws.indices,
+            counts=draws.counts,
+            n_samples=state.rows,
+            total_weight=draws.summary.weight,
+            mean=draws.summary.mean,
+            total_cost=draws.summary.cost,
+            method=self.method,
+            seed=self.seed,
+            feature_names=self.feature_names,
+            details=draws.details,
+        )
+
+    def merge(self, other: StreamingCoreset) -> None:
+        """Take what another stream has seen: its coreset arrives here. It stays as it is."""
+        if not isinstance(other, StreamingCoreset):
+            raise TypeError(
+                f"a {type(other).__name__} is no StreamingCoreset; a Coreset arrives by update"
+            )
+        self._arrive(other.coreset())
+
+    def _arrive(self, coreset: Coreset) -> None:
+        """Merge and reduce: two coresets of one level become one of the next.
+
+        So there are few, and one of n arrivals is reduced about log₂ n times; `Coreset.depth`
+        counts how often.
+        """
+        self._check_alike(coreset.n_features, coreset.feature_names, coreset.points, "this coreset")
+        for other in self.levels.values():
+            _ = coreset + other  # refuses what does not go together, before anything is changed
+        self._note(coreset.n_features, coreset.feature_names, coreset.points)
+        self.arrived += 1
+        if coreset.size > self.size:
+            coreset = coreset.reduce(self.size, random_state=self._reduction(self.arrived, 1))
+        for level in count():
+            if level not in self.levels:
+                self.levels[level] = coreset
+                return
+            both = self.levels.pop(level) + coreset
+            coreset = both.reduce(self.size, random_state=self._reduction(self.arrived, 2 + level))
+
+    def _reduction(self, arrival: int, which: int) -> int:
+        return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it as Parquet, whole or not at all; `lwcs.load` reads it back."""
+        from lwcs.streaming_table import to_table
+
+        storage.write_table(to_table(self), path)
+
+    def __repr__(self) -> str:
+        return (
+            f"StreamingCoreset(size={self.size:,}, method={self.method!r}, "
+            f"{self.n_samples:,} rows so far)"
+        )
+
+
+def _pass(state: OnePass, block: Block) -> None:
+    state.start(block)
+    state.update(state.measure(block, state.rows))
