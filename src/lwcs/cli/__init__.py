@@ -5,15 +5,21 @@ from __future__ import annotations
 import click
 
 import lwcs
+from lwcs.cli.assign import assign
+from lwcs.cli.build import build
 from lwcs.cli.compare import compare
+from lwcs.cli.completion import completion
 from lwcs.cli.demo import demo
+from lwcs.cli.errors import Commands
+from lwcs.cli.fit import fit
+from lwcs.cli.inspect import inspect
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(lwcs.__version__, prog_name="lwcs")
 def main() -> None:
     """Cluster data of any size through lightweight coresets."""
 
 
-main.add_command(compare)
-main.add_command(demo)
+for command in (build, fit, assign, inspect, compare, demo, completion):
+    main.add_command(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lwcs.cli.errors import Numbers, explained
+from lwcs.cli.options import Numbers
 
 if TYPE_CHECKING:
     from lwcs.comparing import CompareResult
@@ -66,31 +66,30 @@ def compare(
 
     A run that was stopped goes on where it was if it is started again.
     """
-    with explained():
-        if not data:
-            raise click.UsageError("name some DATA, such as: lwcs compare points.parquet -k 100")
-        from lwcs.comparing import CompareResult
-        from lwcs.comparing import compare as run
-        from lwcs.comparing.methods import METHODS
+    if not data:
+        raise click.UsageError("name some DATA, such as: lwcs compare points.parquet -k 100")
+    from lwcs.comparing import CompareResult
+    from lwcs.comparing import compare as run
+    from lwcs.comparing.methods import METHODS
 
-        output.mkdir(parents=True, exist_ok=True)
-        result = CompareResult(())
-        for name, rows, stem in map(_read_paper if paper else _read, data):
-            click.echo(f"{name}: {rows.shape[0]:,} × {rows.shape[1]:,}", err=True)
-            result += run(
-                rows,
-                clusters or (100,),
-                sizes=sizes,
-                methods=METHODS if methods is None else methods.split(","),
-                repeats=repeats,
-                full_repeats=full_repeats,
-                holdout_rows=holdout_rows,
-                name=name,
-                path=output / f"{stem}.parquet",
-                random_state=seed,
-                progress=True,
-            )
-        _report(result, output, holdout=holdout_rows > 0)
+    output.mkdir(parents=True, exist_ok=True)
+    result = CompareResult(())
+    for name, rows, stem in map(_read_paper if paper else _read, data):
+        click.echo(f"{name}: {rows.shape[0]:,} × {rows.shape[1]:,}", err=True)
+        result += run(
+            rows,
+            clusters or (100,),
+            sizes=sizes,
+            methods=METHODS if methods is None else methods.split(","),
+            repeats=repeats,
+            full_repeats=full_repeats,
+            holdout_rows=holdout_rows,
+            name=name,
+            path=output / f"{stem}.parquet",
+            random_state=seed,
+            progress=True,
+        )
+    _report(result, output, holdout=holdout_rows > 0)
 
 
 def _read(path: str) -> tuple[str, Rows, str]:

@@ -1,37 +1,33 @@
-"""What commands share: errors in one line instead of a traceback, lists of numbers."""
+"""How commands fail: one line with the way out, and an exit code; a traceback with --debug.
+
+0 success, 1 bad data, 2 bad usage, 130 interrupted.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
+class Commands(click.Group):
+    """The group of all commands, which answers their errors."""
 
-@contextmanager
-def explained() -> Iterator[None]:
-    """Show what was wrong with the input as one line; a bug still shows its traceback."""
-    try:
-        yield
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        if isinstance(error, NotADirectoryError | FileExistsError):
-            raise click.ClickException(f"{error.strerror}: {error.filename}") from error
-        raise click.ClickException(str(error)) from error
-
-
-class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Whole numbers separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 1000,2000 into [1000, 2000]."""
-        if not isinstance(value, str):
-            return value
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; turn what went wrong with its input into one line."""
         try:
-            return [int(part.replace("_", "")) for part in value.split(",")]
-        except ValueError:
-            self.fail(f"{value!r} is no list of whole numbers such as 1000,2000", param, ctx)
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; nothing was left half written.", err=True)
+            sys.exit(130)
+        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+            if ctx.meta.get("debug") or isinstance(error, BrokenPipeError):
+                raise
+            raise click.ClickException(_said(error)) from error
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.strerror}: {str(error.filename)!r}"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lwcs import kernels
 from lwcs.building import build, everything
 from lwcs.coreset import Coreset
+from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import check_parameters, check_rows, scan_rows, set_features
 from lwcs.foundation import storage
 from lwcs.foundation.checks import NotFiniteError
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray
 
 
-class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class CoresetKMeans(
+    Incremental, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """k-means clustering of data of any size, by clustering a coreset of it.
 
     Parameters
@@ -141,7 +144,7 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
         Parameters
         ----------
-        X : array, sparse array, table, Source or Coreset
+        X : array, sparse array, table, path of files, Source or Coreset
             Rows to cluster.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
@@ -158,7 +161,8 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return self
 
     def _forget(self) -> None:
-        for name in [n for n in vars(self) if n.endswith("_") or n == "_n_features_out"]:
+        own = ("_n_features_out", "_stream")
+        for name in [n for n in vars(self) if n.endswith("_") or n in own]:
             delattr(self, name)
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
@@ -177,8 +181,31 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             check_rows(coreset, self.n_clusters)
         else:
             source = scan_rows(self, X, sample_weight, reset=True)
+            if self.polish and not source.rereadable:
+                raise ValueError(
+                    f"polish={self.polish} goes over the rows once more, but these come only once; "
+                    "write them to a file first, or pass polish=0"
+                )
             kernel = kernels.choose(source.n_values)
             coreset = self._summarise(source, size, kernel, seed, threads)
+        fitted = self._solve(coreset, kernel, seed, threads)
+        centers = fitted["cluster_centers_"]
+        # Rows that come once are gone after the coreset.
+        if source is not None and source.rereadable:
+            dtype = centers.dtype
+            for _ in range(self.polish):
+                wide = centers.astype(np.float64)
+                centers = polish(
+                    source, wide, coreset.scale, kernel, threads, progress=bool(self.verbose)
+                ).astype(dtype)
+            if self.compute_labels:
+                fitted |= self._final_pass(source, centers, coreset.scale, kernel, threads)
+        return fitted | {"cluster_centers_": centers}
+
+    def _solve(
+        self, coreset: Coreset, kernel: kernels.KernelName, seed: int, threads: int
+    ) -> dict[str, Any]:
+        """Cluster a coreset; return what that sets."""
         found = cluster(
             coreset.points,
             coreset.weights,
@@ -194,18 +221,9 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )
         self._warn(found.converged, len(np.unique(found.labels)))
         dtype = np.float32 if coreset.points.dtype == np.float32 else np.float64
-        centers = found.centers.astype(dtype)
-        fitted: dict[str, Any] = {"inertia_": found.cost}
-        if source is not None:
-            for _ in range(self.polish):
-                wide = centers.astype(np.float64)
-                centers = polish(
-                    source, wide, coreset.scale, kernel, threads, progress=bool(self.verbose)
-                ).astype(dtype)
-            if self.compute_labels:
-                fitted |= self._final_pass(source, centers, coreset.scale, kernel, threads)
-        return fitted | {
-            "cluster_centers_": centers,
+        return {
+            "cluster_centers_": found.centers.astype(dtype),
+            "inertia_": found.cost,
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
@@ -362,22 +380,8 @@ class CoresetKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         """
         storage.write_table(self.to_arrow(), path)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return "cluster_centers_" in vars(self)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def __getattr__(self, name: str) -> Any:
-        # Reached only by what is not there; say why for what one would expect to be.
-        if name in ("labels_", "coreset_") and "cluster_centers_" in vars(self):
-            hint = {
-                "labels_": "it is set by fit on rows in memory with compute_labels=True; "
-                "predict(X) labels rows",
-                "coreset_": "a loaded model has none; save the coreset beside it",
-            }
-            raise AttributeError(f"this {type(self).__name__} has no {name!r}: {hint[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

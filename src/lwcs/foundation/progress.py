@@ -1,9 +1,9 @@
-"""The one progress bar: how far a pass over the data is, on standard error."""
+"""The one progress bar: which pass it is, how far, how fast, how long yet; on standard error."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -11,17 +11,34 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def track(results: Iterable[R], label: str, total: int | None, *, show: bool) -> Iterator[R]:
-    """Yield `results`, drawing a bar with the time left while they come, if `show`.
+def track(
+    results: Iterable[R], label: str, total: int | None, *, show: bool, rows: int = 0
+) -> Iterator[R]:
+    """Yield `results`, drawing a bar while they come, if `show`.
 
-    Nothing is drawn where standard error is not a terminal.
+    Each of them stands for `rows` rows, if that is given. Nothing is drawn where standard error
+    is not a terminal.
     """
     if not show or not sys.stderr.isatty():
         yield from results
         return
     from rich.console import Console
-    from rich.progress import track as rich_track
-
-    yield from rich_track(
-        results, description=label, total=total, console=Console(stderr=True), transient=True
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
     )
+
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn()]
+    if rows:
+        columns.append(TextColumn("{task.fields[rate]}"))
+    last = TimeElapsedColumn() if total is None else TimeRemainingColumn()
+    with Progress(*columns, last, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total, rate="")
+        for done, result in enumerate(results, 1):
+            yield result
+            speed = progress.tasks[task].speed
+            rate = "" if not speed or not rows else f"{speed * rows / 1e6:.2f} M rows/s"
+            progress.update(task, completed=done, rate=rate)

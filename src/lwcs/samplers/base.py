@@ -11,6 +11,7 @@ from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
+from lwcs.sources.base import PARTITION_ROWS
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
@@ -42,20 +43,21 @@ class Run:
     ) -> Iterator[R]:
         """Run a task over all partitions with this run's threads and progress bar."""
         results = source.gather(task, items, n_jobs=self.n_jobs)
-        return self._watch(results, source, label, source.known_partitions)
+        return self._watch(results, source, label, source.known_partitions, PARTITION_ROWS)
 
     def each_block(
         self, source: LocalSource, task: Callable[[Block], R], label: str
     ) -> Iterator[R]:
         """Run a task over all blocks of local rows, likewise."""
         results = source.each_block(task, n_jobs=self.n_jobs)
-        return self._watch(results, source, label, -(-source.n_rows // source.block_rows))
+        blocks = -(-source.n_rows // source.block_rows)
+        return self._watch(results, source, label, blocks, source.block_rows)
 
     def _watch(
-        self, results: Iterator[R], source: Source, label: str, total: int | None
+        self, results: Iterator[R], source: Source, label: str, total: int | None, rows: int
     ) -> Iterator[R]:
         with source.explaining():
-            yield from track(results, label, total, show=self.progress)
+            yield from track(results, label, total, show=self.progress, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def draw_in_one_pass(
         step = base.block_rows(source.n_features)
         total = None if source.n_rows is None else -(-source.n_rows // step)
         for measured in track(
-            _measured(state, blocks, run.n_jobs), "reading", total, show=run.progress
+            _measured(state, blocks, run.n_jobs), "reading", total, show=run.progress, rows=step
         ):
             state.update(measured)
     return state.finish()

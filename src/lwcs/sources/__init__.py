@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource, ScaleName, Source, Task
-from lwcs.sources.local import is_path, is_stream, open_local
+from lwcs.sources.local import is_path, is_query, is_stream, open_local
 from lwcs.sources.partitioned import PartitionedSource
 
 if TYPE_CHECKING:
@@ -126,13 +126,14 @@ def _open_sequence(
         from lwcs.sources.files import FileSource
 
         return FileSource(found, columns, weight, drop=drop, batch_size=batch_size)
-    from lwcs.sources.streams import BatchesSource, open_query
+    if is_query(data):
+        from lwcs.sources.streams import open_query
 
-    query = open_query(data, columns, weight, drop=drop)
-    if query is not None:
-        return query
+        return open_query(data, columns, weight, drop=drop)
     if not is_stream(data):
         return None
+    from lwcs.sources.streams import BatchesSource
+
     if columns is not None or weight is not None:
         raise TypeError("columns= and weight= name columns, which arrays in a stream have not")
     return BatchesSource(data)

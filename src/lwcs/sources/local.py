@@ -67,6 +67,15 @@ def is_stream(data: object) -> bool:
     return hasattr(data, "__iter__") and not container and not is_table(data)
 
 
+def is_query(data: object) -> bool:
+    """Whether data hands itself over in batches: a lazy frame, a relation, a reader."""
+    home, kind = type(data).__module__.split(".")[0], type(data).__name__
+    if kind in ("LazyFrame", "RecordBatchReader"):
+        return True
+    known = ("pandas", "pyarrow", "polars", "numpy", "modin", "cudf")
+    return home not in known and hasattr(data, "__arrow_c_stream__")
+
+
 def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:
     if weights is not None:
         source.weights = check_weights(weights, source.n_rows, name)

@@ -95,23 +95,19 @@ class BatchesSource(SequenceSource):
 
 def open_query(
     data: Any, columns: Sequence[str] | str | None, weight: str | None, *, drop: bool
-) -> SequenceSource | None:
-    """Open a reader, a lazy frame or a relation; None if it is none of these."""
-    home, kind = type(data).__module__.split(".")[0], type(data).__name__
+) -> QuerySource:
+    """Open a lazy frame, a relation or a reader (see `is_query`)."""
     options: dict[str, Any] = {"columns": columns, "weight": weight, "drop": drop}
-    if home == "polars" and kind == "LazyFrame":
+    if type(data).__name__ == "LazyFrame":
         return QuerySource(lambda: _polars_reader(data), **options)
-    if "duckdb" in home and hasattr(data, "to_arrow_reader"):
+    if hasattr(data, "to_arrow_reader"):
         return QuerySource(data.to_arrow_reader, **options)
-    if home == "pyarrow" and kind == "RecordBatchReader":
+    if type(data).__name__ == "RecordBatchReader":
         return QuerySource(lambda: data, rereadable=False, **options)
-    if home not in ("pandas", "pyarrow", "polars", "numpy") and hasattr(data, "__arrow_c_stream__"):
-        import pyarrow as pa
+    import pyarrow as pa
 
-        return QuerySource(
-            lambda: pa.RecordBatchReader.from_stream(data), rereadable=False, **options
-        )
-    return None
+    stream = pa.RecordBatchReader.from_stream
+    return QuerySource(lambda: stream(data), rereadable=False, **options)
 
 
 def _polars_reader(frame: Any) -> pa.RecordBatchReader:

@@ -1,0 +1,77 @@
+"""`lwcs build`: a coreset of files or of standard input."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from lwcs.cli.options import open_rows, reading, say, saying, within_memory, write_to
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@click.option("--size", required=True, type=click.IntRange(1), help="Draws of the coreset.")
+@click.option("-o", "--output", required=True, help="Where to write it; - for standard output.")
+@click.option("--method", default="lightweight", show_default=True, help="How rows are drawn.")
+@click.option("-k", "--clusters", type=click.IntRange(1), help="Clusters that it is for.")
+@click.option(
+    "--passes", type=click.Choice(["auto", "1", "2"]), default="auto", help="Reads of the data."
+)
+@click.option("--standardize", is_flag=True, help="Measure in standard deviations of each column.")
+@click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same coreset.")
+@reading
+@saying
+def build(
+    data: tuple[str, ...],
+    size: int,
+    output: str,
+    method: str,
+    clusters: int | None,
+    passes: str,
+    standardize: bool,
+    seed: int | None,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Summarise DATA by a coreset: files, a folder, a glob, or - for standard input.
+
+    lwcs build "events/*.parquet" --size 10000 -o events.coreset.parquet
+    """
+    import lwcs
+
+    start = time.perf_counter()
+    source = open_rows(data, standardize=standardize, quiet=quiet, **options)
+    coreset = lwcs.build(
+        source,
+        size,
+        method=method,
+        n_clusters=clusters,
+        passes="auto" if passes == "auto" else int(passes),  # type: ignore[arg-type]
+        random_state=seed,
+        n_jobs=within_memory(source, memory, jobs),
+        progress=not quiet,
+    )
+    write_to(output, coreset.save)
+    seconds = time.perf_counter() - start
+    facts = {
+        "rows": coreset.n_samples,
+        "size": coreset.size,
+        "method": coreset.method,
+        "seed": coreset.seed,
+        "seconds": round(seconds, 3),
+        **coreset.details,
+    }
+    dropped = coreset.details.get("dropped", 0)
+    say(
+        facts,
+        f"{coreset.size:,} draws of {coreset.n_samples:,} rows in {seconds:.1f} s"
+        + (f"; {dropped:,} rows with missing values were left out" if dropped else "")
+        + ("" if output == "-" else f": {output}"),
+        quiet=quiet,
+        as_json=as_json and output != "-",
+    )

@@ -1,0 +1,108 @@
+"""`lwcs fit`: k-means of files, of standard input, or of a coreset that was built before."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lwcs.cli.options import open_rows, reading, say, saying, within_memory, write_to
+
+if TYPE_CHECKING:
+    from lwcs.coreset import Coreset
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@click.option("-k", "--clusters", required=True, type=click.IntRange(1), help="Clusters.")
+@click.option("-o", "--output", required=True, help="Where to write the model; - for stdout.")
+@click.option("--size", type=click.IntRange(1), help="Draws of the coreset.  [default: 100 k]")
+@click.option("--method", default="lightweight", show_default=True, help="How rows are drawn.")
+@click.option("--n-init", default=1, show_default=True, type=click.IntRange(1), help="Restarts.")
+@click.option("--polish", default=0, show_default=True, help="Lloyd steps on all rows at the end.")
+@click.option("--cost", is_flag=True, help="Measure the cost on all rows, in one more pass.")
+@click.option("--standardize", is_flag=True, help="Measure in standard deviations of each column.")
+@click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same model.")
+@reading
+@saying
+def fit(
+    data: tuple[str, ...],
+    clusters: int,
+    output: str,
+    size: int | None,
+    method: str,
+    n_init: int,
+    polish: int,
+    cost: bool,
+    standardize: bool,
+    seed: int | None,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find clusters in DATA: files, a folder, a glob, - for standard input, or a coreset.
+
+    lwcs fit "events/*.parquet" -k 100 --size 20000 -o model.parquet
+    """
+    import lwcs
+
+    start = time.perf_counter()
+    rows: Any = _coreset(data)
+    if rows is None:
+        rows = open_rows(data, standardize=standardize, quiet=quiet, **options)
+        jobs = within_memory(rows, memory, jobs)
+    model = lwcs.CoresetKMeans(
+        clusters,
+        coreset_size="auto" if size is None else size,
+        method=method,
+        n_init=n_init,
+        polish=polish,
+        compute_labels=cost,
+        random_state=seed,
+        n_jobs=jobs,
+        verbose=int(not quiet),
+    ).fit(rows)
+    write_to(output, model.save)
+    seconds = time.perf_counter() - start
+    measured = cost and not isinstance(rows, lwcs.Coreset) and rows.rereadable
+    facts = {
+        "clusters": clusters,
+        "rows": model.coreset_.n_samples,
+        "size": model.coreset_.size,
+        "cost": model.inertia_,
+        "cost_of": "all rows" if measured else "the coreset, biased low",
+        "iterations": model.n_iter_,
+        "seconds": round(seconds, 3),
+    }
+    say(
+        facts,
+        f"{clusters} clusters of {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
+        f"{model.inertia_:.6g} on {facts['cost_of']}" + ("" if output == "-" else f": {output}"),
+        quiet=quiet,
+        as_json=as_json and output != "-",
+    )
+
+
+def _coreset(data: tuple[str, ...]) -> Coreset | None:
+    """A coreset, if that is what DATA is."""
+    import lwcs
+
+    if len(data) != 1 or not data[0].endswith(".parquet") or not Path(data[0]).is_file():
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(data[0]).metadata or {}
+    except (pa.ArrowException, OSError):
+        return None
+    if b"lwcs" not in metadata:
+        return None
+    found = lwcs.load(data[0])
+    if not isinstance(found, lwcs.Coreset):
+        raise ValueError(f"{data[0]!r} holds a {type(found).__name__}, and no rows to cluster")
+    return found

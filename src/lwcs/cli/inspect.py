@@ -1,0 +1,108 @@
+"""`lwcs inspect`: what a file holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lwcs.cli.options import saying
+
+
+@click.command()
+@click.argument("file")
+@saying
+def inspect(file: str, quiet: bool, as_json: bool) -> None:
+    """Say what FILE holds: a coreset, a model, a stream, a comparison, or rows."""
+    facts = _facts(file)
+    if as_json:
+        click.echo(json.dumps(facts))
+    elif not quiet:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title=Path(file).name, show_header=False)
+        for name, value in facts.items():
+            table.add_row(name.replace("_", " "), _shown(value))
+        Console().print(table)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:8])) + (f", … ({len(value)})" if len(value) > 8 else "")
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
+    return str(value)
+
+
+def _facts(file: str) -> dict[str, Any]:
+    import lwcs
+
+    try:
+        found = lwcs.load(file)
+    except ValueError as error:
+        if "did not write" not in str(error) and "cannot be read as Parquet" not in str(error):
+            raise
+        return _rows(file)
+    if isinstance(found, lwcs.Coreset):
+        return {
+            "kind": "coreset",
+            "method": found.method,
+            "draws": found.size,
+            "rows": len(found.weights),
+            "of_rows": found.n_samples,
+            "total_weight": found.total_weight,
+            "sum_of_weights": float(found.weights.sum()),
+            "cost_of_the_mean": found.total_cost,
+            "features": list(found.feature_names or [f"{found.n_features} without names"]),
+            "scaled": found.scale is not None,
+            "seed": found.seed,
+            "depth": found.depth,
+            "details": dict(found.details),
+        }
+    if isinstance(found, lwcs.StreamingCoreset):
+        return {
+            "kind": "stream",
+            "method": found.method,
+            "draws": found.size,
+            "of_rows": found.n_samples,
+            "features": found.n_features,
+            "coresets_that_arrived": found.arrived,
+            "seed": found.seed,
+        }
+    if isinstance(found, lwcs.CompareResult):
+        return {
+            "kind": "comparison",
+            "data": found.data,
+            "solutions": len(found.trials),
+            "sizes": found.sizes(),
+        }
+    names = getattr(found, "feature_names_in_", [f"{found.n_features_in_} without names"])
+    return {
+        "kind": "model",
+        "clusters": len(found.cluster_centers_),
+        "features": [str(name) for name in names],
+        "cost": found.inertia_,
+        "iterations": int(found.n_iter_),
+        "scaled": found.scale_ is not None,
+    }
+
+
+def _rows(file: str) -> dict[str, Any]:
+    import lwcs
+
+    source = lwcs.scan(file)
+    return {
+        "kind": "rows",
+        "rows": source.n_rows,
+        "features": list(source.feature_names or [f"{source.n_features} without names"]),
+        "left_out": list(getattr(source, "skipped", ())),
+    }
