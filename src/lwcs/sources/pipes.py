@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
 import pyarrow as pa
-from pyarrow import csv
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lwcs.sources.delimited import head_of, read_rows, schema_of
 
-_LOOK = 2**20
+_NAME = "standard input"
 
 
 def open_pipe(file: IO[bytes], kind: str) -> pa.RecordBatchReader:
@@ -20,58 +18,16 @@ def open_pipe(file: IO[bytes], kind: str) -> pa.RecordBatchReader:
         try:
             return pa.ipc.open_stream(file)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"standard input is no Arrow stream: {error}") from error
-    return _open_csv(file, "\t" if kind == "tsv" else ",")
-
-
-def _open_csv(file: IO[bytes], delimiter: str) -> pa.RecordBatchReader:
-    """CSV whose columns of numbers are all float64: what looks whole at first may not stay so."""
-    head = _first_lines(file)
-    if not head.strip():
-        raise ValueError("standard input is empty; at least a line of names and a row are needed")
-    parse = csv.ParseOptions(delimiter=delimiter)
+            raise ValueError(f"{_NAME} is no Arrow stream: {error}") from error
+    delimiter, head = "\t" if kind == "tsv" else ",", head_of(file)
     try:
-        seen = csv.read_csv(BytesIO(head), parse_options=parse).schema
-        types = {
-            field.name: pa.float64()
-            for field in seen
-            if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        }
-        reader = csv.open_csv(
-            _Chained(head, file),
-            read_options=csv.ReadOptions(block_size=_LOOK),
-            parse_options=parse,
-            convert_options=csv.ConvertOptions(column_types=types),
-        )
+        schema = schema_of(head, delimiter)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"standard input cannot be read as CSV: {error}") from error
-    return pa.RecordBatchReader.from_batches(reader.schema, _explained(reader))
-
-
-def _explained(reader: Any) -> Iterator[pa.RecordBatch]:
-    rows = 0
-    while True:
-        try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            return
-        except pa.ArrowInvalid as error:
-            raise ValueError(
-                f"standard input cannot be read as CSV after row {rows}: {error}"
-            ) from error
-        rows += batch.num_rows
-        yield batch
-
-
-def _first_lines(file: IO[bytes]) -> bytes:
-    """About a megabyte, to the end of a line."""
-    head = b""
-    while len(head) < _LOOK:
-        part = file.read(_LOOK - len(head))
-        if not part:
-            return head
-        head += part
-    return head + file.readline()
+        raise ValueError(f"{_NAME} cannot be read as CSV: {error}") from error
+    if schema is None:
+        raise ValueError(f"{_NAME} has no rows; a line of names and at least one row are needed")
+    rows = read_rows(_Chained(head, file), schema, delimiter, None, _NAME)
+    return pa.RecordBatchReader.from_batches(schema, rows)
 
 
 class _Chained:

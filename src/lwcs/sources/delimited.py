@@ -1,0 +1,119 @@
+"""Rows in CSV: from files, compressed or not, and through a pipe.
+
+Columns that begin with numbers are read as float64 throughout, since what looks whole at first
+may not stay so; anything else in them is an error that names the row.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.sources.paths import Found
+
+# Enough lines to tell numbers from words.
+_LOOK = 2**16
+_BLOCK = 2**20
+
+
+def head_of(file: IO[bytes]) -> bytes:
+    """The first lines, whole."""
+    head = b""
+    while len(head) < _LOOK:
+        part = file.read(_LOOK - len(head))
+        if not part:
+            return head
+        head += part
+    while not head.endswith(b"\n") and (part := file.read(1)):
+        head += part
+    return head
+
+
+def schema_of(head: bytes, delimiter: str) -> pa.Schema | None:
+    """Names and types by the first lines; None if there is no row among them."""
+    if not head.strip():
+        return None
+    seen = csv.read_csv(BytesIO(head), parse_options=csv.ParseOptions(delimiter=delimiter))
+    if not len(seen):
+        return None
+    return pa.schema(
+        [pa.field(f.name, pa.float64() if _is_number(f.type) else f.type) for f in seen.schema]
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+
+
+def read_rows(
+    file: Any, schema: pa.Schema, delimiter: str, columns: list[str] | None, name: str
+) -> Iterator[pa.RecordBatch]:
+    """Read batches of some columns; `name` is what an error calls the file."""
+    rows = 0
+    try:
+        reader = csv.open_csv(
+            file,
+            read_options=csv.ReadOptions(block_size=_BLOCK),
+            parse_options=csv.ParseOptions(delimiter=delimiter),
+            convert_options=csv.ConvertOptions(
+                column_types=schema, include_columns=columns, strings_can_be_null=True
+            ),
+        )
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            yield batch
+            rows += batch.num_rows
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        said = str(error).removeprefix("In CSV column #").strip()
+        raise ValueError(f"{name} cannot be read as CSV after row {rows}: {said}") from error
+
+
+class DelimitedFiles:
+    """CSV files, one after the other, with the columns of the first that has rows."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._delimiter = "\t" if ".tsv" in Path(found.paths[0]).name.lower() else ","
+        self.keys: list[str] = []
+        self.n_rows: int | None = None
+        for path in found.paths:
+            with self._open(path) as file:
+                schema = self._schema(head_of(file), path)
+            if schema is not None:
+                self.schema = schema
+                return
+        raise ValueError(f"{found.paths[0]!r} has no rows; at least one is needed")
+
+    def _open(self, path: str) -> Any:
+        return self._found.filesystem.open_input_stream(path, compression="detect")
+
+    def _schema(self, head: bytes, path: str) -> pa.Schema | None:
+        try:
+            return schema_of(head, self._delimiter)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path!r} cannot be read as CSV: {error}") from error
+
+    def open(
+        self, columns: list[str], batch_rows: int
+    ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
+        """Yield every file: its name, its columns, and then its batches."""
+        del batch_rows  # pyarrow cuts CSV by bytes
+        for path in self._found.paths:
+            with self._open(path) as file:
+                head = head_of(file)
+            if not head.strip():
+                continue
+            names = next(iter(head.decode("utf-8", "replace").splitlines())).split(self._delimiter)
+            with self._open(path) as file:
+                rows = read_rows(file, self.schema, self._delimiter, columns, repr(path))
+                yield path, [name.strip().strip('"') for name in names], rows
