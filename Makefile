@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench paper calibrate statistical docs clean
+.PHONY: help demo test soak lint bench paper calibrate statistical docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: $(VENV)/.installed ## Summarise a million rows and check the summary (crea
 
 test: $(VENV)/.installed-test lint ## Run every check and test (creates .venv)
 	$(BIN)/python -m pytest -n auto
+
+soak: $(VENV)/.installed-test ## Kill, fill disks, read files larger than memory: minutes
+	$(BIN)/python -m pytest -m soak -s
 
 lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from lwcs.cli.options import open_rows, reading, say, saying, within_memory
+from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import replacing
@@ -58,6 +58,7 @@ def assign(
     from lwcs.sources.base import PARTITION_ROWS
 
     start = time.perf_counter()
+    check_output(output)
     fitted = lwcs.load(model)
     if not isinstance(fitted, lwcs.CoresetKMeans):
         raise ValueError(f"{model!r} holds a {type(fitted).__name__}, and no model")

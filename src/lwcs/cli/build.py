@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lwcs.cli.options import open_rows, reading, say, saying, within_memory, write_to
+from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory, write_to
 
 
 @click.command()
@@ -45,6 +45,7 @@ def build(
     import lwcs
 
     start = time.perf_counter()
+    check_output(output)
     source = open_rows(data, standardize=standardize, quiet=quiet, **options)
     coreset = lwcs.build(
         source,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.options import open_rows, reading, say, saying, within_memory, write_to
+from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory, write_to
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
@@ -51,6 +51,7 @@ def fit(
     import lwcs
 
     start = time.perf_counter()
+    check_output(output)
     rows: Any = _coreset(data)
     if rows is None:
         rows = open_rows(data, standardize=standardize, quiet=quiet, **options)

@@ -178,6 +178,14 @@ def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> 
         click.echo(sentence, err=True)
 
 
+def check_output(path: str) -> None:
+    """Refuse an output that cannot be written, before any work is done."""
+    from lwcs.foundation.storage import check_target
+
+    if path != "-":
+        check_target(path)
+
+
 def write_to(path: str, write: Callable[[str], None]) -> None:
     """Write a file, or standard output for ``-``."""
     if path != "-":

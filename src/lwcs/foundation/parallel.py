@@ -8,13 +8,13 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from queue import Full, Queue
+from queue import Full, Queue, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwcs.foundation.checks import check_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -43,6 +43,32 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
+class _Keeper:
+    """A thread that runs what it is told, one thing after the other.
+
+    A daemon, unlike those of an executor: an interrupt while one of these starts leaves a thread
+    that nobody knows of and that the end of the process waits for.
+    """
+
+    def __init__(self) -> None:
+        self._todo: SimpleQueue[tuple[Callable[[], None], threading.Event]] = SimpleQueue()
+        threading.Thread(target=self._work, name="lwcs-blas", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            task, done = self._todo.get()
+            try:
+                task()
+            finally:
+                done.set()
+
+    def run(self, task: Callable[[], None]) -> None:
+        """Have a task done."""
+        done = threading.Event()
+        self._todo.put((task, done))
+        done.wait()
+
+
 class _BlasLimit:
     """Counts who is inside: the first one in sets the limit, the last one out lifts it.
 
@@ -57,7 +83,7 @@ class _BlasLimit:
     def reset(self) -> None:
         """Start with nobody inside."""
         self._lock, self._inside = threading.Lock(), 0
-        self._keeper: ThreadPoolExecutor | None = None
+        self._keeper: _Keeper | None = None
         self._limit: Any = None
 
     def enter(self) -> None:
@@ -65,8 +91,8 @@ class _BlasLimit:
         with self._lock:
             if self._inside == 0:
                 if self._keeper is None:
-                    self._keeper = ThreadPoolExecutor(1, thread_name_prefix="lwcs-blas")
-                self._keeper.submit(self._set).result()
+                    self._keeper = _Keeper()
+                self._keeper.run(self._set)
             self._inside += 1
 
     def leave(self) -> None:
@@ -74,7 +100,7 @@ class _BlasLimit:
         with self._lock:
             self._inside -= 1
             if self._inside == 0 and self._keeper is not None:
-                self._keeper.submit(self._limit.__exit__, None, None, None).result()
+                self._keeper.run(lambda: self._limit.__exit__(None, None, None))
 
     def _set(self) -> None:
         self._limit = _blas().limit(limits=1, user_api="blas")
@@ -97,6 +123,16 @@ def single_threaded_blas() -> Iterator[None]:
         _LIMIT.leave()
 
 
+@contextmanager
+def _closing(items: Iterable[Any]) -> Iterator[None]:
+    """Close a generator in the end: it may have a thread of its own, which must not outlive us."""
+    try:
+        yield
+    finally:
+        if hasattr(items, "close"):
+            items.close()
+
+
 def ordered_map(
     function: Callable[[A], R], arguments: Iterable[A], n_jobs: int | None = None
 ) -> Iterator[R]:
@@ -108,7 +144,8 @@ def ordered_map(
     threads = as_threads(n_jobs)
     with single_threaded_blas():
         if threads == 1:
-            yield from map(function, arguments)
+            with _closing(arguments):
+                yield from map(function, arguments)
             return
         pool = ThreadPoolExecutor(threads, thread_name_prefix="lwcs")
         waiting: deque[Future[R]] = deque()
@@ -121,6 +158,8 @@ def ordered_map(
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            with _closing(arguments):
+                pass
 
 
 class Map(Protocol):
@@ -151,7 +190,7 @@ def workers(n_jobs: int | None) -> Iterator[Map]:
             yield run
 
 
-def prefetch(items: Iterable[A], depth: int = 2) -> Iterator[A]:
+def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
     """Yield `items`, made by a thread of their own, up to `depth` ahead.
 
     Reading is so hidden behind computing. Whoever stops listening stops the thread too.

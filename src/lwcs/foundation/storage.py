@@ -23,9 +23,8 @@ FORMAT_VERSION = 1
 _KEY = b"lwcs"
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; move it into place only if the block succeeds."""
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Refuse a path that cannot be written, before any work is done; give the file it means."""
     # A link is followed: what it points at is replaced, not the link.
     target = Path(os.path.realpath(path))
     if not str(path) or target.is_dir():
@@ -35,6 +34,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
             "create it first"
         )
+    return target
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; move it into place only if the block succeeds."""
+    target = check_target(path)
     temporary = target.parent / f".lwcs-{secrets.token_hex(8)}.tmp"
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:

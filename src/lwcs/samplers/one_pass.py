@@ -14,6 +14,7 @@ they have, g = ω/2Ω + ω·a/2Σωa: unbiased too, with a larger constant.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -228,8 +229,8 @@ def draw_in_one_pass(
 ) -> Draws:
     """Draw from rows in order, in one pass over them."""
     state = OnePass.of(size, run, uniform=uniform)
-    with source.explaining():
-        blocks = prefetch(source.blocks(), 2 * source.in_flight)
+    blocks = prefetch(source.blocks(), 2 * source.in_flight)
+    with source.explaining(), closing(blocks):
         step = base.block_rows(source.n_features)
         total = None if source.n_rows is None else -(-source.n_rows // step)
         for measured in track(

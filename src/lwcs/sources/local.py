@@ -69,8 +69,8 @@ def is_stream(data: object) -> bool:
 
 def is_query(data: object) -> bool:
     """Whether data hands itself over in batches: a lazy frame, a relation, a reader."""
-    home, kind = type(data).__module__.split(".")[0], type(data).__name__
-    if kind in ("LazyFrame", "RecordBatchReader"):
+    home = type(data).__module__.split(".")[0]
+    if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
         return True
     known = ("pandas", "pyarrow", "polars", "numpy", "modin", "cudf")
     return home not in known and hasattr(data, "__arrow_c_stream__")

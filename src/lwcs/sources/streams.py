@@ -102,10 +102,10 @@ def open_query(
         return QuerySource(lambda: _polars_reader(data), **options)
     if hasattr(data, "to_arrow_reader"):
         return QuerySource(data.to_arrow_reader, **options)
-    if type(data).__name__ == "RecordBatchReader":
-        return QuerySource(lambda: data, rereadable=False, **options)
     import pyarrow as pa
 
+    if isinstance(data, pa.RecordBatchReader):
+        return QuerySource(lambda: data, rereadable=False, **options)
     stream = pa.RecordBatchReader.from_stream
     return QuerySource(lambda: stream(data), rereadable=False, **options)
 
