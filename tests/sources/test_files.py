@@ -41,7 +41,11 @@ def write_parts(folder: Path, X: np.ndarray, cuts: list[int], **options: object)
 @pytest.mark.parametrize("cuts", [[], [10, 10, 700], list(range(37, 1000, 37))])
 @pytest.mark.parametrize("row_group", [7, 64, 5000])
 @pytest.mark.parametrize("batch", [None, 1, 50])
-def test_the_same_rows_in_any_files_give_the_same_coreset(dtype, cuts, row_group, batch, tmp_path):
+@pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
+def test_the_same_rows_in_any_files_give_the_same_coreset(
+    dtype, cuts, row_group, batch, small_group, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("lwcs.sources.files._SMALL_GROUP", small_group)
     X = points(dtype)
     folder = write_parts(tmp_path / "p", X, cuts, row_group_size=row_group)
     expected = lwcs.build(table(X), 60, passes=2, random_state=3)
@@ -172,7 +176,9 @@ def test_a_relative_glob(tmp_path, monkeypatch):
     assert lwcs.scan("*.parquet").n_rows == ROWS
 
 
-def test_hive_partitions_are_columns_by_name(tmp_path):
+@pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
+def test_hive_partitions_are_columns_by_name(small_group, tmp_path, monkeypatch):
+    monkeypatch.setattr("lwcs.sources.files._SMALL_GROUP", small_group)
     rows = pa.table({"year": [2020] * 5 + [2021] * 5, "v": np.arange(10.0)})
     flavor = ds.partitioning(pa.schema([("year", pa.int32())]), flavor="hive")
     ds.write_dataset(rows, tmp_path / "h", format="parquet", partitioning=flavor)
@@ -202,7 +208,9 @@ def test_columns_by_name_pattern_or_all_that_are_numbers(tmp_path):
         lwcs.scan(tmp_path / "w.parquet")
 
 
-def test_embeddings_in_a_column_of_lists(tmp_path):
+@pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
+def test_embeddings_in_a_column_of_lists(small_group, tmp_path, monkeypatch):
+    monkeypatch.setattr("lwcs.sources.files._SMALL_GROUP", small_group)
     X = points()
     column = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 4)
     pq.write_table(pa.table({"id": ["a"] * ROWS, "emb": column}), tmp_path / "x.parquet")

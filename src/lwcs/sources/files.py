@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from lwcs.sources.arrow import ArrowBatch, Selection
@@ -97,39 +98,62 @@ class DatasetFiles:
     """Parquet and Feather files, as a pyarrow dataset."""
 
     def __init__(self, found: Found) -> None:
-        parquet = found.kind == "parquet"
+        self._parquet, self._filesystem = found.kind == "parquet", found.filesystem
         self._dataset = ds.dataset(
             found.paths,
-            format=ds.ParquetFileFormat() if parquet else ds.IpcFileFormat(),
+            format=ds.ParquetFileFormat() if self._parquet else ds.IpcFileFormat(),
             filesystem=found.filesystem,
             partitioning="hive",
             partition_base_dir=found.base,
         )
-        # Without these, whole row groups pile up in memory.
-        self._options = (
-            ds.ParquetFragmentScanOptions(
-                use_buffered_stream=True, buffer_size=2**20, pre_buffer=False
-            )
-            if parquet
-            else None
-        )
         self.schema, self.keys = self._dataset.schema, _partition_keys(self._dataset)
-        self.n_rows = int(self._dataset.count_rows()) if parquet else None
+        self.n_rows = int(self._dataset.count_rows()) if self._parquet else None
 
     def open(
         self, columns: list[str], batch_rows: int
     ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
         """Yield every file: its name, its columns, and then its batches."""
         for fragment in self._dataset.get_fragments():
-            rows = fragment.to_batches(
-                schema=self.schema,
-                columns=columns,
-                batch_size=batch_rows,
-                batch_readahead=2,
-                fragment_readahead=1,
-                fragment_scan_options=self._options,
-            )
-            yield fragment.path, fragment.physical_schema.names, rows
+            names = fragment.physical_schema.names
+            if self._parquet and _largest_group(fragment) > _SMALL_GROUP:
+                rows = self._streamed(fragment, columns, batch_rows)
+            else:
+                rows = fragment.to_batches(
+                    schema=self.schema,
+                    columns=columns,
+                    batch_size=batch_rows,
+                    batch_readahead=2,
+                    fragment_readahead=1,
+                    fragment_scan_options=_SCAN if self._parquet else None,
+                )
+            yield fragment.path, names, rows
+
+    def _streamed(
+        self, fragment: Any, columns: list[str], batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Read a Parquet file page by page: a dataset holds whole row groups, and several."""
+        keys = ds.get_partition_keys(fragment.partition_expression)
+        own = [name for name in columns if name in fragment.physical_schema.names]
+        with (
+            self._filesystem.open_input_file(fragment.path) as raw,
+            pq.ParquetFile(raw, pre_buffer=False, buffer_size=2**18) as file,
+        ):
+            for batch in file.iter_batches(batch_size=batch_rows, columns=own):
+                for name in columns:
+                    if name in keys and name not in own:
+                        value = pa.repeat(pa.scalar(keys[name]), batch.num_rows)
+                        batch = batch.append_column(name, value)
+                yield batch
+
+
+# A row group of no more than this is read as a whole, which is faster.
+_SMALL_GROUP = 32 * 2**20
+_SCAN = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=2**20, pre_buffer=False)
+
+
+def _largest_group(fragment: Any) -> int:
+    """Bytes of a Parquet file's largest row group, all columns."""
+    return max((group.total_byte_size for group in fragment.row_groups), default=0)
 
 
 def _partition_keys(dataset: ds.Dataset) -> list[str]:
