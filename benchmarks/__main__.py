@@ -11,20 +11,21 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import build, kmeans, samplers
+from benchmarks import build, files, kmeans, samplers
 from benchmarks.measure import Result
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "build": build.benchmarks,
     "kmeans": kmeans.benchmarks,
     "samplers": samplers.benchmarks,
+    "files": files.benchmarks,
 }
 LIBRARIES = ("lwcs", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
 
 
 def cells(result: Result) -> list[str]:
-    plain = "MB" in result.what
+    plain = "MB" in result.what or "1e6" in result.what
     ours, theirs = (
         (f"{t:,.1f}" if plain else f"{1000 * t:,.1f} ms") for t in (result.ours, result.theirs)
     )

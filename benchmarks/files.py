@@ -1,0 +1,109 @@
+"""Files: building against reading alone, fitting against MiniBatchKMeans.partial_fit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import lwcs
+from benchmarks.measure import Result, interleaved
+
+COLUMNS, GROUP = 32, 65_536
+FILES = int(os.environ.get("LWCS_BENCH_FILES", "30"))
+
+
+def benchmarks() -> Iterator[Result]:
+    """Every line of this table: files of a million rows, in a folder that is removed again."""
+    folder = Path(tempfile.mkdtemp(prefix="lwcs-bench-"))
+    try:
+        for group in (GROUP, 1_000_000):
+            yield from _reading(_written(folder / str(group), 3, group), group)
+        yield from _fitting(_written(folder / "large", FILES, GROUP))
+    finally:
+        shutil.rmtree(folder)
+
+
+def _written(folder: Path, files: int, group: int) -> str:
+    folder.mkdir()
+    for i in range(files):
+        X = rows_of(i)
+        table = pa.table({f"x{j}": X[:, j] for j in range(COLUMNS)})
+        pq.write_table(table, folder / f"{i:03}.parquet", row_group_size=group)
+    return str(folder)
+
+
+def rows_of(file: int) -> np.ndarray:
+    """Heavy-tailed clusters, a million rows a file."""
+    rng = np.random.default_rng(file)
+    centers = 6.0 * np.random.default_rng(99).standard_normal((60, COLUMNS), dtype=np.float32)
+    shares = 1.0 / np.arange(1, 61)
+    own = rng.choice(60, size=1_000_000, p=shares / shares.sum())
+    X = rng.standard_normal((1_000_000, COLUMNS), dtype=np.float32)
+    X *= np.sqrt(2.5 / rng.chisquare(2.5, size=(len(X), 1))).astype(np.float32)
+    X += centers[own]
+    return X
+
+
+def _reading(folder: str, group: int) -> Iterator[Result]:
+    dataset = ds.dataset(folder)
+
+    def read() -> None:
+        for _ in dataset.to_batches():
+            pass
+
+    times = interleaved(
+        5,
+        two=lambda: lwcs.build(folder, 10_000, random_state=0),
+        one=lambda: lwcs.build(folder, 10_000, passes=1, random_state=0),
+        read=read,
+    )
+    rows = 3_000_000
+    for name, reads, most in (("two", 2, 1.3), ("one", 1, 1.4)):
+        limit = reads * times["read"]
+        ratio = times[name] / limit
+        yield Result(
+            f"{name}-pass build of Parquet, row groups of {group:,}", rows, COLUMNS, times[name],
+            f"reading it {reads} × with pyarrow", limit, ratio, f"≤ {most} ×", ratio <= most,
+        )  # fmt: skip
+
+
+def _fitting(folder: str) -> Iterator[Result]:
+    from sklearn.cluster import MiniBatchKMeans
+
+    start = time.perf_counter()
+    model = lwcs.CoresetKMeans(
+        100, coreset_size=20_000, polish=1, compute_labels=False, random_state=0
+    ).fit(folder)
+    ours = time.perf_counter() - start
+    start = time.perf_counter()
+    peer = MiniBatchKMeans(100, random_state=0)
+    for batch in ds.dataset(folder).to_batches(batch_size=GROUP):
+        peer.partial_fit(np.stack([column.to_numpy() for column in batch.columns], axis=1))
+    theirs = time.perf_counter() - start
+    X = rows_of(0)
+    costs = [_cost(X, m.cluster_centers_) for m in (model, peer)]
+    rows = FILES * 1_000_000
+    yield Result(
+        "fit of Parquet, k = 100, polish = 1", rows, COLUMNS, ours, "MiniBatchKMeans.partial_fit", theirs,
+        theirs / ours, "≥ 1 × faster", theirs >= ours,
+    )  # fmt: skip
+    yield Result(
+        "its cost on a million rows, 1e6", rows, COLUMNS, costs[0] / 1e6,
+        "MiniBatchKMeans.partial_fit", costs[1] / 1e6, costs[1] / costs[0], "lower",
+        costs[0] <= costs[1],
+    )  # fmt: skip
+
+
+def _cost(X: np.ndarray, centers: np.ndarray) -> float:
+    from lwcs.solvers.assignment import full_cost
+
+    return full_cost(lwcs.scan(X), centers.astype(np.float64))
