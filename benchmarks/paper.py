@@ -219,6 +219,11 @@ def write(result: CompareResult) -> None:
     (RESULTS / "paper_table.md").write_text("\n".join(text), encoding="utf-8")
     (RESULTS / "paper_cells.md").write_text(beside_the_paper(result), encoding="utf-8")
     (RESULTS / "paper_targets.md").write_text(targets(result), encoding="utf-8")
+    # For the front page: the data set that the paper opens with.
+    first = CompareResult(tuple(t for t in result.trials if t.key.data == "KDD"))
+    if first.trials:
+        front = lwcs.CompareDisplay.from_result(first, x="time")
+        front.save(RESULTS / "kdd.svg", RESULTS / "kdd.png")
     for x in ("size", "time"):
         display = lwcs.CompareDisplay.from_result(result, x=x)
         display.save(RESULTS / f"error_by_{x}.svg", RESULTS / f"error_by_{x}.png")
