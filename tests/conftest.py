@@ -8,6 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+# Loaded before any fixture changes what they import from each other, or they would keep it.
+import lwcs.sources.sparse
+import lwcs.streaming_table  # noqa: F401
+
 
 @pytest.fixture(scope="session")
 def kdd() -> np.ndarray:

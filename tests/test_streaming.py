@@ -180,6 +180,81 @@ def test_what_does_not_fit_is_refused_and_changes_nothing():
     assert stream.coreset() == before
 
 
+def test_a_batch_that_would_spoil_everything_is_refused():
+    stream = streamed(points("float32"), 100)
+    before = stream.coreset()
+    for batch, message in (
+        (np.full((2, 4), 1e200), "is inf"),
+        (np.full((2, 4), 1e39), "is inf"),
+        (
+            lwcs.build(lwcs.scan(points(), scale="standard"), 20, random_state=0),
+            "a scale of its own",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stream.update(batch)
+    assert stream.coreset() == before
+    double = streamed(points(), 100)
+    with pytest.raises(ValueError, match="so large"):
+        double.update(np.full((2, 4), 1e200))
+
+
+def test_small_arrivals_are_kept_as_they_are():
+    X = points()[:5]
+    stream = lwcs.StreamingCoreset(1000, random_state=0)
+    for part in (X[:2], X[2:]):
+        stream.update(lwcs.CoresetKMeans(1, coreset_size=10).fit(part).coreset_)
+    np.testing.assert_array_equal(stream.coreset().weights, np.ones(5))
+    stream.merge(lwcs.StreamingCoreset(10))
+    assert stream.n_samples == 5
+
+
+def test_a_refused_batch_leaves_the_model_as_it_was():
+    X = points()
+    model = lwcs.CoresetKMeans(3, random_state=0).fit(X)
+    centers = model.cluster_centers_
+    with pytest.raises(ValueError, match="nan"):
+        model.partial_fit(np.full((3, 4), np.nan))
+    np.testing.assert_array_equal(model.cluster_centers_, centers)
+    fresh = lwcs.CoresetKMeans(3, random_state=0)
+    with pytest.raises(ValueError, match="nan"):
+        fresh.partial_fit(np.full((3, 2), np.nan))
+    assert fresh.partial_fit(X).n_features_in_ == 4
+
+
+def test_batches_of_other_types_or_names_are_not_mixed():
+    wide = lwcs.build((a for a in [np.ones((5, 1), np.int8), np.full((5, 1), 1000)]), 20)
+    assert set(wide.points.ravel()) == {1.0, 1000.0}
+    frame = pd.DataFrame({"a": np.zeros(5), "b": np.ones(5)})
+    with pytest.raises(ValueError, match="has the columns"):
+        lwcs.build(iter([frame, frame[["b", "a"]]]), 20)
+    with pytest.raises(ValueError, match="batch 1 holds float64"):
+        lwcs.build(iter([np.ones((5, 1), np.float32), np.full((5, 1), 1e300)]), 20)
+
+
+def test_rows_that_grow_between_two_passes_are_noticed(monkeypatch):
+    monkeypatch.setattr("lwcs.sources.base.PARTITION_ROWS", 64)
+    passes = []
+
+    class Growing:
+        def __iter__(self):
+            passes.append(1)
+            return (points()[:64] for _ in range(len(passes)))
+
+    with pytest.raises(ValueError, match="changed"):
+        lwcs.build(Growing(), 10, random_state=0)
+
+
+def test_a_query_leaves_its_connection_free():
+    import duckdb
+
+    con = duckdb.connect()
+    con.sql("create table t as select range as x, range * 2.0 as y from range(1000)")
+    source = lwcs.scan(con.sql("select * from t"))
+    assert con.sql("select 42").fetchall() == [(42,)]
+    assert lwcs.build(source, 20, random_state=0).n_samples == 1000
+
+
 def test_a_damaged_checkpoint_is_named(tmp_path):
     stream = streamed(points(), 100)
     stream.save(tmp_path / "s.parquet")

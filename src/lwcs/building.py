@@ -37,8 +37,7 @@ def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = 
     moments = Moments(len(weights), *kernels.moments(points, weights, kernel))
     check_total(moments.weight)
     if not np.isfinite(moments.mean.sum() + moments.scatter.sum()):
-        bad = NotFiniteError.found_in(points, 0, 0)
-        raise bad.explained(0, "", source.feature_names)
+        raise source.explain_row(NotFiniteError.found_in(points, 0, 0))
     scale = standard_scale(moments) if source.scale == "standard" else None
     cost = moments.cost_around(moments.mean, None if scale is None else scale**-2.0)
     check_cost(cost)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lwcs.sources import Block, LocalSource
 
 METHODS = ("lightweight", "uniform")
+_LARGEST = 1e150
 
 
 class StreamingCoreset:
@@ -102,9 +103,12 @@ class StreamingCoreset:
 
     def _check(self, source: LocalSource, rows: Any) -> None:
         self._check_alike(source.n_features, source.feature_names, rows, "this batch")
-        values = rows.data if is_sparse(rows) else rows
-        if not np.isfinite(values).all():
-            raise NotFiniteError.found_in(rows, 0, 0).explained(
+        with np.errstate(over="ignore"):
+            stored = rows if self.dtype is None else rows.astype(self.dtype, copy=False)
+        values = stored.data if is_sparse(stored) else stored
+        # Beyond this, squared distances overflow, and everything that came before is lost.
+        if values.size and not float(np.abs(values).max()) < _LARGEST:
+            raise NotFiniteError.found_in(stored, 0, 0).explained(
                 0, " of this batch", source.feature_names
             )
         self._note(source.n_features, source.feature_names, rows)
@@ -154,7 +158,7 @@ class StreamingCoreset:
         whole = parts[0]
         for part in parts[1:]:
             whole = whole + part
-        if len(parts) == 1:
+        if len(parts) == 1 or whole.size <= self.size:
             return whole
         return whole.reduce(self.size, random_state=self._reduction(self.arrived, 0))
 
@@ -185,7 +189,8 @@ class StreamingCoreset:
             raise TypeError(
                 f"a {type(other).__name__} is no StreamingCoreset; a Coreset arrives by update"
             )
-        self._arrive(other.coreset())
+        if other.n_samples:
+            self._arrive(other.coreset())
 
     def _arrive(self, coreset: Coreset) -> None:
         """Merge and reduce: two coresets of one level become one of the next.
@@ -194,6 +199,11 @@ class StreamingCoreset:
         counts how often.
         """
         self._check_alike(coreset.n_features, coreset.feature_names, coreset.points, "this coreset")
+        if coreset.scale is not None:
+            raise ValueError(
+                "this coreset measures distances in a scale of its own, which a stream does not; "
+                "scale the data beforehand"
+            )
         for other in self.levels.values():
             _ = coreset + other  # refuses what does not go together, before anything is changed
         self._note(coreset.n_features, coreset.feature_names, coreset.points)
@@ -204,8 +214,10 @@ class StreamingCoreset:
             if level not in self.levels:
                 self.levels[level] = coreset
                 return
-            both = self.levels.pop(level) + coreset
-            coreset = both.reduce(self.size, random_state=self._reduction(self.arrived, 2 + level))
+            coreset = self.levels.pop(level) + coreset
+            if coreset.size > self.size:
+                seed = self._reduction(self.arrived, 2 + level)
+                coreset = coreset.reduce(self.size, random_state=seed)
 
     def _reduction(self, arrival: int, which: int) -> int:
         return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))

@@ -123,7 +123,8 @@ def _read(table: pa.Table, metadata: dict[str, Any]) -> StreamingCoreset:
             stream.levels[int(level)] = assemble(known, rows.astype(known["dtype"]), **own)
         else:
             reservoir: Reservoir = getattr(stream.state, each)
-            reservoir.points, reservoir.rows = rows, own["indices"]
+            reservoir.points = rows.astype(stream.dtype, copy=False)
+            reservoir.rows = own["indices"]
     return stream
 
 

@@ -162,10 +162,19 @@ def test_dropped_rows_have_no_label(folder, X):
         (["build", "events", "--size", "5", "--memory", "lots", "-o", "c"], 2, "no amount"),
         (["build", "events", "--size", "5", "--memory", "1MB", "-o", "c"], 2, "at least"),
         (["build", "nowhere.parquet", "--size", "5", "-o", "c"], 1, "does not exist"),
-        (["build", "events", "--size", "5", "-o", "no/where"], 1, "does not exist"),
+        (["build", "events", "--size", "5", "-o", "no/where"], 2, "does not exist"),
+        (["build", "events", "--size", "5", "-o", "events"], 2, "that is a folder"),
+        (["build", "events", "--size", "5", "-o", "c.csv"], 2, "call it .parquet"),
+        (["build", "events", "--size", "5", "--jobs", "0", "-o", "c"], 2, "0 is not in the range"),
+        (["build", "events", "--size", "5", "--memory", "1.2.3GB", "-o", "c"], 2, "no amount"),
+        (["fit", "events", "-k", "5", "--polish", "-1", "-o", "c"], 2, "-1 is not in the range"),
         (["build", "events", "--size", "5", "--columns", "xx", "-o", "c"], 1, "did you mean 'x'"),
-        (["build", "events", "--size", "5", "--method", "lightwieght", "-o", "c"], 1, "did you"),
-        (["fit", "events", "-k", "5", "--size", "3", "-o", "c"], 1, "coreset_size=3 is smaller"),
+        (
+            ["build", "events", "--size", "5", "--method", "lightwieght", "-o", "c"],
+            2,
+            "'lightweight'",
+        ),
+        (["fit", "events", "-k", "5", "--size", "3", "-o", "c"], 2, "--size 3 is smaller"),
         (["assign", "events", "rows.csv", "-o", "c"], 1, "cannot be read as Parquet"),
         (["assign", "events", "events/a.parquet", "-o", "c"], 1, "lwcs did not write"),
         (["inspect", "nowhere"], 1, "does not exist"),
@@ -187,6 +196,69 @@ def test_mistakes_are_answered_in_one_line(folder, arguments, code, message):
 def test_debug_shows_the_traceback(folder):
     with pytest.raises(FileNotFoundError):
         run("build", "nowhere.parquet", "--size", "5", "-o", "c", "--debug")
+
+
+def test_coresets_are_never_taken_for_rows(folder):
+    run("build", "events/a.parquet", "--size", "100", "--seed", "1", "-o", "a.pq")
+    run("build", "events/b.parquet", "--size", "100", "--seed", "1", "-o", "b.pq")
+    assert run("fit", "a.pq", "b.pq", "-k", "4", "--seed", "1", "-o", "m.parquet")[0] == 0
+    union = lwcs.load("a.pq") + lwcs.load("b.pq")
+    expected = lwcs.CoresetKMeans(4, random_state=1).fit(union)
+    np.testing.assert_array_equal(
+        lwcs.load("m.parquet").cluster_centers_, expected.cluster_centers_
+    )
+    code, _, said = run("build", "a.pq", "--size", "5", "-o", "c.parquet")
+    assert code == 1
+    assert "was saved by lwcs" in said
+    code, _, said = run("fit", "m.parquet", "-k", "2", "-o", "c.parquet")
+    assert code == 1
+    assert "CoresetKMeans" in said
+    code, _, said = run("fit", "a.pq", "-k", "2", "--columns", "x", "-o", "c.parquet")
+    assert code == 2
+    assert "columns, weights and scale are fixed" in said
+
+
+def test_columns_of_any_name_find_their_way_back(folder, X):
+    table = pa.table({"temp[C]": X[:, 0], "a,b": X[:, 1]})
+    pq.write_table(table, "odd.parquet")
+    assert run("fit", "odd.parquet", "-k", "3", "--seed", "1", "-o", "m.parquet")[0] == 0
+    assert run("assign", "odd.parquet", "m.parquet", "-o", "l.parquet")[0] == 0
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3)
+    pq.write_table(pa.table({"v": vectors}), "v.parquet")
+    assert run("fit", "v.parquet", "-k", "3", "--seed", "1", "-o", "m.parquet")[0] == 0
+    assert run("assign", "v.parquet", "m.parquet", "-o", "l.parquet")[0] == 0
+    assert pq.read_table("l.parquet").num_rows == ROWS
+
+
+def test_a_special_file_is_not_replaced(folder):
+    os.mkfifo("pipe")
+    code, _, said = run("build", "events", "--size", "5", "-o", "pipe")
+    assert code == 2
+    assert "no regular file" in said
+    assert Path("pipe").is_fifo()
+
+
+def test_a_pipe_converts_what_is_asked_for_alone(folder):
+    text = b"x,d\n" + b"1,2020-01-01\n" * 30_000 + b"2,unknown\n"
+    arguments = ["build", "-", "--format", "csv", "--columns", "x", "--size", "5"]
+    assert run(*arguments, "-o", "c.parquet", stdin=text)[0] == 0
+
+
+def test_an_interrupt_does_not_wait_for_a_silent_pipe(tmp_path):
+    child = subprocess.Popen(
+        [*LWCS, "build", "-", "--format", "csv", "--size", "5", "-o", str(tmp_path / "c.parquet")],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    child.stdin.write(b"x,y\n" + b"1.5,2.5\n" * 300_000)
+    child.stdin.flush()
+    time.sleep(4.0)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=20) == 130
+    child.stdin.close()
+    child.stderr.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_memory_is_kept_to(folder):

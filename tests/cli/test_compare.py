@@ -70,10 +70,10 @@ def test_unseen_rows_are_reported(points, tmp_path):
         (["nowhere.parquet"], "'nowhere.parquet' does not exist"),
         (["--paper", "points.npy"], "has to be NAME=PATH"),
         (["--paper", "KDDD=x.npy"], "did you mean 'KDD'"),
-        (["POINTS", "--methods", "lightwieght"], "did you mean 'lightweight'"),
+        (["POINTS", "--methods", "full,lightwieght"], "did you mean 'lightweight'"),
         (["POINTS", "--sizes", "1000;2000"], "no list of whole numbers"),
         (["POINTS", "-k", "0"], "0 is not in the range"),
-        (["POINTS", "--holdout-rows", "5000"], "leaves nothing"),
+        (["POINTS", "-k", "3", "--holdout-rows", "5000"], "leaves nothing"),
     ],
 )
 def test_mistakes_are_answered_in_one_line(points, tmp_path, arguments, message):

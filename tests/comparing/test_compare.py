@@ -211,6 +211,16 @@ def test_bad_input_is_refused(X):
         lwcs.compare(lwcs.scan(X, scale="standard"), 4)
     with pytest.raises(ValueError, match="repeats"):
         lwcs.compare(X, 4, repeats=0)
+    with pytest.raises(ValueError, match="add 'full' or 'full-sklearn'"):
+        lwcs.compare(X, 4, methods=("lightweight",))
+    with pytest.raises(ValueError, match="n_clusters=5000 is more than the 3000 rows"):
+        lwcs.compare(X, 5000)
+    with pytest.raises((TypeError, ValueError), match="random_state"):
+        lwcs.compare(X, 4, random_state=None)
+    with pytest.raises(ValueError, match="beyond what other libraries take"):
+        lwcs.compare(X, 4, random_state=2**32)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        lwcs.CompareDisplay.from_result(CompareResult(()))
 
 
 def test_the_table_shows_every_method(result):

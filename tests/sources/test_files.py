@@ -358,20 +358,6 @@ def test_bad_csv_is_explained(text, message, tmp_path):
         lwcs.build(path, 5)
 
 
-def test_whole_numbers_that_turn_into_fractions(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("a,b\n" + "1,2\n" * 300_000 + "1.5,2.5\n")
-    coreset = lwcs.build(path, 2_000, random_state=0)
-    assert coreset.n_samples == 300_001
-    assert [1.5, 2.5] in coreset.points.tolist()
-
-
-def test_an_empty_csv_among_full_ones(tmp_path):
-    for name, text in (("a", "x\n1\n2\n"), ("b", ""), ("c", "x\n5\n")):
-        (tmp_path / f"{name}.csv").write_text(text)
-    assert lwcs.build(tmp_path, 5).n_samples == 3
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission(tmp_path):
     path = Path(write_parts(tmp_path / "p", points(), [])) / "000.parquet"

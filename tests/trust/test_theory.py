@@ -133,6 +133,7 @@ def test_monotone_in_every_argument(function, fixed, name, grid, sign):
         (lambda: theory.coreset_size(10, 5, -1.0), "epsilon=-1.0"),
         (lambda: theory.coreset_size(10, 5, float("nan")), "epsilon=nan"),
         (lambda: theory.coreset_size(10, 5, "0.1"), "epsilon='0.1'"),
+        (lambda: theory.coreset_size(10, 5, 1e-170), "epsilon=1e-170"),
         (lambda: theory.coreset_size(10, 5, 0.1, 1.0), "delta=1.0"),
         (lambda: theory.coreset_size(10, 5, 0.1, 0.0), "delta=0.0"),
         (lambda: theory.coreset_size(10, 5, 0.1, constant=0.0), "constant=0.0"),

@@ -63,8 +63,9 @@ def assign(
     if not isinstance(fitted, lwcs.CoresetKMeans):
         raise ValueError(f"{model!r} holds a {type(fitted).__name__}, and no model")
     if columns is None and hasattr(fitted, "feature_names_in_"):
-        columns = ",".join(_columns(fitted.feature_names_in_))
-    source = open_rows(data, columns=columns, quiet=quiet, **options)
+        source = open_rows(data, columns=_columns(fitted.feature_names_in_), quiet=quiet, **options)
+    else:
+        source = open_rows(data, columns=columns, quiet=quiet, **options)
     if source.n_features != len(fitted.cluster_centers_[0]):
         raise ValueError(
             f"the data has {source.n_features} columns, but the model "
@@ -92,9 +93,12 @@ def assign(
 
 
 def _columns(names: Any) -> list[str]:
-    """The columns that features came from: a vector's features share one."""
+    """The columns that features came from; those of a vector, v[0], v[1] …, came from one."""
     own = [str(name) for name in names]
-    return list(dict.fromkeys(n.split("[")[0] if n.endswith("]") else n for n in own))
+    stem = own[0].removesuffix("[0]")
+    if own == [f"{stem}[{j}]" for j in range(len(own))]:
+        return [stem]
+    return own
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,30 @@ from typing import Any
 
 import click
 
-from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory, write_to
+from lwcs.cli.options import (
+    check_output,
+    check_parquet,
+    open_rows,
+    reading,
+    say,
+    saying,
+    within_memory,
+    write_to,
+)
+from lwcs.samplers import METHODS
 
 
 @click.command()
 @click.argument("data", nargs=-1)
 @click.option("--size", required=True, type=click.IntRange(1), help="Draws of the coreset.")
 @click.option("-o", "--output", required=True, help="Where to write it; - for standard output.")
-@click.option("--method", default="lightweight", show_default=True, help="How rows are drawn.")
+@click.option(
+    "--method",
+    default="lightweight",
+    show_default=True,
+    type=click.Choice(METHODS),
+    help="How rows are drawn.",
+)
 @click.option("-k", "--clusters", type=click.IntRange(1), help="Clusters that it is for.")
 @click.option(
     "--passes", type=click.Choice(["auto", "1", "2"]), default="auto", help="Reads of the data."
@@ -46,6 +62,7 @@ def build(
 
     start = time.perf_counter()
     check_output(output)
+    check_parquet(output)
     source = open_rows(data, standardize=standardize, quiet=quiet, **options)
     coreset = lwcs.build(
         source,

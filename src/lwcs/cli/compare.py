@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lwcs.cli.options import Numbers
+from lwcs.cli.options import Numbers, saying
 
 if TYPE_CHECKING:
     from lwcs.comparing import CompareResult
@@ -46,6 +47,7 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for rows, tables and figures.",
 )
+@saying
 def compare(
     data: tuple[str, ...],
     clusters: tuple[int, ...],
@@ -57,6 +59,8 @@ def compare(
     paper: bool,
     seed: int,
     output: Path,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Compare summaries of DATA: how long each takes, and how good its solution is on all rows.
 
@@ -75,7 +79,8 @@ def compare(
     output.mkdir(parents=True, exist_ok=True)
     result = CompareResult(())
     for name, rows, stem in map(_read_paper if paper else _read, data):
-        click.echo(f"{name}: {rows.shape[0]:,} × {rows.shape[1]:,}", err=True)
+        if not quiet:
+            click.echo(f"{name}: {rows.shape[0]:,} × {rows.shape[1]:,}", err=True)
         result += run(
             rows,
             clusters or (100,),
@@ -87,9 +92,11 @@ def compare(
             name=name,
             path=output / f"{stem}.parquet",
             random_state=seed,
-            progress=True,
+            progress=not quiet,
         )
-    _report(result, output, holdout=holdout_rows > 0)
+    _report(result, output, holdout=holdout_rows > 0, show=not quiet and not as_json)
+    if as_json:
+        click.echo(json.dumps([trial.record() for trial in result.trials]))
 
 
 def _read(path: str) -> tuple[str, Rows, str]:
@@ -110,7 +117,7 @@ def _read_paper(pair: str) -> tuple[str, Rows, str]:
     return *read_known(name, path), name
 
 
-def _report(result: CompareResult, output: Path, *, holdout: bool) -> None:
+def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -> None:
     """Write tables and figures, and show the tables."""
     from rich.console import Console
 
@@ -118,7 +125,7 @@ def _report(result: CompareResult, output: Path, *, holdout: bool) -> None:
     from lwcs.displays import CompareDisplay
     from lwcs.foundation.storage import replacing
 
-    console = Console()
+    console = Console(quiet=not show)
     for table in to_tables(result):
         console.print(table)
     markdown = result.to_markdown()
@@ -135,4 +142,5 @@ def _report(result: CompareResult, output: Path, *, holdout: bool) -> None:
             display.save(output / f"{stem}.svg", output / f"{stem}.png")
     except ImportError as error:
         click.echo(f"No figures: {error}", err=True)
-    click.echo(f"Rows, tables and figures are in {output}/", err=True)
+    if show:
+        click.echo(f"Rows, tables and figures are in {output}/", err=True)

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from typing import Any
 
 import click
+
+from lwcs.foundation.parallel import READER
 
 
 class Commands(click.Group):
@@ -20,6 +24,10 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Interrupted; nothing was left half written.", err=True)
+            if any(thread.name == READER for thread in threading.enumerate()):
+                # Still waiting for a pipe: the end of the process would wait for it, too.
+                sys.stderr.flush()
+                os._exit(130)
             sys.exit(130)
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             if ctx.meta.get("debug") or isinstance(error, BrokenPipeError):

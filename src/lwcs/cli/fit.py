@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory, write_to
+from lwcs.cli.options import (
+    check_output,
+    check_parquet,
+    open_rows,
+    reading,
+    say,
+    saying,
+    within_memory,
+    write_to,
+)
+from lwcs.samplers import METHODS
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
@@ -19,9 +28,21 @@ if TYPE_CHECKING:
 @click.option("-k", "--clusters", required=True, type=click.IntRange(1), help="Clusters.")
 @click.option("-o", "--output", required=True, help="Where to write the model; - for stdout.")
 @click.option("--size", type=click.IntRange(1), help="Draws of the coreset.  [default: 100 k]")
-@click.option("--method", default="lightweight", show_default=True, help="How rows are drawn.")
+@click.option(
+    "--method",
+    default="lightweight",
+    show_default=True,
+    type=click.Choice(METHODS),
+    help="How rows are drawn.",
+)
 @click.option("--n-init", default=1, show_default=True, type=click.IntRange(1), help="Restarts.")
-@click.option("--polish", default=0, show_default=True, help="Lloyd steps on all rows at the end.")
+@click.option(
+    "--polish",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Lloyd steps on all rows at the end.",
+)
 @click.option("--cost", is_flag=True, help="Measure the cost on all rows, in one more pass.")
 @click.option("--standardize", is_flag=True, help="Measure in standard deviations of each column.")
 @click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same model.")
@@ -52,7 +73,15 @@ def fit(
 
     start = time.perf_counter()
     check_output(output)
+    check_parquet(output)
+    if size is not None and size < clusters:
+        raise click.UsageError(f"--size {size} is smaller than -k {clusters}; pass at least that")
     rows: Any = _coreset(data)
+    if rows is not None and (options["columns"] or options["weight"] or standardize or polish):
+        raise click.UsageError(
+            "a coreset's columns, weights and scale are fixed, and the other rows are not here: "
+            "leave out --columns, --weight, --standardize and --polish"
+        )
     if rows is None:
         rows = open_rows(data, standardize=standardize, quiet=quiet, **options)
         jobs = within_memory(rows, memory, jobs)
@@ -89,21 +118,17 @@ def fit(
 
 
 def _coreset(data: tuple[str, ...]) -> Coreset | None:
-    """A coreset, if that is what DATA is."""
+    """The union of coresets, if that is what DATA are."""
     import lwcs
+    from lwcs.foundation.storage import is_ours
 
-    if len(data) != 1 or not data[0].endswith(".parquet") or not Path(data[0]).is_file():
+    if not data or not all(is_ours(one) for one in data):
         return None
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_schema(data[0]).metadata or {}
-    except (pa.ArrowException, OSError):
-        return None
-    if b"lwcs" not in metadata:
-        return None
-    found = lwcs.load(data[0])
-    if not isinstance(found, lwcs.Coreset):
-        raise ValueError(f"{data[0]!r} holds a {type(found).__name__}, and no rows to cluster")
-    return found
+    found = [lwcs.load(one) for one in data]
+    for one, name in zip(found, data, strict=True):
+        if not isinstance(one, lwcs.Coreset):
+            raise ValueError(f"{name!r} holds a {type(one).__name__}, and no rows to cluster")
+    whole = found[0]
+    for one in found[1:]:
+        whole = whole + one
+    return whole

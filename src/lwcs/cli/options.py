@@ -43,7 +43,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
         """Turn 512MB into 512000000."""
         if not isinstance(value, str):
             return value
-        match = re.fullmatch(r"([0-9.]+)\s*([KMG]?I?)B?", value.strip().upper())
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMG]?I?)B?", value.strip().upper())
         if match is None or match[2] not in _UNITS:
             self.fail(f"{value!r} is no amount of memory such as 512MB or 2GB", param, ctx)
         return int(float(match[1]) * _UNITS[match[2]])
@@ -70,7 +70,7 @@ _READING = [
         type=click.Choice(STDIN_FORMATS),
         help="What comes from standard input, if DATA is -.",
     ),
-    click.option("--jobs", type=int, help="Threads; all cores by default."),
+    click.option("--jobs", type=click.IntRange(1), help="Threads; all cores by default."),
     click.option(
         "--memory", type=Bytes(), help="Most memory for rows that are being read, as in 512MB."
     ),
@@ -108,7 +108,7 @@ def _with(command: Callable[..., Any], options: list[Any]) -> Callable[..., Any]
 def open_rows(
     data: tuple[str, ...],
     *,
-    columns: str | None,
+    columns: str | list[str] | None,
     weight: str | None,
     missing: str,
     stdin_format: str | None,
@@ -119,7 +119,7 @@ def open_rows(
     import lwcs
 
     options: dict[str, Any] = {
-        "columns": None if columns is None else [name.strip() for name in columns.split(",")],
+        "columns": columns.split(",") if isinstance(columns, str) else columns,
         "weight": weight,
         "missing": missing,
         "scale": "standard" if standardize else None,
@@ -182,8 +182,18 @@ def check_output(path: str) -> None:
     """Refuse an output that cannot be written, before any work is done."""
     from lwcs.foundation.storage import check_target
 
-    if path != "-":
+    if path == "-":
+        return
+    try:
         check_target(path)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def check_parquet(path: str) -> None:
+    """Refuse to write Parquet into a file that is called otherwise."""
+    if path.endswith((".csv", ".json", ".txt", ".npy")):
+        raise click.UsageError(f"{path!r} would be a Parquet file; call it .parquet")
 
 
 def write_to(path: str, write: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ from lwcs.comparing.methods import FULL, METHODS, Problem, answers, missing, siz
 from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.foundation.progress import track
-from lwcs.foundation.randomness import Stage, as_seed, generator
+from lwcs.foundation.randomness import Stage, generator
 from lwcs.samplers.base import FirstRound, Moments
 from lwcs.solvers.assignment import full_cost
 from lwcs.sources import LocalSource, scan
@@ -110,18 +110,27 @@ def compare(
         raise ValueError(
             "compare measures plain distances, which other libraries do too; scale the data itself"
         )
-    first = as_seed(random_state)
+    first = check_count(random_state, "random_state", least=0)
+    if first + check_count(repeats, "repeats") >= 2**32:
+        raise ValueError(f"random_state={first} is beyond what other libraries take; pass < 2**32")
     ks = [n_clusters] if isinstance(n_clusters, (int, np.integer)) else list(n_clusters)
+    able = [method for method in methods if _takes_part(method, source)]
+    if not set(able) & set(FULL):
+        raise ValueError(
+            "errors are relative to a solution on all rows; add 'full' or 'full-sklearn' to methods"
+        )
+    source, unseen = _held_out(source, check_count(holdout_rows, "holdout_rows", least=0), first)
+    if max(ks, default=0) > source.n_rows:
+        raise ValueError(f"n_clusters={max(ks)} is more than the {source.n_rows} rows there are")
     jobs = _plan(
         [check_count(k, "n_clusters") for k in ks],
         [check_count(size, "sizes") for size in sizes],
-        [method for method in methods if _takes_part(method, source)],
+        able,
         check_count(repeats, "repeats"),
         check_count(full_repeats, "full_repeats"),
         first,
     )
     steps = tuple(sorted({check_count(p, "polish", least=0) for p in polish}))
-    source, unseen = _held_out(source, check_count(holdout_rows, "holdout_rows", least=0), first)
     log = Log(path, _setup(source, holdout_rows, first, n_jobs))
     todo = [job for job in jobs if not all(k in log.trials for k in _keys(job, name, steps))]
     for job in track(_warmed(todo, source, n_jobs), "comparing", len(todo), show=progress):

@@ -81,6 +81,8 @@ class CompareDisplay:
         """Draw it again."""
         plt = figures.pyplot()
         names = self.result.data
+        if not names:
+            raise ValueError("this comparison is empty; there is nothing to draw")
         ks = sorted({k for name in names for k in self.result.clusters(name)})
         self.figure_, self.axes_ = plt.subplots(
             len(names),

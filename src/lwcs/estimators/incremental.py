@@ -43,6 +43,17 @@ class Incremental:
         sample_weight : array of shape (n_samples,), optional
             Their weights.
         """
+        before = dict(vars(self))
+        try:
+            self._take(X, sample_weight)
+        except BaseException:
+            # A batch that is refused changes nothing.
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _take(self, X: Any, sample_weight: Any) -> None:
         model: Any = self
         size = check_parameters(model)
         check_choice(self.method, "method of partial_fit", METHODS)
@@ -57,7 +68,6 @@ class Incremental:
         for name in _ANSWERS:
             vars(self).pop(name, None)
         self._stream.update(source.read(0, source.n_rows), source.weights)
-        return self
 
     def _seed(self) -> int:
         return as_seed(self.random_state)

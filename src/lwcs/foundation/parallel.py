@@ -16,6 +16,8 @@ from lwcs.foundation.checks import check_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
+READER = "lwcs-read"
+
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -216,7 +218,7 @@ def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
         except BaseException as error:  # handed over, and raised where it is waited for
             offer((False, error))
 
-    thread = threading.Thread(target=produce, name="lwcs-read", daemon=True)
+    thread = threading.Thread(target=produce, name=READER, daemon=True)
     thread.start()
     try:
         while True:
@@ -229,4 +231,5 @@ def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
                 raise value
     finally:
         stopped.set()
-        thread.join()
+        # It may be waiting for a pipe that says nothing; that is no reason for us to wait.
+        thread.join(timeout=1.0)

@@ -29,6 +29,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     target = Path(os.path.realpath(path))
     if not str(path) or target.is_dir():
         raise IsADirectoryError(f"cannot write {str(path)!r}: that is a folder; name a file in it")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"cannot replace {str(path)!r}: that is no regular file; name another")
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
@@ -71,6 +73,17 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
 
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def is_ours(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is Parquet that lwcs wrote; told by its schema."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return Path(path).is_file() and _KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:

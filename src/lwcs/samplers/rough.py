@@ -212,7 +212,8 @@ class Propose:
             total += cost
             if cost > 0.0 and keep * total < cost:
                 at = _cross(masses, within)[0]
-                row = block.points[at : at + 1]
+                # A copy: a view would keep the whole block.
+                row = block.points[at : at + 1].copy()
         return Proposal(total, row)
 
 

@@ -65,10 +65,8 @@ class Uniform:
         values = points.data if is_sparse(points) else points
         if not np.isfinite(values).all():
             bad = NotFiniteError.found_in(points, 0, 0)
-            row = int(rows[bad.row])
-            raise NotFiniteError(0, 0, bad.column, bad.value).explained(
-                row, "", source.feature_names
-            )
+            found = NotFiniteError(0, int(rows[bad.row]), bad.column, bad.value)
+            raise source.explain_row(found)
         weights = counts * np.float64(summary.weight / size)
         return Draws(points, rows, counts, weights, summary)
 

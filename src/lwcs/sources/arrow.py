@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lwcs.foundation.checks import check_choice, check_weights
+from lwcs.foundation.checks import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ class Selection:
                     f"no column holds numbers; there are {', '.join(map(repr, names)) or 'none'}"
                 )
         else:
-            chosen, skipped = _expand(columns, names), ()
+            chosen, skipped = _expand(columns, [n for n in names if n != weight]), ()
         kinds = [schema.field(name).type for name in chosen]
         if len(chosen) == 1 and _is_vector(kinds[0]):
             width = kinds[0].list_size
@@ -148,7 +148,7 @@ class ArrowBatch:
         """Copy columns into rows, piece by piece."""
         columns = [self._values(name, start, stop) for name in self.selection.columns]
         if self.selection.vector:
-            out[...] = columns[0].reshape(stop - start, -1)
+            out[...] = columns[0]
             return
         for at in range(0, stop - start, _PIECE):
             piece = slice(at, at + _PIECE)
@@ -158,26 +158,41 @@ class ArrowBatch:
     def _values(self, name: str, start: int, stop: int) -> DenseRows:
         column = self.batch.column(name).slice(start, stop - start)
         if self.selection.vector:
-            if column.null_count:
-                self._refuse(column, name, start)
-                width = self.batch.column(name).type.list_size
-                zeros = pa.array(np.zeros(width), type=column.type.value_type)
-                filler = pa.FixedSizeListArray.from_arrays(zeros, width)[0]
-                column = pc.if_else(column.is_valid(), column, filler)
-            column = column.flatten()
+            return self._vectors(column, name, start)
         if column.null_count:
-            self._refuse(column, name, start)
+            self._refuse(column.is_null(), name, start)
             column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64())
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
-    def _refuse(self, column: pa.Array, name: str, start: int) -> None:
+    def _vectors(self, column: pa.Array, name: str, start: int) -> DenseRows:
+        """The numbers of a column of lists, one row a list; zeros for a list that is not there."""
+        width = column.type.list_size
+        # All slots, also those of missing lists, which `flatten` leaves out.
+        values = column.values.slice(column.offset * width, len(column) * width)
+        if column.null_count:
+            self._refuse(column.is_null(), name, start)
+        if values.null_count:
+            gaps = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, width).any(axis=1)
+            if column.null_count:
+                gaps &= column.is_valid().to_numpy(zero_copy_only=False)
+            if gaps.any():
+                self._refuse(gaps, name, start)
+            values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+        if pa.types.is_decimal(values.type):
+            values = values.cast(pa.float64())
+        rows = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(-1, width)
+        if column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False)
+            rows = np.where(valid[:, None], rows, np.zeros((), dtype=rows.dtype))
+        return rows
+
+    def _refuse(self, gaps: Any, name: str, start: int) -> None:
+        """Name the first row of those that have a gap, unless they are to be dropped."""
         if self.drop:
             return
-        at = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        if self.selection.vector and len(column) != self.n_rows:
-            at //= self.batch.column(name).type.list_size
+        at = int(np.flatnonzero(np.asarray(gaps))[0])
         where = f" of {self.place}" if self.place else ""
         raise ValueError(
             f"column {name!r} has a missing value in row {self.first_row + start + at}{where}; "
@@ -192,13 +207,19 @@ class ArrowBatch:
             return None
         column = self.batch.column(name).slice(start, stop - start)
         if column.null_count:
-            self._refuse(column, name, start)
+            self._refuse(column.is_null(), name, start)
             column = column.fill_null(0)
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         if self.drop:
             values = np.where(np.isnan(values), 0.0, values)
-        where = f" of {self.place}" if self.place else ""
-        return check_weights(values, stop - start, f"weight column {name!r}{where}")
+        bad = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
+        if len(bad):
+            where = f" of {self.place}" if self.place else ""
+            raise ValueError(
+                f"the weight in row {self.first_row + start + int(bad[0])}, column {name!r}{where} "
+                f"is {values[bad[0]]}; every weight must be finite and >= 0"
+            )
+        return values
 
     def missing(self, start: int, stop: int) -> Mask | None:
         """Rows with a null or NaN among the features or the weight, if those are dropped."""
@@ -208,11 +229,11 @@ class ArrowBatch:
         for name in self.selection.needed:
             column = self.batch.column(name).slice(start, stop - start)
             if self.selection.vector and name == self.selection.columns[0]:
-                flat = pc.is_null(column.flatten(), nan_is_null=True)
-                if column.null_count:
-                    bad |= column.is_null().to_numpy(zero_copy_only=False)
-                    continue
-                bad |= flat.to_numpy(zero_copy_only=False).reshape(stop - start, -1).any(axis=1)
+                width = column.type.list_size
+                values = column.values.slice(column.offset * width, len(column) * width)
+                gaps = pc.is_null(values, nan_is_null=True).to_numpy(zero_copy_only=False)
+                bad |= gaps.reshape(-1, width).any(axis=1)
+                bad |= column.is_null().to_numpy(zero_copy_only=False)
             elif column.null_count or pa.types.is_floating(column.type):
                 nulls = pc.is_null(column, nan_is_null=True)
                 bad |= nulls.to_numpy(zero_copy_only=False)

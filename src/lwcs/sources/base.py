@@ -128,6 +128,10 @@ class Source(ABC):
         first_row, where = self.locate(bad.partition)
         return bad.explained(first_row, where, self.feature_names)
 
+    def explain_row(self, bad: NotFiniteError) -> ValueError:
+        """The same where rows are counted through all partitions."""
+        return bad.explained(0, "", self.feature_names)
+
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
         parts = self.known_partitions

@@ -40,12 +40,16 @@ def schema_of(head: bytes, delimiter: str) -> pa.Schema | None:
     """Names and types by the first lines; None if there is no row among them."""
     if not head.strip():
         return None
-    seen = csv.read_csv(BytesIO(head), parse_options=csv.ParseOptions(delimiter=delimiter))
+    seen = _look(head, delimiter)
     if not len(seen):
         return None
     return pa.schema(
-        [pa.field(f.name, pa.float64() if _is_number(f.type) else f.type) for f in seen.schema]
+        [pa.field(f.name, pa.float64() if _is_number(f.type) else pa.string()) for f in seen.schema]
     )
+
+
+def _look(head: bytes, delimiter: str) -> pa.Table:
+    return csv.read_csv(BytesIO(head), parse_options=csv.ParseOptions(delimiter=delimiter))
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -103,6 +107,12 @@ class DelimitedFiles:
         except pa.ArrowInvalid as error:
             raise ValueError(f"{path!r} cannot be read as CSV: {error}") from error
 
+    def _names(self, head: bytes, path: str) -> list[str]:
+        try:
+            return list(_look(head, self._delimiter).column_names)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path!r} cannot be read as CSV: {error}") from error
+
     def open(
         self, columns: list[str], batch_rows: int
     ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
@@ -113,7 +123,7 @@ class DelimitedFiles:
                 head = head_of(file)
             if not head.strip():
                 continue
-            names = next(iter(head.decode("utf-8", "replace").splitlines())).split(self._delimiter)
+            names = self._names(head, path)
             with self._open(path) as file:
                 rows = read_rows(file, self.schema, self._delimiter, columns, repr(path))
-                yield path, [name.strip().strip('"') for name in names], rows
+                yield path, names, rows

@@ -99,14 +99,11 @@ class DatasetFiles:
 
     def __init__(self, found: Found) -> None:
         self._parquet, self._filesystem = found.kind == "parquet", found.filesystem
-        self._dataset = ds.dataset(
-            found.paths,
-            format=ds.ParquetFileFormat() if self._parquet else ds.IpcFileFormat(),
-            filesystem=found.filesystem,
-            partitioning="hive",
-            partition_base_dir=found.base,
-        )
-        self.schema, self.keys = self._dataset.schema, _partition_keys(self._dataset)
+        own = _common_schema(found, _dataset(found, None, None))
+        keys = _partition_schema(found, own)
+        self.keys = [] if keys is None else keys.names
+        self.schema = pa.schema([*own, *([] if keys is None else keys)])
+        self._dataset = _dataset(found, self.schema, keys)
         self.n_rows = int(self._dataset.count_rows()) if self._parquet else None
 
     def open(
@@ -143,7 +140,7 @@ class DatasetFiles:
                     if name in keys and name not in own:
                         value = pa.repeat(pa.scalar(keys[name]), batch.num_rows)
                         batch = batch.append_column(name, value)
-                yield batch
+                yield batch.cast(pa.schema([self.schema.field(n) for n in batch.schema.names]))
 
 
 # A row group of no more than this is read as a whole, which is faster.
@@ -156,13 +153,56 @@ def _largest_group(fragment: Any) -> int:
     return max((group.total_byte_size for group in fragment.row_groups), default=0)
 
 
-def _partition_keys(dataset: ds.Dataset) -> list[str]:
-    """Columns that come from the names of folders."""
-    partitioning = getattr(dataset, "partitioning", None)
-    names = [] if partitioning is None else partitioning.schema.names
-    first: Any = next(iter(dataset.get_fragments()), None)
-    own = set() if first is None else set(first.physical_schema.names)
-    return [name for name in names if name not in own]
+def _dataset(found: Found, schema: pa.Schema | None, keys: pa.Schema | None) -> ds.Dataset:
+    return ds.dataset(
+        found.paths,
+        schema=schema,
+        format=ds.ParquetFileFormat() if found.kind == "parquet" else ds.IpcFileFormat(),
+        filesystem=found.filesystem,
+        partitioning=None if keys is None else ds.partitioning(keys, flavor="hive"),
+        partition_base_dir=found.base,
+    )
+
+
+def _common_schema(found: Found, dataset: ds.Dataset) -> pa.Schema:
+    """The columns of all files, of types that hold what each file has."""
+    schemas = []
+    for fragment in dataset.get_fragments():
+        with _explaining([fragment.path]):
+            schema = fragment.physical_schema
+        if _OURS in (schema.metadata or {}):
+            raise ValueError(
+                f"{fragment.path!r} was saved by lwcs, and is no table of rows; lwcs.load reads it"
+            )
+        schemas.append(schema.remove_metadata())
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise ValueError(
+            f"{_some(found.paths)} do not agree about their columns: {error}"
+        ) from error
+
+
+def _partition_schema(found: Found, own: pa.Schema) -> pa.Schema | None:
+    """Columns that come from the names of folders, if there are any that no file has itself."""
+    if not any("=" in path for path in found.paths):
+        return None
+    try:
+        whole = ds.dataset(
+            found.paths,
+            format=found.kind,
+            filesystem=found.filesystem,
+            partitioning="hive",
+            partition_base_dir=found.base,
+        ).schema
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        # A folder is called like a column that the files have; theirs counts.
+        return None
+    kept = [field for field in whole if field.name not in own.names]
+    return pa.schema(kept) if kept else None
+
+
+_OURS = b"lwcs"
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def find(data: Any) -> Found:
 
 def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
     if "://" not in path:
-        return fs.LocalFileSystem(), os.path.expanduser(path)
+        return fs.LocalFileSystem(), os.path.normpath(os.path.expanduser(path))
     try:
         return fs.FileSystem.from_uri(path)
     except (pa.ArrowInvalid, ValueError):
@@ -106,12 +106,14 @@ def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str],
     fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
     pattern = path if folder != "." else f"./{path}"
-    deep = len(parts) - fixed > 1
-    files = _listing(filesystem, folder, recursive=deep) if _is_folder(filesystem, folder) else []
-    matching = [file for file in files if _matches(file, pattern)]
+    files = _listing(filesystem, folder, recursive=True) if _is_folder(filesystem, folder) else []
+    # A pattern may also name folders, whose files are then meant.
+    matching = [file for file in files if _matches(file, pattern)] or [
+        file for file in files if _matches(file, f"{pattern}/**/*") and format_of(file) is not None
+    ]
     if not matching:
         raise FileNotFoundError(f"no file matches {wish!r}")
-    return matching, None
+    return matching, folder
 
 
 def _is_folder(filesystem: fs.FileSystem, path: str) -> bool:

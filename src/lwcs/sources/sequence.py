@@ -95,6 +95,16 @@ class Chunk:
     blocks: list[Block]
 
 
+_CHANGED = "the rows changed between two passes over them"
+
+
+def _without_dropped(values: DenseRows, block: Block) -> DenseRows:
+    """A row that was left out has no label: −1."""
+    if block.dropped is not None:
+        values[block.dropped] = -1
+    return values
+
+
 class SequenceSource(Source, ABC):
     """Rows in an order, cut every 65,536; subclasses give batches, and say if they do so again."""
 
@@ -136,7 +146,8 @@ class SequenceSource(Source, ABC):
 
     def _once(self) -> Iterator[tuple[str, Batch]]:
         if self._reading is None:
-            self._reading = self.batches()
+            # By a thread of its own: a pipe may say nothing, and an interrupt must get through.
+            self._reading = prefetch(self.batches(), 1)
         return self._reading
 
     def _read(self) -> Iterator[tuple[str, Batch]]:
@@ -187,12 +198,13 @@ class SequenceSource(Source, ABC):
             yield self._numbered(filling, done)
         if self.n_rows is not None and done != self.n_rows:
             raise ValueError(
-                f"the data changed while it was read: there were {self.n_rows} rows, and now "
-                f"there are {done}; build again"
+                f"{_CHANGED}: there were {self.n_rows}, and now there are {done}; build again"
             )
         self.n_rows, self.dropped = done, dropped
         if done == 0:
             raise ValueError("there are no rows; at least one is needed")
+        if dropped == done:
+            raise ValueError("every row has a missing value; choose other columns, or fill them")
 
     def _numbered(self, filling: Filling, done: int) -> tuple[int, Block]:
         first = done - filling.n_rows
@@ -217,16 +229,20 @@ class SequenceSource(Source, ABC):
         """Run a task over every partition, while the next ones are read."""
 
         def run(chunk: Chunk) -> Any:
-            item = chunk.partition if items is None else items[chunk.partition]
-            return task(iter(chunk.blocks), item)
+            if items is None:
+                return task(iter(chunk.blocks), chunk.partition)
+            if chunk.partition >= len(items):
+                raise ValueError(f"{_CHANGED}: there are more of them; build again")
+            return task(iter(chunk.blocks), items[chunk.partition])
 
         return ordered_map(run, prefetch(self._chunks(), self.in_flight), n_jobs)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value a row, as an array."""
 
-        def over(blocks: Iterator[Block], _: int) -> list[DenseRows]:
-            return [task(block) for block in blocks]
+        def over(blocks: Iterator[Block], partition: int) -> list[DenseRows]:
+            with NotFiniteError.in_partition(partition):
+                return [_without_dropped(task(block), block) for block in blocks]
 
         parts = [part for some in self.gather(over, n_jobs=n_jobs) for part in some]
         return np.concatenate(parts) if parts else np.empty(0)
@@ -240,6 +256,10 @@ class SequenceSource(Source, ABC):
         first = bad.partition * base.PARTITION_ROWS
         start, where = self.places.find(first + bad.row)
         return bad.explained(first - start, where, self.feature_names)
+
+    def explain_row(self, bad: NotFiniteError) -> ValueError:
+        """Rows are counted through anyway."""
+        return self.explain(bad)
 
 
 class Filling:

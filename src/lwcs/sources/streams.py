@@ -26,6 +26,7 @@ class QuerySource(SequenceSource):
     def __init__(
         self,
         run: Callable[[], pa.RecordBatchReader],
+        schema: pa.Schema,
         columns: Sequence[str] | str | None = None,
         weight: str | None = None,
         *,
@@ -36,8 +37,7 @@ class QuerySource(SequenceSource):
 
         super().__init__()
         self._run, self._drop, self.rereadable = run, drop, rereadable
-        self._first: pa.RecordBatchReader | None = run()
-        self._selection = Selection.of(self._first.schema, columns, weight)
+        self._selection = Selection.of(schema, columns, weight)
         self.dtype, self.skipped = self._selection.dtype, self._selection.skipped
         self.feature_names = self._selection.feature_names
         self.n_features, self.weighted = len(self.feature_names), weight is not None
@@ -47,9 +47,8 @@ class QuerySource(SequenceSource):
         """Run the query, or go on with the reader."""
         from lwcs.sources.arrow import ArrowBatch
 
-        reader, self._first = self._first or self._run(), None
         done = 0
-        for batch in reader:
+        for batch in self._run():
             if batch.num_rows:
                 chosen = batch.select(self._selection.needed)
                 yield "", ArrowBatch(chosen, self._selection, self._drop, "", done)
@@ -71,7 +70,8 @@ class BatchesSource(SequenceSource):
         self.n_features, self.n_rows = first.n_features, None
         self.feature_names = first.feature_names
         rows = first.read(0, 1)
-        self.dtype, self._sparse = rows.dtype, is_sparse(rows)
+        narrow = rows.dtype in (np.float32, np.float16)
+        self.dtype, self._sparse = np.dtype(np.float32 if narrow else np.float64), is_sparse(rows)
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Check every array against the first."""
@@ -85,12 +85,17 @@ class BatchesSource(SequenceSource):
                     f"batch {i} is {kind} with {part.n_features} columns, but the first one was "
                     f"{'sparse' if self._sparse else 'dense'} with {self.n_features}"
                 )
-            if not np.can_cast(rows.dtype, self.dtype, "same_kind"):
+            if part.feature_names != self.feature_names:
                 raise ValueError(
-                    f"batch {i} holds {rows.dtype}, but the first one held {self.dtype}, which "
-                    "cannot; give all batches one dtype"
+                    f"batch {i} has the columns {part.feature_names}, but the first one had "
+                    f"{self.feature_names}"
                 )
-            yield "", ArrayBatch(rows, part.n_rows)
+            if rows.dtype == np.float64 and self.dtype == np.float32:
+                raise ValueError(
+                    f"batch {i} holds float64, which the float32 of the first one cannot; give all "
+                    "batches one dtype"
+                )
+            yield "", ArrayBatch(rows.astype(self.dtype, copy=False), part.n_rows)
 
 
 def open_query(
@@ -99,21 +104,27 @@ def open_query(
     """Open a lazy frame, a relation or a reader (see `is_query`)."""
     options: dict[str, Any] = {"columns": columns, "weight": weight, "drop": drop}
     if type(data).__name__ == "LazyFrame":
-        return QuerySource(lambda: _polars_reader(data), **options)
+        return QuerySource(lambda: _polars_reader(data), _polars_schema(data), **options)
     if hasattr(data, "to_arrow_reader"):
-        return QuerySource(data.to_arrow_reader, **options)
+        # Asked for no rows, so that no result stays open on the connection.
+        schema = data.limit(0).to_arrow_table().schema
+        return QuerySource(data.to_arrow_reader, schema, **options)
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatchReader):
-        return QuerySource(lambda: data, rereadable=False, **options)
-    stream = pa.RecordBatchReader.from_stream
-    return QuerySource(lambda: stream(data), rereadable=False, **options)
+        return QuerySource(lambda: data, data.schema, rereadable=False, **options)
+    reader = pa.RecordBatchReader.from_stream(data)
+    return QuerySource(lambda: reader, reader.schema, rereadable=False, **options)
+
+
+def _polars_schema(frame: Any) -> pa.Schema:
+    return frame.collect_schema().to_frame().to_arrow().schema
 
 
 def _polars_reader(frame: Any) -> pa.RecordBatchReader:
     import pyarrow as pa
 
-    schema = frame.collect_schema().to_frame().to_arrow().schema
+    schema = _polars_schema(frame)
     batches = (
         batch.cast(schema)
         for part in frame.collect_batches(maintain_order=True)

@@ -238,7 +238,7 @@ def _is_number(value: object) -> bool:
 
 
 def _positive(value: float, name: str, example: str) -> None:
-    if not _is_number(value) or not (value > 0.0 and isfinite(value)):
+    if not _is_number(value) or not (value > 1e-50 and isfinite(value)):
         raise ValueError(f"{name}={value!r} is not allowed; pass a number > 0, such as {example}")
 
 
