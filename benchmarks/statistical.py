@@ -81,7 +81,7 @@ def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
         low, high = means[:, i] - half[:, i], means[:, i] + half[:, i]
         ax.fill_between(ks, np.maximum(low, 1e-3), high, color=colour, alpha=0.15, linewidth=0)
         ax.plot(ks, means[:, i], color=colour, marker=marker, label=label)
-    ax.set(xscale="log", yscale="log", xlabel="kurtosis K(P)", ylim=(0.01, None))
+    ax.set(xscale="log", yscale="log", xlabel="kurtosis K(P)", ylim=(0.005, None))
     ax.set_ylabel("expected error on fresh rows")
     ax.set_title("The heavier the tail, the more a summary of many rows gains")
     for axis in (ax.xaxis, ax.yaxis):

@@ -96,7 +96,7 @@ def test_a_stream_without_rows_can_be_saved(tmp_path):
 
 SCRIPT = """
 import sys, numpy as np, lwcs
-X = np.random.default_rng(0).standard_t(3, size=(200_000, 4))
+X = np.random.default_rng(0).standard_t(3, size=(int(sys.argv[2]), 4))
 path = sys.argv[1]
 try:
     stream = lwcs.load(path)
@@ -109,22 +109,25 @@ print(stream.coreset().weights.sum().hex())
 """
 
 
-def test_killed_at_any_moment_it_goes_on_from_its_checkpoint(tmp_path):
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.soak)])
+def test_killed_at_any_moment_it_goes_on_from_its_checkpoint(kills, tmp_path):
     def run(path) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", SCRIPT, str(path), str(70_000 * kills)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     expected = run(tmp_path / "whole.parquet").communicate(timeout=120)[0]
     path, rng = tmp_path / "s.parquet", np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(kills):
         child = run(path)
         seen, deadline = path.stat().st_mtime_ns if path.exists() else 0, time.monotonic() + 60
         while time.monotonic() < deadline and child.poll() is None:
             if path.exists() and path.stat().st_mtime_ns != seen:
                 break
             time.sleep(0.002)
-        time.sleep(float(rng.uniform(0.0, 0.3)))
+        time.sleep(float(rng.uniform(0.0, 0.2)))
         child.kill()
         child.communicate()
         assert child.returncode == -signal.SIGKILL
@@ -153,6 +156,8 @@ def test_depth_grows_with_the_logarithm_of_the_arrivals():
         stream.update(lwcs.build(points(), 50, random_state=seed))
     assert sorted(stream.levels) == [4]
     assert stream.coreset().depth == 5
+    # Five steps of ε = 0.1: 0.1, 0.215, 0.347, 0.499, 0.674.
+    assert stream.coreset().details["error_growth"] == pytest.approx(6.74, abs=0.01)
     assert stream.coreset().n_samples == 16 * ROWS
 
 

@@ -59,7 +59,8 @@ class Coreset:
         of a union adds one, and an error of its own.
     details : dict
         What else there is to know of how it was drawn: after one pass over a stream the law of
-        its weights, ρ and the acceptance; rows that were dropped.
+        its weights, ρ and the acceptance; rows that were dropped; after a reduction of a union
+        `error_growth`, the error as a multiple of that of one step, if one step has ε = 0.1.
     """
 
     points: Rows
@@ -185,7 +186,7 @@ class Coreset:
             method=Lightweight().name,
             seed=seed,
             depth=self.depth + 1,
-            details={},
+            details={"error_growth": round(reduced_epsilon(0.1, self.depth + 1) / 0.1, 3)},
         )
 
     def to_arrow(self) -> pa.Table:
@@ -210,6 +211,17 @@ class Coreset:
             f"Coreset({len(self.weights):,} rows × {self.n_features:,}, {self.size:,} draws "
             f"by {self.method}, of {self.n_samples:,} rows)"
         )
+
+
+def reduced_epsilon(epsilon: float, depth: int) -> float:
+    """ε of a union (depth 1) that was reduced until its depth, if every step has this ε.
+
+    A step of ε₂ on a coreset of ε₁ gives ε₁ + ε₂(1 + 1.5ε₁).
+    """
+    total = epsilon
+    for _ in range(depth - 1):
+        total += epsilon * (1.0 + 1.5 * total)
+    return total
 
 
 def _same(one: Any, other: Any) -> bool:

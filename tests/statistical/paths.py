@@ -6,10 +6,17 @@ The data is small and heavy-tailed: 150 rows, so that local rows make three part
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 import lwcs
@@ -56,9 +63,21 @@ def reduced(seed: int, size: int) -> lwcs.Coreset:
     return build(data(), seed, 3 * size).reduce(size, random_state=seed)
 
 
-Path = tuple[Callable[[int, int], lwcs.Coreset], np.ndarray | None]
+def in_files(seed: int, size: int, **options: object) -> lwcs.Coreset:
+    """The rows in two Parquet files, written once."""
+    folder = Path(tempfile.gettempdir()) / f"lwcs-paths-{os.getpid()}"
+    if not folder.exists():
+        folder.mkdir()
+        rows = pa.table({name: data()[:, j] for j, name in enumerate("xyz")} | {"w": weights()})
+        pq.write_table(rows.slice(0, 40), folder / "a.parquet")
+        pq.write_table(rows.slice(40), folder / "b.parquet", row_group_size=30)
+        atexit.register(shutil.rmtree, folder)
+    return build(lwcs.scan(folder, **options), seed, size)
 
-LIGHTWEIGHT: dict[str, Path] = {
+
+Law = tuple[Callable[[int, int], lwcs.Coreset], np.ndarray | None]
+
+LIGHTWEIGHT: dict[str, Law] = {
     "one read": (lambda s, m: build(data(), s, m, passes=1), None),
     "two passes": (lambda s, m: build(data(), s, m, passes=2), None),
     "partitioned": (lambda s, m: build(partitioned(), s, m), None),
@@ -86,9 +105,11 @@ LIGHTWEIGHT: dict[str, Path] = {
         skewed_weights(),
     ),
     "reduced": (reduced, None),
+    "files": (lambda s, m: in_files(s, m, columns=["x", "y", "z"]), None),
+    "files, weighted": (lambda s, m: in_files(s, m, weight="w"), weights()),
 }
 
-UNIFORM: dict[str, Path] = {
+UNIFORM: dict[str, Law] = {
     "uniform": (lambda s, m: build(data(), s, m, method="uniform"), None),
     "uniform, two passes": (lambda s, m: build(data(), s, m, method="uniform", passes=2), None),
     "uniform, weighted": (
@@ -102,7 +123,7 @@ UNIFORM: dict[str, Path] = {
 }
 
 
-def by_sensitivity(method: str) -> dict[str, Path]:
+def by_sensitivity(method: str) -> dict[str, Law]:
     options = {"method": method, "n_clusters": 4}
     return {
         method: (lambda s, m: build(data(), s, m, **options), None),
@@ -128,7 +149,7 @@ def by_sensitivity(method: str) -> dict[str, Path]:
 
 SENSITIVITY = {**by_sensitivity("sensitivity"), **by_sensitivity("refined")}
 
-STRATIFIED: dict[str, Path] = {
+STRATIFIED: dict[str, Law] = {
     "stratified": (
         lambda s, m: build(data(), s, m, method=lwcs.Lightweight(draws="stratified")),
         None,

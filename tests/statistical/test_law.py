@@ -1,6 +1,6 @@
 """Drawn rows follow the distribution that the sampler names: chi-squared, fixed seeds.
 
-Each test fails a correct sampler with probability 1e-4; there are 19 of them. Counts of
+Each test fails a correct sampler with probability 1e-4; there are 21 of them. Counts of
 draws are tested, not weights; cells of fewer than five expected draws are pooled.
 """
 
@@ -14,7 +14,7 @@ from tests.statistical.paths import (
     LIGHTWEIGHT,
     STRATIFIED,
     UNIFORM,
-    Path,
+    Law,
     lightweight_q,
     uniform_q,
 )
@@ -33,7 +33,7 @@ def assert_follows(counts: np.ndarray, q: np.ndarray) -> None:
     assert chisquare(counts, expected, sum_check=False).pvalue > FALSE_ALARM
 
 
-def total_counts(path: Path, coresets: int, size: int) -> np.ndarray:
+def total_counts(path: Law, coresets: int, size: int) -> np.ndarray:
     make, _ = path
     counts = np.zeros(150, dtype=np.int64)
     for seed in range(coresets):

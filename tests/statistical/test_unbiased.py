@@ -2,7 +2,7 @@
 sensitivity), fixed seeds.
 
 Each test looks at five sets of centers and fails a correct sampler with probability 1e-4
-(Bonferroni); there are 33 of them. Every coreset is checked for the identity
+(Bonferroni); there are 35 of them. Every coreset is checked for the identity
 Σw/Ω + φ_C({μ})/Φ = 2 on the way, where it holds.
 """
 
@@ -18,8 +18,8 @@ from tests.statistical.paths import (
     SENSITIVITY,
     STRATIFIED,
     UNIFORM,
+    Law,
     N,
-    Path,
     build,
     data,
 )
@@ -44,7 +44,7 @@ def true_cost(centers: np.ndarray, w: np.ndarray | None) -> float:
     return float((distances * (1.0 if w is None else w)).sum())
 
 
-def assert_unbiased(path: Path, *, identity: bool, coresets: int = CORESETS) -> None:
+def assert_unbiased(path: Law, *, identity: bool, coresets: int = CORESETS) -> None:
     make, w = path
     sets = center_sets()
     estimates = np.empty((coresets, len(sets)))

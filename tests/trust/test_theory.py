@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, log
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,6 +61,12 @@ def test_theorem_one_holds_for_a_coreset_with_its_measured_epsilon():
     alpha = max(1.0, coreset.cost(small.cluster_centers_) / coreset.cost(full.cluster_centers_))
     bound = theory.solution_bound(epsilon, full.inertia_, coreset.total_cost, approximation=alpha)
     assert -_score(X, small.cluster_centers_) <= bound
+
+
+def test_reductions_add_up():
+    assert theory.reduced_epsilon(0.1, 1) == 0.1
+    assert theory.reduced_epsilon(0.1, 2) == pytest.approx(0.1 + 0.1 * 1.15)
+    assert np.all(np.diff([theory.reduced_epsilon(0.1, depth) for depth in range(1, 9)]) > 0)
 
 
 def _score(X: np.ndarray, centers: np.ndarray) -> float:
@@ -148,6 +155,8 @@ def test_monotone_in_every_argument(function, fixed, name, grid, sign):
         (lambda: theory.calibrated_size(0, 0.1), "n_clusters"),
         (lambda: theory.calibrated_size(10, 0.0), "error=0.0"),
         (lambda: theory.calibrated_size(10, 2.0), "error=2.0"),
+        (lambda: theory.reduced_epsilon(0.0, 2), "epsilon=0.0"),
+        (lambda: theory.reduced_epsilon(0.1, 0), "depth"),
         (lambda: theory.kurtosis(np.ones((5, 2))), "all rows are equal"),
     ],
 )
@@ -186,3 +195,25 @@ def test_kurtosis_of_a_coreset_estimates_that_of_the_data():
     assert theory.kurtosis(scaled) == pytest.approx(theory.kurtosis(X / X.std(axis=0)), rel=0.1)
     with pytest.raises(ValueError, match="weights of its own"):
         theory.kurtosis(coreset, sample_weight=np.ones(3))
+
+
+def test_the_calibration_is_that_of_its_experiment():
+    """The rows of the experiment are in docs/results/calibration; the fit is made anew."""
+    from benchmarks.calibrate import CLUSTERS, DATA, RESULTS, fit
+
+    root = Path(__file__).parents[2]
+    cells = []
+    for name in DATA:
+        for k in CLUSTERS:
+            stem = f"{name.replace(', d = ', '-')}-{k}"
+            result = lwcs.load(root / RESULTS / "calibration" / f"{stem}.parquet")
+            cells += result.cells(name, k)
+    assert fit(cells) == (theory.CALIBRATED_AT, theory.CALIBRATED_POWER)
+    lightweight = [cell for cell in cells if cell.key.method == "lightweight"]
+    assert len(lightweight) == len(DATA) * len(CLUSTERS) * 5
+    covered = [
+        cell.error
+        <= (theory.CALIBRATED_AT * cell.key.n_clusters / cell.key.size) ** theory.CALIBRATED_POWER
+        for cell in lightweight
+    ]
+    assert np.mean(covered) >= 0.9

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs import kernels
+from lwcs import coreset, kernels
 from lwcs.coreset import Coreset
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.parallel import as_threads
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # From `make calibrate` (docs/results/calibration.md): error ≈ (CALIBRATED_AT·k/m)^CALIBRATED_POWER
 # for nine in ten of its data sets.
-CALIBRATED_AT, CALIBRATED_POWER = 1.0, 1.0
+CALIBRATED_AT, CALIBRATED_POWER = 1.28, 0.748
 CALIBRATED_RANGE = (0.01, 0.5)
 
 
@@ -138,6 +138,15 @@ def solution_bound(
         )
     multiplied = approximation * (1.0 + 2.0 * epsilon) * optimal_cost
     return multiplied + (1.0 + approximation) * epsilon * total_cost
+
+
+def reduced_epsilon(epsilon: float, depth: int) -> float:
+    """ε of coresets that were merged and reduced (`Coreset.depth`), if every step has this ε.
+
+    A step of ε₂ on a coreset of ε₁ gives ε₁ + ε₂(1 + 1.5ε₁).
+    """
+    _positive(epsilon, "epsilon", "0.1")
+    return coreset.reduced_epsilon(epsilon, check_count(depth, "depth"))
 
 
 def calibrated_size(n_clusters: int, error: float) -> int:
