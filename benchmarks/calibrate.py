@@ -8,6 +8,7 @@ tails, clusters and dimensions, over k and over m. The rows go to docs/results/c
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -97,9 +98,9 @@ def fit(cells: list[Cell]) -> tuple[float, float]:
         own = experiment == group
         x[own] -= x[own].mean()
         y[own] -= y[own].mean()
-    power = -float(x @ y / (x @ x))
-    at = np.quantile(draws * errors ** (1.0 / power), COVERED)
-    return round(float(at), 2), round(power, 3)
+    power = round(-float(x @ y / (x @ x)), 3)
+    at = np.quantile(draws * errors ** (1.0 / power), COVERED, method="higher")
+    return ceil(100.0 * float(at)) / 100.0, power
 
 
 def report(cells: list[Cell]) -> str:
