@@ -127,18 +127,11 @@ def build(
     run = Run(seed, kernels.choose(source.n_values), threads, progress)
     made_in = sampler.passes(source) if passes == "auto" else passes
     draws = sampler.draw(source, size, made_in, run)
-    return Coreset(
-        points=draws.points,
-        weights=draws.weights,
-        indices=draws.indices,
-        counts=draws.counts,
-        n_samples=draws.summary.rows,
-        total_weight=draws.summary.weight,
-        mean=draws.summary.mean,
-        total_cost=draws.summary.cost,
-        scale=draws.summary.scale,
+    dropped = {"dropped": source.dropped} if source.dropped else {}
+    return Coreset.drawn(
+        draws,
         method=sampler.name,
         seed=seed,
         feature_names=source.feature_names,
-        details={**draws.details, **({"dropped": source.dropped} if source.dropped else {})},
+        details={**draws.details, **dropped},
     )

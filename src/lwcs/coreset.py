@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.samplers import Draws
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,6 +79,23 @@ class Coreset:
     feature_names: tuple[str, ...] | None = None
     depth: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def drawn(cls, draws: Draws, **how: Any) -> Coreset:
+        """Put a coreset together from what a sampler drew, and how: method, seed, names."""
+        known = draws.summary
+        return cls(
+            points=draws.points,
+            weights=draws.weights,
+            indices=draws.indices,
+            counts=draws.counts,
+            n_samples=known.rows,
+            total_weight=known.weight,
+            mean=known.mean,
+            total_cost=known.cost,
+            scale=known.scale,
+            **{"details": draws.details, **how},
+        )
 
     def __post_init__(self) -> None:
         for each in fields(self):

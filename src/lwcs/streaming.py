@@ -167,20 +167,8 @@ class StreamingCoreset:
         if self.filling is not None and self.filling.n_rows:
             state = state.copy()
             _pass(state, self.filling.block(state.rows))
-        draws = state.finish()
-        return Coreset(
-            points=draws.points,
-            weights=draws.weights,
-            indices=draws.indices,
-            counts=draws.counts,
-            n_samples=state.rows,
-            total_weight=draws.summary.weight,
-            mean=draws.summary.mean,
-            total_cost=draws.summary.cost,
-            method=self.method,
-            seed=self.seed,
-            feature_names=self.feature_names,
-            details=draws.details,
+        return Coreset.drawn(
+            state.finish(), method=self.method, seed=self.seed, feature_names=self.feature_names
         )
 
     def merge(self, other: StreamingCoreset) -> None:
