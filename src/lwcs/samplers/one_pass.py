@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName, Scan
     from lwcs.sources import Block
-    from lwcs.sources.sequence import SequenceSource
+    from lwcs.sources.sequence import Pending, SequenceSource
 
 LEAST_ACCEPTANCE = 0.5
 
@@ -229,7 +229,7 @@ def draw_in_one_pass(
 ) -> Draws:
     """Draw from rows in order, in one pass over them."""
     state = OnePass.of(size, run, uniform=uniform)
-    blocks = prefetch(source.blocks(), 2 * source.in_flight)
+    blocks = prefetch(source.pending(), 2 * source.in_flight)
     with source.explaining(), closing(blocks):
         step = base.block_rows(source.n_features)
         total = None if source.n_rows is None else -(-source.n_rows // step)
@@ -240,17 +240,14 @@ def draw_in_one_pass(
     return state.finish()
 
 
-def _measured(
-    state: OnePass, blocks: Iterator[tuple[int, Block]], n_jobs: int | None
-) -> Iterator[Measured]:
+def _measured(state: OnePass, pending: Iterator[Pending], n_jobs: int | None) -> Iterator[Measured]:
     """Measure blocks on threads, in order, once the first ones have given the pivot."""
-    for partition, block in blocks:
+    for each in pending:
+        block = each.block()
         state.start(block)
-        yield state.measure(block, partition * base.PARTITION_ROWS + block.first_row)
+        yield state.measure(block, each.first_of_all)
         if state.pivot is not None or state.by_cost is None:
             break
     yield from ordered_map(
-        lambda each: state.measure(each[1], each[0] * base.PARTITION_ROWS + each[1].first_row),
-        blocks,
-        n_jobs,
+        lambda each: state.measure(each.block(), each.first_of_all), pending, n_jobs
     )

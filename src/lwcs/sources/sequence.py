@@ -6,9 +6,11 @@ memory, so that the same rows give the same coreset to the last bit.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -87,12 +89,35 @@ class Places:
         return self.starts[at], f" of {self.names[at]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A partition, or the rows of one, as they are handed to a task."""
+@dataclass(slots=True)
+class Pending:
+    """A block of the grid before it is put together: which rows of which batches.
 
+    Whoever computes with it puts it together, so that the thread that reads need not.
+    """
+
+    source: SequenceSource
     partition: int
-    blocks: list[Block]
+    first_row: int
+    """In its partition."""
+    n_rows: int = 0
+    parts: list[tuple[Batch, int, int]] = field(default_factory=list)
+
+    @property
+    def first_of_all(self) -> int:
+        """Row number of its first row, counted through all partitions."""
+        return self.partition * base.PARTITION_ROWS + self.first_row
+
+    def add(self, batch: Batch, start: int, stop: int) -> None:
+        """Append rows of a batch."""
+        self.parts.append((batch, start, stop))
+        self.n_rows += stop - start
+
+    def block(self) -> Block:
+        """Copy the rows together."""
+        filling = Filling(self.n_rows, self.source.n_features, self.source.dtype)
+        self.source.count_dropped(sum(filling.take(*part) for part in self.parts))
+        return filling.block(self.first_row)
 
 
 _CHANGED = "the rows changed between two passes over them"
@@ -120,6 +145,7 @@ class SequenceSource(Source, ABC):
         self._held: list[tuple[str, Batch]] = []
         self._reading: Iterator[tuple[str, Batch]] | None = None
         self._is_much = self._is_read = False
+        self._lock, self._dropped_now = threading.Lock(), 0
 
     @abstractmethod
     def batches(self) -> Iterator[tuple[str, Batch]]:
@@ -178,62 +204,61 @@ class SequenceSource(Source, ABC):
         """The same, where it is known without reading."""
         return None if self.n_rows is None else self.n_partitions
 
-    def blocks(self, step: int | None = None) -> Iterator[tuple[int, Block]]:
-        """Read all rows as blocks of the fixed grid, each with its partition's number."""
-        step, done, dropped = step or block_rows(self.n_features), 0, 0
-        filling: Filling | None = None
+    def pending(self) -> Iterator[Pending]:
+        """Read all rows, cut on the fixed grid."""
+        step, done = block_rows(self.n_features), 0
+        self.places, self._dropped_now = Places(), 0
+        filling: Pending | None = None
         for name, batch in self._read():
             self.places.enter(name, done)
             start = 0
             while start < batch.n_rows:
                 if filling is None:
-                    filling = Filling(step, self.n_features, self.dtype)
+                    filling = Pending(self, *divmod(done, base.PARTITION_ROWS))
                 taken = min(step - filling.n_rows, batch.n_rows - start)
-                dropped += filling.take(batch, start, start + taken)
+                filling.add(batch, start, start + taken)
                 start, done = start + taken, done + taken
                 if filling.n_rows == step:
-                    yield self._numbered(filling, done)
+                    yield filling
                     filling = None
-        if filling is not None and filling.n_rows:
-            yield self._numbered(filling, done)
+        if filling is not None:
+            yield filling
         if self.n_rows is not None and done != self.n_rows:
             raise ValueError(
                 f"{_CHANGED}: there were {self.n_rows}, and now there are {done}; build again"
             )
-        self.n_rows, self.dropped = done, dropped
+        self.n_rows = done
         if done == 0:
             raise ValueError("there are no rows; at least one is needed")
-        if dropped == done:
-            raise ValueError("every row has a missing value; choose other columns, or fill them")
 
-    def _numbered(self, filling: Filling, done: int) -> tuple[int, Block]:
-        first = done - filling.n_rows
-        partition, within = divmod(first, base.PARTITION_ROWS)
-        return partition, filling.block(within)
+    def count_dropped(self, rows: int) -> None:
+        """Note that so many rows of this pass were left out."""
+        if rows:
+            with self._lock:
+                self._dropped_now += rows
+                # A task need not look at all rows in every pass; the first one does.
+                self.dropped = max(self.dropped, self._dropped_now)
+                if self.dropped == self.n_rows:
+                    raise ValueError(
+                        "every row has a missing value; choose other columns, or fill them"
+                    )
 
-    def _chunks(self) -> Iterator[Chunk]:
-        chunk: Chunk | None = None
-        for partition, block in self.blocks():
-            if chunk is not None and chunk.partition != partition:
-                yield chunk
-                chunk = None
-            if chunk is None:
-                chunk = Chunk(partition, [])
-            chunk.blocks.append(block)
-        if chunk is not None:
-            yield chunk
+    def _chunks(self) -> Iterator[list[Pending]]:
+        """The same, partition by partition."""
+        return (list(chunk) for _, chunk in groupby(self.pending(), key=lambda p: p.partition))
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[Any]:
         """Run a task over every partition, while the next ones are read."""
 
-        def run(chunk: Chunk) -> Any:
+        def run(chunk: list[Pending]) -> Any:
+            partition, blocks = chunk[0].partition, (each.block() for each in chunk)
             if items is None:
-                return task(iter(chunk.blocks), chunk.partition)
-            if chunk.partition >= len(items):
+                return task(blocks, partition)
+            if partition >= len(items):
                 raise ValueError(f"{_CHANGED}: there are more of them; build again")
-            return task(iter(chunk.blocks), items[chunk.partition])
+            return task(blocks, items[partition])
 
         return ordered_map(run, prefetch(self._chunks(), self.in_flight), n_jobs)
 
