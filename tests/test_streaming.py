@@ -113,7 +113,7 @@ print(stream.coreset().weights.sum().hex())
 def test_killed_at_any_moment_it_goes_on_from_its_checkpoint(kills, tmp_path):
     def run(path) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(path), str(70_000 * kills)],
+            [sys.executable, "-c", SCRIPT, str(path), str(20_000 * kills)],
             stdout=subprocess.PIPE,
             text=True,
         )
