@@ -17,7 +17,7 @@ from lwcs.cli.options import check_output, open_rows, reading, say, saying, with
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import replacing
-from lwcs.solvers.assignment import nearest, working_dtype
+from lwcs.solvers.assignment import nearest_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,14 +134,7 @@ class Assign:
         labels, distances, dropped, cost = [], [], [], 0.0
         for block in blocks:
             with NotFiniteError.in_partition(partition):
-                own, far = nearest(
-                    block.points,
-                    self.centers,
-                    self.scale,
-                    dtype=working_dtype(block.points),
-                    kernel=self.kernel,
-                    first_row=block.first_row,
-                )
+                own, far = nearest_in(block, self.centers, self.scale, self.kernel)
             labels.append(own)
             distances.append(far)
             gone = np.zeros(len(own), dtype=bool) if block.dropped is None else block.dropped

@@ -10,6 +10,7 @@ import click
 from lwcs.cli.options import (
     check_output,
     check_parquet,
+    drawing,
     open_rows,
     reading,
     say,
@@ -17,26 +18,17 @@ from lwcs.cli.options import (
     within_memory,
     write_to,
 )
-from lwcs.samplers import METHODS
 
 
 @click.command()
 @click.argument("data", nargs=-1)
 @click.option("--size", required=True, type=click.IntRange(1), help="Draws of the coreset.")
 @click.option("-o", "--output", required=True, help="Where to write it; - for standard output.")
-@click.option(
-    "--method",
-    default="lightweight",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="How rows are drawn.",
-)
 @click.option("-k", "--clusters", type=click.IntRange(1), help="Clusters that it is for.")
 @click.option(
     "--passes", type=click.Choice(["auto", "1", "2"]), default="auto", help="Reads of the data."
 )
-@click.option("--standardize", is_flag=True, help="Measure in standard deviations of each column.")
-@click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same coreset.")
+@drawing
 @reading
 @saying
 def build(

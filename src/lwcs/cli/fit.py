@@ -10,6 +10,7 @@ import click
 from lwcs.cli.options import (
     check_output,
     check_parquet,
+    drawing,
     open_rows,
     reading,
     say,
@@ -17,7 +18,6 @@ from lwcs.cli.options import (
     within_memory,
     write_to,
 )
-from lwcs.samplers import METHODS
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 @click.option("-k", "--clusters", required=True, type=click.IntRange(1), help="Clusters.")
 @click.option("-o", "--output", required=True, help="Where to write the model; - for stdout.")
 @click.option("--size", type=click.IntRange(1), help="Draws of the coreset.  [default: 100 k]")
-@click.option(
-    "--method",
-    default="lightweight",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="How rows are drawn.",
-)
 @click.option("--n-init", default=1, show_default=True, type=click.IntRange(1), help="Restarts.")
 @click.option(
     "--polish",
@@ -44,8 +37,7 @@ if TYPE_CHECKING:
     help="Lloyd steps on all rows at the end.",
 )
 @click.option("--cost", is_flag=True, help="Measure the cost on all rows, in one more pass.")
-@click.option("--standardize", is_flag=True, help="Measure in standard deviations of each column.")
-@click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same model.")
+@drawing
 @reading
 @saying
 def fit(

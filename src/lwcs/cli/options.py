@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.samplers import METHODS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -75,6 +77,19 @@ _READING = [
         "--memory", type=Bytes(), help="Most memory for rows that are being read, as in 512MB."
     ),
 ]
+_DRAWING = [
+    click.option(
+        "--method",
+        default="lightweight",
+        show_default=True,
+        type=click.Choice(METHODS),
+        help="How rows are drawn.",
+    ),
+    click.option(
+        "--standardize", is_flag=True, help="Measure in standard deviations of each column."
+    ),
+    click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same result."),
+]
 _SAYING = [
     click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors."),
     click.option("--json", "as_json", is_flag=True, help="Say the result as JSON."),
@@ -92,6 +107,11 @@ _SAYING = [
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which rows to read, and how."""
     return _with(command, _READING)
+
+
+def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how rows are drawn."""
+    return _with(command, _DRAWING)
 
 
 def saying(command: Callable[..., Any]) -> Callable[..., Any]:

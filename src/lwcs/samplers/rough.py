@@ -23,7 +23,7 @@ from lwcs.foundation.types import is_sparse
 from lwcs.kernels import Pivot
 from lwcs.samplers.base import check_total
 from lwcs.samplers.one_read import draw_by_weight, weight_cells
-from lwcs.solvers.assignment import FinalPass, nearest, working_dtype
+from lwcs.solvers.assignment import FinalPass, nearest_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,14 +52,7 @@ class Rough:
 
     def measure(self, block: Block, kernel: KernelName) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """Nearest center and distance of every row of a block, by a matrix product."""
-        return nearest(
-            block.points,
-            self.centers,
-            self.scale,
-            dtype=working_dtype(block.points),
-            kernel=kernel,
-            first_row=block.first_row,
-        )
+        return nearest_in(block, self.centers, self.scale, kernel)
 
 
 def assign(source: LocalSource, centers: FloatArray, scale: FloatArray | None, run: Run) -> Rough:

@@ -55,6 +55,20 @@ def nearest(
     return labels, distances
 
 
+def nearest_in(
+    block: Block, centers: FloatArray, scale: FloatArray | None, kernel: KernelName
+) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    """The same for the rows of a block, in the precision that they are in."""
+    return nearest(
+        block.points,
+        centers,
+        scale,
+        dtype=working_dtype(block.points),
+        kernel=kernel,
+        first_row=block.first_row,
+    )
+
+
 def nearest_labels(
     points: Rows,
     centers: FloatArray,
@@ -213,16 +227,8 @@ class CostTask:
         """Add up the blocks' costs."""
         costs = []
         for block in blocks:
-            dtype = working_dtype(block.points)
             with NotFiniteError.in_partition(partition):
-                distances = nearest(
-                    block.points,
-                    self.centers,
-                    self.scale,
-                    dtype=dtype,
-                    kernel=self.kernel,
-                    first_row=block.first_row,
-                )[1]
+                distances = nearest_in(block, self.centers, self.scale, self.kernel)[1]
             costs.append(distances.sum() if block.weights is None else block.weights @ distances)
         return fsum(costs)
 
@@ -279,15 +285,8 @@ class FinalPass:
 
     def __call__(self, block: Block) -> float:
         """Label and cost a block."""
-        dtype, start = working_dtype(block.points), block.first_row
-        labels, distances = nearest(
-            block.points,
-            self.centers,
-            self.scale,
-            dtype=dtype,
-            kernel=self.kernel,
-            first_row=start,
-        )
+        start = block.first_row
+        labels, distances = nearest_in(block, self.centers, self.scale, self.kernel)
         self.labels[start : start + len(labels)] = labels
         if self.distances is not None:
             self.distances[start : start + len(labels)] = distances
