@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 from collections.abc import Callable, Iterator
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import build, files, kmeans, samplers
-from benchmarks.measure import Result
+from benchmarks.measure import Result, machine
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "build": build.benchmarks,
@@ -20,7 +16,6 @@ SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "samplers": samplers.benchmarks,
     "files": files.benchmarks,
 }
-LIBRARIES = ("lwcs", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
 
 
@@ -33,21 +28,6 @@ def cells(result: Result) -> list[str]:
         result.what, f"{result.rows:,}", f"{result.columns:,}", ours, result.peer, theirs,
         f"{result.ratio:.2f}", result.target, "yes" if result.reached else "NO",
     ]  # fmt: skip
-
-
-def machine() -> str:
-    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    python = f"Python {platform.python_version()}"
-    return f"{date.today()}, {cores} cores, {_processor()}, {python}, {libraries}"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.machine()
-    return next((li.split(":")[1].strip() for li in lines if li.startswith("model name")), "")
 
 
 def main() -> None:

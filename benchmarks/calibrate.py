@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import lwcs
-from benchmarks.__main__ import machine
+from benchmarks.measure import machine
 from lwcs.comparing.result import Cell
 
 RESULTS = Path("docs/results")

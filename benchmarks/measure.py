@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+LIBRARIES = ("lwcs", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +43,26 @@ def interleaved(rounds: int, **contestants: Callable[[], object]) -> dict[str, f
             contestant()
             best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+def machine() -> str:
+    """When and where a figure was measured, and with what."""
+    libraries = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    python = f"Python {platform.python_version()}"
+    return f"{date.today()}, {cores} cores, {_processor()}, {python}, {libraries}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    return next((li.split(":")[1].strip() for li in lines if li.startswith("model name")), "")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import lwcs
-from benchmarks.__main__ import machine
+from benchmarks.measure import machine
 from lwcs.comparing.datasets import KNOWN, read_known
 from lwcs.comparing.methods import title
 from lwcs.comparing.result import Cell, CompareResult

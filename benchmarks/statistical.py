@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import lwcs
-from benchmarks.__main__ import machine
+from benchmarks.measure import machine
 from lwcs.displays import figures
 from lwcs.solvers.assignment import full_cost
 
