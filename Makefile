@@ -26,7 +26,7 @@ demo: $(VENV)/.installed ## Summarise a million rows and check the summary (crea
 	$(BIN)/lwcs demo
 
 test: $(VENV)/.installed-test lint ## Run every check and test (creates .venv)
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto
 
 soak: $(VENV)/.installed-test ## Kill, fill disks, read files larger than memory: minutes
 	$(BIN)/python -m pytest -m soak -s
