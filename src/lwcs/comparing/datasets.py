@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lwcs.foundation.checks import check_choice
+from lwcs.sources.array_files import open_array_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,12 +66,8 @@ def read_rows(path: str | Path, others: tuple[str, ...] = ()) -> Rows:
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"{str(file)!r} does not exist")
-    if file.suffix == ".npy":
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-    if file.suffix == ".npz":
-        import scipy.sparse as sp
-
-        return sp.load_npz(file).tocsr()
+    if file.suffix in (".npy", ".npz"):
+        return open_array_file(str(file))
     if file.suffix != ".parquet":
         raise ValueError(
             f"{str(file)!r} is of no kind that compare reads; pass .parquet, .npy or a sparse .npz"
