@@ -118,7 +118,7 @@ def test_kernels_agree_to_rounding(X, w, make, passes, monkeypatch):
     assert_equal_to_rounding(*made)
 
 
-def test_local_rows_are_partitioned_every_65536_rows(X):
+def test_local_rows_are_partitioned_every_65536_rows(X, kernel):
     cuts = range(0, N, 65_536)
     parts = lwcs.PartitionedSource([X[a : a + 65_536] for a in cuts])
     assert_identical(

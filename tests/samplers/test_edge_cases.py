@@ -190,12 +190,12 @@ def test_targets_beyond_the_running_sum_go_to_the_last_row_with_mass():
     X = np.array([[0.0], [2.0], [0.0]])
     task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.zeros(1)))
     # Targets a little above what the rows add up to, as rounding leaves them.
-    beyond = (np.zeros(0), np.full(50, 4.0 + 2e-6))
-    picked = task(iter([Block(X, None, 0)]), Quota(0, 0, 50, 3.0, 4.0 + 3e-6, beyond))
+    beyond = (np.zeros(0), np.full(50, 4.0 + 2e-9))
+    picked = task(iter([Block(X, None, 0)]), Quota(0, 50, 3.0, 4.0 + 3e-9, beyond))
     assert {int(row) for part in picked for row in part.rows} == {1}
     assert sum(int(part.counts.sum()) for part in picked) == 50
-    task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.ones(1)))
-    flat = task(iter([Block(np.ones((3, 1)), None, 0)]), Quota(0, 0, 50, 3.0, 1e-30))
+    task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.ones(1)), average=1e-40)
+    flat = task(iter([Block(np.ones((3, 1)), None, 0)]), Quota(0, 50, 3.0, 1e-30))
     assert sum(int(part.counts.sum()) for part in flat) == 50
 
 
@@ -207,9 +207,9 @@ def test_rows_that_changed_between_two_rounds_are_refused():
 
     task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.zeros(1)))
     block = Block(np.array([[0.0], [2.0], [0.0]]), None, 0)
-    for weight, cost in ((4.0, 4.0), (3.0, 4.1), (3.0, 3.9)):
+    for weight, cost in ((4.0, 4.0), (3.0, 4.1), (3.0, 4.0 - 1e-7), (3.0 + 1e-7, 4.0)):
         with pytest.raises(ValueError, match="changed between two passes"):
-            task(iter([block]), Quota(0, 5, 5, weight, cost))
+            task(iter([block]), Quota(0, 10, weight, cost))
 
 
 def test_standard_scale_of_a_uniform_sample():

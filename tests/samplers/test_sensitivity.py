@@ -12,7 +12,6 @@ from lwcs.samplers.rough import Rough, assign, d2_sampling
 from lwcs.samplers.sensitivity import (
     Clusters,
     Sensitivities,
-    Share,
     WeighClusters,
     approximation_factor,
 )
@@ -30,7 +29,7 @@ def blobs(n: int = 600, d: int = 4) -> np.ndarray:
 def scores(source: lwcs.Source, rough: Rough, k: int) -> tuple[np.ndarray, np.ndarray, int]:
     """s and ω of every row, by the library's parts, and the number of clusters with rows."""
     blocks = [block for i in range(source.n_partitions) for block in source.blocks(i)]
-    total = WeighClusters("portable")(iter(blocks[:1]), Share(0, 0, 0.0, rough))
+    total = WeighClusters("portable", rough, [0])(iter(blocks[:1]), 0)
     assert len(blocks) == 1
     s = Sensitivities.of(total, k)(rough.labels, rough.distances)
     weights = source.weights if source.weights is not None else np.ones(source.n_rows)

@@ -13,7 +13,7 @@ from lwcs.foundation.checks import check_count
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, scan
-from lwcs.sources.local import is_path, is_query, is_stream, is_table
+from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 
 if TYPE_CHECKING:
     from lwcs.estimators.kmeans import CoresetKMeans
@@ -61,6 +61,8 @@ def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset:
             set_features(model, X)
         else:
             check_features(model, X)
+    elif engine_of(X) is not None:
+        return scan_rows(model, scan(X, sample_weight=sample_weight), None, reset=reset)
     elif is_path(X) or is_stream(X) or is_query(X):
         X = scan(X)
         if sample_weight is not None:

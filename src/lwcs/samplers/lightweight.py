@@ -100,7 +100,8 @@ class Lightweight:
         costs = [part.cost_around(total.mean, precision) for part in moments]
         share = allocate if self.draws == "iid" else allocate_strata
         quotas = share(size, [m.weight for m in moments], costs, run.generator(Round.PLAN))
-        second = SecondRound(run.seed, run.stage, run.kernel, Pivot(total.mean, precision))
+        pivot, average = Pivot(total.mean, precision), cost / total.weight
+        second = SecondRound(run.seed, run.stage, run.kernel, pivot, average)
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
         return picked, Summary(total.rows, total.weight, total.mean, cost, scale)

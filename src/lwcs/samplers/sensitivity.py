@@ -170,12 +170,11 @@ class Sensitivities:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one partition is told: how many rows to draw; of local rows, what is known of them."""
+    """What one partition is told: how many rows to draw, and what its masses come to."""
 
     partition: int
     draws: int
     total: float
-    known: Rough
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,28 +182,31 @@ class _Measured:
     """A task that needs every row's nearest center and distance."""
 
     kernel: KernelName
+    rough: Rough
+    starts: Sequence[int] | None
+    """Of rows whose labels and distances are known: where each partition starts in them."""
 
-    def measured(
-        self, block: Block, known: Rough, partition: int
-    ) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    def measured(self, block: Block, partition: int) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """Look them up where they are kept, else measure the block."""
-        if known.labels is not None and known.distances is not None:
-            part = slice(block.first_row, block.first_row + block.points.shape[0])
-            return known.labels[part], known.distances[part]
+        labels, distances = self.rough.labels, self.rough.distances
+        if self.starts is not None and labels is not None and distances is not None:
+            first = self.starts[partition] + block.first_row
+            part = slice(first, first + block.points.shape[0])
+            return labels[part], distances[part]
         with NotFiniteError.in_partition(partition):
-            return known.measure(block, self.kernel)
+            return self.rough.measure(block, self.kernel)
 
 
 @dataclass(frozen=True, slots=True)
 class WeighClusters(_Measured):
     """Round one: weight and cost of every cluster in a partition."""
 
-    def __call__(self, blocks: Iterator[Block], share: Share) -> Clusters:
+    def __call__(self, blocks: Iterator[Block], partition: int) -> Clusters:
         """Add up the blocks."""
-        k = len(share.known.centers)
+        k = len(self.rough.centers)
         total = Clusters(0, np.zeros(k), np.zeros(k))
         for block in blocks:
-            labels, distances = self.measured(block, share.known, share.partition)
+            labels, distances = self.measured(block, partition)
             omega = kernels.unit_weights(block.weights, len(labels))
             weights: FloatArray = np.bincount(labels, omega, k).astype(np.float64)
             costs: FloatArray = np.bincount(labels, omega * distances, k).astype(np.float64)
@@ -228,7 +230,7 @@ class DrawBySensitivity(_Measured):
         targets = np.sort(rng.random(share.draws)) * share.total
 
         def measure(block: Block) -> tuple[FloatArray, Sequence[FloatArray]]:
-            scores = self.sensitivities(*self.measured(block, share.known, share.partition))
+            scores = self.sensitivities(*self.measured(block, share.partition))
             return scores, (kernels.unit_weights(block.weights, len(scores)) * scores,)
 
         return draw_along(blocks, [targets], [Total(share.total)], measure)
@@ -247,8 +249,11 @@ def draw_by_sensitivity(
 
     A cost of no more than `noise` is what rounding leaves of zero.
     """
-    shares = [Share(i, 0, 0.0, part) for i, part in enumerate(_parts(source, rough))]
-    weighed = list(run.gather(source, WeighClusters(run.kernel), "weighing", shares))
+    starts = None
+    if rough.labels is not None:
+        starts = [source.locate(i)[0] for i in range(source.n_partitions)]
+    weigh = WeighClusters(run.kernel, rough, starts)
+    weighed = list(run.gather(source, weigh, "weighing"))
     total = reduce(add, weighed)
     sensitivities = Sensitivities.of(total, k, noise)
     masses = np.array([sensitivities.total(part) for part in weighed])
@@ -256,25 +261,12 @@ def draw_by_sensitivity(
     draws = np.zeros(len(masses), dtype=np.int64)
     draws[there] = run.generator(Round.PLAN).multinomial(size, masses[there] / masses.sum())
     told = [
-        replace(share, draws=int(n), total=float(mass))
-        for share, n, mass in zip(shares, draws, masses, strict=True)
+        Share(i, int(n), float(mass)) for i, (n, mass) in enumerate(zip(draws, masses, strict=True))
     ]
-    task = DrawBySensitivity(run.kernel, run.seed, run.stage, sensitivities)
+    task = DrawBySensitivity(run.kernel, rough, starts, run.seed, run.stage, sensitivities)
     offsets = np.cumsum([0, *(part.rows for part in weighed[:-1])])
     picked = merge(run.gather(source, task, "drawing", told), offsets)
     weights = picked.counts * (masses.sum() / (size * picked.values))
     if known is None:
         known = Summary(total.rows, float(total.weights.sum()))
     return Draws(picked.points, picked.rows, picked.counts, weights, known)
-
-
-def _parts(source: Source, rough: Rough) -> list[Rough]:
-    """What every partition is told of the rough solution."""
-    if rough.labels is None or rough.distances is None:
-        return [rough] * source.n_partitions
-    cuts = [source.locate(i)[0] for i in range(1, source.n_partitions)]
-    labels, distances = np.split(rough.labels, cuts), np.split(rough.distances, cuts)
-    return [
-        replace(rough, labels=own, distances=far)
-        for own, far in zip(labels, distances, strict=True)
-    ]

@@ -1,7 +1,8 @@
 """The paper's distributed procedure (section 4): moments up, quotas down, drawn rows back.
 
 All draws are allocated at once, (u, v) ~ Multinomial(m; [Ω_i/2Ω]_i, [φ_i/2Φ]_i), which is
-the law of the paper's loop. Each partition then makes its draws in a single scan.
+the law of the paper's loop. A partition is told u_i + v_i, and tosses u_i itself, by a binomial;
+it then makes its draws in a single scan.
 """
 
 from __future__ import annotations
@@ -24,16 +25,15 @@ if TYPE_CHECKING:
     from lwcs.sources import Block
 
 # Sums of one partition in two rounds that differ by more than this part are not of the same rows.
-_CHANGED = 1e-6
+_CHANGED = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one partition is told: how many rows to draw by weight and by cost, and its totals."""
+    """What one partition is told: how many rows to draw, and its totals."""
 
     partition: int
-    by_weight: int
-    by_cost: int
+    draws: int
     weight: float
     cost: float
     strata: tuple[FloatArray, FloatArray] | None = None
@@ -43,16 +43,15 @@ class Quota:
 def allocate(
     size: int, weights: Sequence[float], costs: Sequence[float], rng: np.random.Generator
 ) -> list[Quota]:
-    """Share `size` i.i.d. draws out to the partitions: a multinomial over their two halves."""
-    halves = _halves(weights, costs)
-    counts = np.zeros(len(halves), dtype=np.int64)
-    # A half without mass gets nothing, not even what rounding leaves over.
-    there = np.flatnonzero(halves)
-    counts[there] = rng.multinomial(size, halves[there] / halves.sum())
-    by_weight, by_cost = np.split(counts, 2)
+    """Share `size` i.i.d. draws out to the partitions: a multinomial over their parts of q."""
+    masses = _halves(weights, costs).reshape(2, -1).sum(axis=0)
+    counts = np.zeros(len(masses), dtype=np.int64)
+    # A partition without mass gets nothing, not even what rounding leaves over.
+    there = np.flatnonzero(masses)
+    counts[there] = rng.multinomial(size, masses[there] / masses.sum())
     return [
-        Quota(i, int(u), int(v), float(w), float(c))
-        for i, (u, v, w, c) in enumerate(zip(by_weight, by_cost, weights, costs, strict=True))
+        Quota(i, int(n), float(w), float(c))
+        for i, (n, w, c) in enumerate(zip(counts, weights, costs, strict=True))
     ]
 
 
@@ -73,7 +72,7 @@ def allocate_strata(
     quotas = []
     for i, (weight, cost) in enumerate(zip(weights, costs, strict=True)):
         strata = (parts[i] * weight, parts[len(weights) + i] * cost)
-        quotas.append(Quota(i, len(strata[0]), len(strata[1]), weight, cost, strata))
+        quotas.append(Quota(i, len(strata[0]) + len(strata[1]), weight, cost, strata))
     return quotas
 
 
@@ -143,7 +142,7 @@ def draw_along(
         last = tail or tails[0]
         if last is not None and crossing.leftover:
             picked.append(replace(last, counts=last.counts * crossing.leftover))
-    return picked
+    return [part for part in picked if len(part.rows)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +153,12 @@ class SecondRound:
     stage: Stage
     kernel: KernelName
     mean: kernels.Pivot | None
+    average: float = 0.0
+    """Φ/Ω."""
 
     def __call__(self, blocks: Iterator[Block], quota: Quota) -> list[Picked]:
         """Draw this partition's share in one scan."""
-        if quota.by_weight + quota.by_cost == 0:
+        if not quota.draws:
             return []
         totals = (Total(quota.weight), Total(quota.cost, quota.weight * self._rounding()))
         return draw_along(blocks, self._targets(quota), totals, self._measure)
@@ -173,9 +174,12 @@ class SecondRound:
         if quota.strata is not None:
             return quota.strata
         rng = generator(self.seed, self.stage, Round.DRAW, quota.partition)
+        # Ω_i/2Ω against φ_i/2Φ; without any cost, all draws are by weight.
+        cost = quota.cost / self.average if self.average > 0.0 else 0.0
+        by_weight = int(rng.binomial(quota.draws, quota.weight / (quota.weight + cost)))
         return (
-            np.sort(rng.random(quota.by_weight)) * quota.weight,
-            np.sort(rng.random(quota.by_cost)) * quota.cost,
+            np.sort(rng.random(by_weight)) * quota.weight,
+            np.sort(rng.random(quota.draws - by_weight)) * quota.cost,
         )
 
     def _measure(self, block: Block) -> tuple[FloatArray, Sequence[FloatArray]]:

@@ -7,7 +7,9 @@ difference, so that it is accurate also where norms are large against distances.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from math import fsum
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.progress import track
 from lwcs.foundation.types import is_sparse
+from lwcs.sources.base import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -294,6 +297,18 @@ class FinalPass:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """Σω and Σω·x of every cluster of some rows."""
+
+    weights: FloatArray
+    points: FloatArray
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        """Put the rows of both together."""
+        return ClusterSums(self.weights + other.weights, self.points + other.points)
+
+
+@dataclass(frozen=True, slots=True)
 class PolishTask:
     """Σω and Σω·x of every cluster of a partition: half of a Lloyd step on the full data."""
 
@@ -301,10 +316,10 @@ class PolishTask:
     scale: FloatArray | None
     kernel: KernelName
 
-    def __call__(self, blocks: Iterator[Block], partition: int) -> tuple[FloatArray, FloatArray]:
+    def __call__(self, blocks: Iterator[Block], partition: int) -> ClusterSums:
         """Add up the blocks."""
         k, d = self.centers.shape
-        totals, sums = np.zeros(k), np.zeros((k, d))
+        total = ClusterSums(np.zeros(k), np.zeros((k, d)))
         label = LabelTask(self.centers, self.scale)
         for block in blocks:
             with NotFiniteError.in_partition(partition):
@@ -312,9 +327,8 @@ class PolishTask:
             part = kernels.cluster_sums(
                 block.points, block.weights, labels, np.ones(k, dtype=bool), self.kernel
             )
-            totals += part[0]
-            sums += part[1]
-        return totals, sums
+            total += ClusterSums(*part)
+        return total
 
 
 def polish(
@@ -327,13 +341,12 @@ def polish(
     progress: bool = False,
 ) -> FloatArray:
     """One Lloyd step on the full data; an empty cluster keeps its center."""
-    totals, sums = np.zeros(len(centers)), np.zeros_like(centers)
+    parts = source.known_partitions
+    groups = None if parts is None else -(-parts // GROUP)
     with source.explaining():
-        parts = source.gather(PolishTask(centers, scale, kernel), n_jobs=n_jobs)
-        for part in track(parts, "polish", source.known_partitions, show=progress):
-            totals += part[0]
-            sums += part[1]
-    there = totals > 0.0
+        sums = source.gather_sums(PolishTask(centers, scale, kernel), n_jobs=n_jobs)
+        total = reduce(add, track(sums, "polish", groups, show=progress))
+    there = total.weights > 0.0
     polished = centers.copy()
-    polished[there] = sums[there] / totals[there, None]
+    polished[there] = total.points[there] / total.weights[there, None]
     return polished

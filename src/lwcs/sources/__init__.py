@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource, ScaleName, Source, Task
-from lwcs.sources.local import is_path, is_query, is_stream, open_local
+from lwcs.sources.local import engine_of, is_path, is_query, is_stream, open_local
 from lwcs.sources.partitioned import PartitionedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from lwcs.sources.engine import EngineSource
     from lwcs.sources.sequence import SequenceSource
 
 __all__ = [
@@ -39,24 +41,26 @@ def scan(
 
     Parameters
     ----------
-    data : array, sparse array, table, path, query or stream
+    data : array, sparse array, table, path, query, stream, or data of an engine
         - NumPy arrays, memory maps, scipy sparse arrays, lists of rows; pandas, polars and
           pyarrow tables. Arrays are not copied; sparse data is never made dense.
         - Paths of files, larger than memory: Parquet, Feather, CSV (also compressed), .npy and
           .npz; a file, a glob, a folder (hive partitions are columns), a URI, or a list.
         - Lazy queries: a polars LazyFrame, a DuckDB relation; run again for every pass.
         - Rows that come once: a pyarrow RecordBatchReader, a generator of arrays.
+        - Rows on a cluster: a Dask array or DataFrame, a Spark DataFrame, a Ray Dataset. The
+          work is done where they are, in the paper's two rounds.
 
         A Source is given back as it is.
     columns : list of str, optional
         The columns of a table to use, in this order; of files and queries also patterns such
-        as ``"x*"``. Default: all but `weight`; of files and queries, all that hold numbers
-        (`Source.skipped` names the others), or the one column of fixed-size lists.
+        as ``"x*"``. Default: all but `weight`; of files, queries and engines, all that hold
+        numbers (`Source.skipped` names the others), or the one column of vectors.
     weight : str, optional
         The column of a table that holds one weight >= 0 a row.
     missing : {"error", "drop"}
-        What to do with rows of files and queries that have a null or NaN: refuse them by name,
-        or leave them out and count them (`Coreset.details`).
+        What to do with rows of files, queries and engines' tables that have a null or NaN:
+        refuse them by name, or leave them out and count them (`Coreset.details`).
     scale : {"standard"}, optional
         Measure distances in standard deviations of each column. Rows keep their units: a
         coreset holds rows of the data and its `scale`, and centers are in the data's units.
@@ -64,7 +68,7 @@ def scan(
     batch_size : int, optional
         Rows that are read from a file at a time, if memory is tight. No result depends on it.
     sample_weight : array of shape (rows,), optional
-        The weights, where they are not a column.
+        The weights, where they are not a column; of a Dask array, a Dask array too.
 
     Returns
     -------
@@ -83,6 +87,11 @@ def scan(
     check_choice(missing, "missing", ("error", "drop"))
     if batch_size is not None:
         check_count(batch_size, "batch_size")
+    engine = engine_of(data)
+    if engine is not None:
+        opened = _opener(engine)(data, columns, weight, sample_weight, drop=missing == "drop")
+        opened.scale = scale
+        return opened
     sequence = _open_sequence(data, columns, weight, batch_size, drop=missing == "drop")
     if sequence is not None:
         if sample_weight is not None:
@@ -106,6 +115,19 @@ def scan(
         )
     source.scale = scale
     return source
+
+
+def _opener(engine: str) -> Callable[..., EngineSource]:
+    """What opens the data of an engine; only here is it imported."""
+    try:
+        module = import_module(f"lwcs.sources.{engine}")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"data of {engine} needs packages that are not installed ({error}); "
+            f"pip install 'lwcs[{engine}]'"
+        ) from error
+    opener: Callable[..., EngineSource] = module.open_engine
+    return opener
 
 
 def _open_sequence(

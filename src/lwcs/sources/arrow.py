@@ -48,7 +48,7 @@ class Selection:
             raise ValueError(f"column names must be unique, but {twice!r} occurs more than once")
         if weight is not None:
             check_choice(weight, "column", names)
-            _numpy_type(schema.field(weight).type, weight)
+            numpy_type(schema.field(weight).type, weight)
         if columns is None:
             rest = [name for name in names if name != weight and name not in leave_out]
             chosen = [name for name in rest if _is_number(schema.field(name).type)]
@@ -65,10 +65,10 @@ class Selection:
         kinds = [schema.field(name).type for name in chosen]
         if len(chosen) == 1 and _is_vector(kinds[0]):
             width = kinds[0].list_size
-            dtype = _numpy_type(kinds[0].value_type, chosen[0])
+            dtype = numpy_type(kinds[0].value_type, chosen[0])
             features = tuple(f"{chosen[0]}[{j}]" for j in range(width))
             return cls(tuple(chosen), weight, features, dtype, True, skipped)
-        types = [_numpy_type(kind, name) for kind, name in zip(kinds, chosen, strict=True)]
+        types = [numpy_type(kind, name) for kind, name in zip(kinds, chosen, strict=True)]
         return cls(tuple(chosen), weight, tuple(chosen), _common(types), False, skipped)
 
     @property
@@ -111,7 +111,8 @@ def _is_vector(kind: pa.DataType) -> bool:
     return bool(pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type))
 
 
-def _numpy_type(kind: pa.DataType, name: str) -> np.dtype[Any]:
+def numpy_type(kind: pa.DataType, name: str) -> np.dtype[Any]:
+    """The dtype that a column's numbers have, or refuse what is no number."""
     if not _is_number(kind):
         raise TypeError(
             f"column {name!r} holds {kind}, not numbers; choose numeric columns with columns=[…]"

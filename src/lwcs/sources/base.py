@@ -9,6 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
+from operator import add
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -17,12 +20,14 @@ from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import ordered_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
 
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
+GROUP = 32
+"""Partitions whose results are added up first, where results are added up."""
 
 ScaleName = Literal["standard"]
 R_co = TypeVar("R_co", covariant=True)
@@ -56,6 +61,13 @@ def block_rows(n_features: int) -> int:
     """
     fitting = max(1, _BLOCK_VALUES // max(1, n_features))
     return int(min(PARTITION_ROWS, max(64, 2 ** (fitting.bit_length() - 1))))
+
+
+def add_groups(results: Iterable[R]) -> Iterator[R]:
+    """Add up every 32 results, from left to right."""
+    remaining = iter(results)
+    while group := list(islice(remaining, GROUP)):
+        yield reduce(add, group)
 
 
 class Source(ABC):
@@ -95,6 +107,14 @@ class Source(ABC):
 
         Without `items`, a task is told the number of its partition. Items and results are small.
         """
+
+    def gather_sums(self, task: Task[R], *, n_jobs: int | None = None) -> Iterator[R]:
+        """Run a task over every partition; yield the sum of every 32 results.
+
+        A cluster adds them up where they are. The groups are the same everywhere, so that the
+        sums come out the same to the last bit.
+        """
+        return add_groups(self.gather(task, n_jobs=n_jobs))
 
     @abstractmethod
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
@@ -189,13 +209,16 @@ class LocalSource(Source):
         weights = None if self.weights is None else self.weights[start:stop]
         return Block(self.read(start, stop), weights, first_row)
 
+    def all_blocks(self) -> Iterator[Block]:
+        """Yield the blocks of all partitions, numbered through."""
+        return (self._block(start, start) for start in range(0, self.n_rows, self.block_rows))
+
     def each_block(self, task: Callable[[Block], R], *, n_jobs: int | None = None) -> Iterator[R]:
         """Run a task over every block, numbered through, on threads; results in order.
 
         Finer than `gather`, so that few large partitions keep all threads busy.
         """
-        starts = range(0, self.n_rows, self.block_rows)
-        return ordered_map(lambda start: task(self._block(start, start)), starts, n_jobs)
+        return ordered_map(task, self.all_blocks(), n_jobs)
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lwcs.sources.base import LocalSource
 
 _TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
+_ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
 
 
 def open_local(
@@ -59,10 +60,18 @@ def is_path(data: object) -> bool:
     return isinstance(data, (str, os.PathLike))
 
 
+def engine_of(data: object) -> str | None:
+    """Which engine's data this is, if it is; told by its type, so that none is imported."""
+    homes = [base.__module__.split(".")[0] for base in type(data).__mro__]
+    return next((_ENGINES[home] for home in homes if home in _ENGINES), None)
+
+
 def is_stream(data: object) -> bool:
     """Whether data is an iterator, or something that makes them, and no container of rows."""
     if hasattr(data, "__next__"):
         return True
+    if engine_of(data) is not None:
+        return False
     container = any(hasattr(data, name) for name in ("__len__", "__array__", "shape"))
     return hasattr(data, "__iter__") and not container and not is_table(data)
 
@@ -72,6 +81,8 @@ def is_query(data: object) -> bool:
     home = type(data).__module__.split(".")[0]
     if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
         return True
+    if engine_of(data) is not None:
+        return False
     known = ("pandas", "pyarrow", "polars", "numpy", "modin", "cudf")
     return home not in known and hasattr(data, "__arrow_c_stream__")
 

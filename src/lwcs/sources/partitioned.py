@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.checks import NotFiniteError, check_choice
 from lwcs.foundation.parallel import ordered_map
-from lwcs.sources.base import Block, LocalSource, ScaleName, Source, Task
+from lwcs.kernels import COMPILED_FROM
+from lwcs.sources.base import LocalSource, ScaleName, Source, Task
 from lwcs.sources.local import open_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows
+    from lwcs.sources.base import Block
 
 
 class PartitionedSource(Source):
@@ -88,15 +90,8 @@ class PartitionedSource(Source):
 
     @property
     def n_values(self) -> int:
-        """Those of all tables."""
-        return sum(part.n_values for part in self.parts)
-
-    def _blocks(self, partition: int) -> Iterator[Block]:
-        part, first_row = self.parts[partition], 0
-        for piece in range(part.n_partitions):
-            for block in part.blocks(piece):
-                yield Block(block.points, block.weights, first_row)
-                first_row += block.points.shape[0]
+        """As of an engine, which does not know: enough for the compiled kernels."""
+        return COMPILED_FROM
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
@@ -104,7 +99,7 @@ class PartitionedSource(Source):
         """Run a task over every table, on threads."""
         told = range(self.n_partitions) if items is None else items
         return ordered_map(
-            lambda i: task(self._blocks(i), told[i]), range(self.n_partitions), n_jobs
+            lambda i: task(self.parts[i].all_blocks(), told[i]), range(self.n_partitions), n_jobs
         )
 
     def map_rows(

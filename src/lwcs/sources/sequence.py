@@ -123,7 +123,7 @@ class Pending:
 _CHANGED = "the rows changed between two passes over them"
 
 
-def _without_dropped(values: DenseRows, block: Block) -> DenseRows:
+def without_dropped(values: DenseRows, block: Block) -> DenseRows:
     """A row that was left out has no label: −1."""
     if block.dropped is not None:
         values[block.dropped] = -1
@@ -267,7 +267,7 @@ class SequenceSource(Source, ABC):
 
         def over(blocks: Iterator[Block], partition: int) -> list[DenseRows]:
             with NotFiniteError.in_partition(partition):
-                return [_without_dropped(task(block), block) for block in blocks]
+                return [without_dropped(task(block), block) for block in blocks]
 
         parts = [part for some in self.gather(over, n_jobs=n_jobs) for part in some]
         return np.concatenate(parts) if parts else np.empty(0)

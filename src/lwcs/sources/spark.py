@@ -1,0 +1,179 @@
+"""Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from lwcs.sources.base import GROUP
+from lwcs.sources.engine import LABEL, ArrowReading, EngineSource, RowWork, add_results
+from lwcs.sources.vectors import select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lwcs.foundation.types import DenseRows
+    from lwcs.sources.base import Block
+    from lwcs.sources.engine import Work
+
+_SENT = "part int, result binary"
+
+
+def open_engine(
+    data: Any,
+    columns: Sequence[str] | str | None,
+    weight: str | None,
+    sample_weight: Any,
+    *,
+    drop: bool,
+) -> SparkSource:
+    """Open a Spark DataFrame, also one of pandas on Spark."""
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight is for rows in memory and on Dask; name the column of weights with "
+            "lwcs.scan(…, weight=…)"
+        )
+    if type(data).__name__ != "DataFrame":
+        raise TypeError(
+            f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
+            "pass a Spark DataFrame"
+        )
+    if type(data).__module__.startswith("pyspark.pandas"):
+        data = data.to_spark()
+    return SparkSource(data, columns, weight, drop=drop)
+
+
+class SparkSource(EngineSource):
+    """Some columns of a Spark DataFrame, or one column of vectors or arrays."""
+
+    def __init__(
+        self,
+        frame: Any,
+        columns: Sequence[str] | str | None = None,
+        weight: str | None = None,
+        *,
+        drop: bool = False,
+    ) -> None:
+        selection, sparse = select(
+            to_arrow_schema(frame.schema), columns, weight, lambda name: _first(frame, name)
+        )
+        super().__init__(ArrowReading(selection, drop, sparse), len(selection.feature_names))
+        self.frame = frame
+        self.needed = selection.needed
+        self.weighted, self.skipped = weight is not None, selection.skipped
+
+    def run(self, work: Work, told: Sequence[bytes] | None, *, summed: bool) -> Iterator[bytes]:
+        """Map every partition to one row of a number and bytes."""
+        chosen = self.frame.select(*[_quoted(name) for name in self.needed])
+        with _explained():
+            if summed:
+                sent = chosen.mapInArrow(_over(work, None), f"group int, {_SENT}")
+                sums = sent.groupBy("group").applyInArrow(_add, _SENT).collect()
+                return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
+            sent = chosen.mapInArrow(_over(work, told), f"group int, {_SENT}")
+            results = {row.part: bytes(row.result) for row in sent.collect()}
+        # A partition that vanished since has no rows; it may have been told to draw some.
+        parts = max(len(results), 0 if told is None else len(told))
+        self.partitions = parts
+        return (
+            results[i] if i in results else work([], i, None if told is None else told[i])
+            for i in range(parts)
+        )
+
+    def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
+        """Compute one value a row, as the DataFrame with one more column."""
+        del n_jobs
+        schema = self.frame.schema
+        if LABEL in schema.names:
+            raise ValueError(
+                f"there is a column {LABEL!r} already, which labels would go into; rename it "
+                f"first: frame.withColumnRenamed({LABEL!r}, …)"
+            )
+        fields = [*schema.fields, StructField(LABEL, IntegerType())]
+        over = _label(RowWork(self.reading, task), self.needed)
+        return self.frame.mapInArrow(over, StructType(fields))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
+def _first(frame: Any, name: str) -> pa.Array:
+    quoted = _quoted(name)
+    some = frame.select(quoted).where(f"{quoted} is not null").limit(1)
+    # By Arrow, as the workers see it.
+    table = some.mapInArrow(lambda batches: batches, some.schema).toArrow()
+    return table.column(0).combine_chunks()
+
+
+def _over(work: Work, told: Sequence[bytes] | None) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """What Spark runs over the batches of a partition."""
+
+    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = _partition()
+        item = None
+        if told is not None:
+            if part >= len(told):
+                raise ValueError(
+                    "the rows changed between two passes over them: there are more partitions; "
+                    "cache the DataFrame, or write it to a table"
+                )
+            item = told[part]
+        yield _sent(part, work(batches, part, item))
+
+    return over
+
+
+def _sent(part: int, result: bytes) -> pa.RecordBatch:
+    number = pa.array([part], pa.int32())
+    group = pa.array([part // GROUP], pa.int32())
+    return pa.RecordBatch.from_arrays(
+        [group, number, pa.array([result], pa.binary())], names=["group", "part", "result"]
+    )
+
+
+def _add(group: pa.Table) -> pa.Table:
+    ordered = group.sort_by("part")
+    total = add_results(ordered.column("result").to_pylist())
+    sent = _sent(ordered.column("part")[0].as_py(), total)
+    return pa.Table.from_batches([sent]).drop_columns("group")
+
+
+def _label(
+    work: RowWork, needed: list[str]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, done = _partition(), 0
+        for batch in batches:
+            values = work([batch.select(needed)], part, done)
+            yield batch.append_column(LABEL, pa.array(values, pa.int32()))
+            done += batch.num_rows
+
+    return over
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say what to do if the Python of the workers is not the one that has lwcs."""
+    try:
+        yield
+    except Exception as error:
+        if "No module named" in str(error):
+            raise RuntimeError(
+                "Spark's Python workers lack a module that lwcs needs; install lwcs where they "
+                "run, or set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to "
+                f"a Python that has it ({str(error).strip().splitlines()[-1].strip()})"
+            ) from error
+        raise

@@ -1,0 +1,192 @@
+"""Columns that hold a vector in every row, in the forms that Spark and Ray give them.
+
+A column of lists, of tensors (Ray), or of Spark ML's vectors, which are structures of a kind,
+a size, indices and values. They become Arrow's lists of a fixed size, or a sparse array.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lwcs.sources.arrow import Selection, numpy_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import scipy.sparse as sp
+
+_SPARSE = 0
+"""The kind of a Spark vector that has indices."""
+
+
+def select(
+    schema: pa.Schema,
+    columns: Sequence[str] | str | None,
+    weight: str | None,
+    first: Callable[[str], pa.Array],
+) -> tuple[Selection, bool]:
+    """Choose columns; tell whether they are one column of sparse vectors.
+
+    `first` fetches a row of a column: how long its vectors are is not in the schema.
+    """
+    known = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+    selection = Selection.of(known, columns, weight)
+    if not selection.vector:
+        return selection, False
+    name, sparse = selection.columns[0], False
+    kind = known.field(name).type
+    if kind.list_size == 0:
+        found = first(name)
+        if len(found) == 0:
+            raise ValueError(f"column {name!r} has no vector in any row; at least one is needed")
+        width, sparse = _look(found, name)
+        at = known.get_field_index(name)
+        known = known.set(at, pa.field(name, pa.list_(kind.value_type, width)))
+        selection = Selection.of(known, columns, weight)
+    return selection, sparse
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type as a list of a fixed size; of size 0 where that is not in the type."""
+    if _is_spark(kind):
+        return pa.list_(pa.float64(), 0)
+    if isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape"):
+        values = getattr(kind.storage_type, "value_type", pa.float64())
+        return pa.list_(values, int(kind.shape[0]) if len(kind.shape) == 1 else 0)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_type, 0)
+    return kind
+
+
+def _is_spark(kind: pa.DataType) -> bool:
+    wanted = {"type", "size", "indices", "values"}
+    return pa.types.is_struct(kind) and {field.name for field in kind} == wanted
+
+
+def _look(column: pa.Array, name: str) -> tuple[int, bool]:
+    """Length of the first vector, and whether it is sparse."""
+    if not _is_spark(column.type):
+        shape = np.shape(column[0].as_py())
+        if len(shape) != 1 or not shape[0]:
+            raise ValueError(
+                f"column {name!r} holds arrays of shape {shape}; pass vectors, shape (columns,)"
+            )
+        return shape[0], False
+    vector = column[0].as_py()
+    sparse = vector["type"] == _SPARSE
+    return (vector["size"] if sparse else len(vector["values"])), sparse
+
+
+def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
+    """The columns that were chosen, as the selection has them, or say what is wrong with them."""
+    for name in selection.needed:
+        if name not in batch.schema.names:
+            raise ValueError(f"column {name!r} is missing, which other partitions have")
+    columns = []
+    for name in selection.needed:
+        column = batch.column(name)
+        if selection.vector and name == selection.columns[0]:
+            column = as_lists(column, len(selection.feature_names), name)
+        elif pa.types.is_null(column.type):
+            # A partition whose values are all missing does not know their type.
+            column = column.cast(pa.float64())
+        elif name != selection.weight:
+            found = numpy_type(column.type, name)
+            if not np.can_cast(found, selection.dtype, "same_kind"):
+                raise TypeError(
+                    f"column {name!r} holds {column.type} here, which does not fit into "
+                    f"{selection.dtype}; give it one type in all partitions"
+                )
+        else:
+            numpy_type(column.type, name)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=selection.needed)
+
+
+def as_lists(column: Any, width: int, name: str) -> pa.Array:
+    """A column of vectors as lists of a fixed size; null where a vector is."""
+    if pa.types.is_fixed_size_list(column.type):
+        return column
+    if isinstance(column.type, pa.BaseExtensionType):
+        rows = np.asarray(column.to_numpy(zero_copy_only=False))
+        if rows.dtype == object or rows.ndim != 2:
+            raise ValueError(f"column {name!r} holds arrays of different shapes")
+        _check_width(np.array([rows.shape[1]]), width, name)
+        return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
+    if _is_spark(column.type):
+        # A short structure with sparse vectors in it is made dense.
+        if not (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE).any():
+            return as_lists(_field(column, "values"), width, name)
+        rows = as_csr(column.drop_null(), width, name).toarray()
+        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        whole = np.zeros((len(column), width))
+        whole[there] = rows
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(whole.ravel()), width)
+        return _with_nulls(lists, column)
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        raise TypeError(f"column {name!r} holds {column.type}, not vectors of numbers")
+    numpy_type(column.type.value_type, name)
+    present = column.drop_null()
+    _check_width(present.value_lengths().to_numpy(zero_copy_only=False), width, name)
+    if not column.null_count:
+        return pa.FixedSizeListArray.from_arrays(column.flatten(), width)
+    # Missing vectors have no values: they get the first one's, and no validity.
+    at = np.cumsum(column.is_valid().to_numpy(zero_copy_only=False)) - 1
+    taken = present.take(pa.array(np.maximum(at, 0))) if len(present) else None
+    values = pa.nulls(len(column) * width, pa.float64()) if taken is None else taken.flatten()
+    return _with_nulls(pa.FixedSizeListArray.from_arrays(values, width), column)
+
+
+def _field(column: pa.StructArray, name: str) -> pa.Array:
+    """A field of a structure, null where the structure is."""
+    values = column.field(name)
+    if not column.null_count:
+        return values
+    import pyarrow.compute as pc
+
+    return pc.if_else(column.is_valid(), values, pa.nulls(len(column), values.type))
+
+
+def _with_nulls(lists: pa.FixedSizeListArray, column: pa.Array) -> pa.Array:
+    if not column.null_count:
+        return lists
+    gaps = column.is_null()
+    return pa.FixedSizeListArray.from_arrays(lists.values, lists.type.list_size, mask=gaps)
+
+
+def as_csr(column: pa.StructArray, width: int, name: str) -> sp.csr_array[Any]:
+    """Spark's vectors, sparse and dense ones, as a sparse array."""
+    import scipy.sparse as sp
+
+    if not _is_spark(column.type):
+        raise TypeError(f"column {name!r} holds {column.type}, not vectors of Spark ML")
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise ValueError(
+            f"column {name!r} has a missing value in row {row}; every vector must be there: drop "
+            "or fill such rows first"
+        )
+    sparse = column.field("type").to_numpy(zero_copy_only=False) == _SPARSE
+    values, indices = column.field("values"), column.field("indices")
+    lengths = values.value_lengths().to_numpy(zero_copy_only=False)
+    sizes = column.field("size").to_numpy(zero_copy_only=False)
+    _check_width(np.where(sparse, sizes, lengths).astype(np.int64), width, name)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.empty(indptr[-1], dtype=np.int32)
+    of_sparse = np.repeat(sparse, lengths)
+    places[of_sparse] = indices.flatten().to_numpy(zero_copy_only=False)
+    places[~of_sparse] = np.tile(np.arange(width, dtype=np.int32), int((~sparse).sum()))
+    data = values.flatten().to_numpy(zero_copy_only=False)
+    return sp.csr_array((data, places, indptr), shape=(len(column), width))
+
+
+def _check_width(lengths: Any, width: int, name: str) -> None:
+    wrong = np.flatnonzero(lengths != width)
+    if len(wrong):
+        raise ValueError(
+            f"column {name!r} holds a vector of length {lengths[wrong[0]]} where {width} is "
+            "expected; all vectors must have the same length"
+        )
