@@ -62,7 +62,9 @@ def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset:
         else:
             check_features(model, X)
     elif engine_of(X) is not None:
-        return scan_rows(model, scan(X, sample_weight=sample_weight), None, reset=reset)
+        columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model)
+        source = scan(X, columns=columns, sample_weight=sample_weight)
+        return scan_rows(model, source, None, reset=reset)
     elif is_path(X) or is_stream(X) or is_query(X):
         X = scan(X)
         if sample_weight is not None:
@@ -80,6 +82,16 @@ def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset:
             model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
         )
     return scan(X, sample_weight=sample_weight)
+
+
+def _fitted_columns(model: CoresetKMeans) -> list[str] | None:
+    """The columns of a table that a model was fitted on; a vector is one column."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if names and names[0].endswith("[0]"):
+        vector = names[0].removesuffix("[0]")
+        if names == [f"{vector}[{j}]" for j in range(len(names))]:
+            return [vector]
+    return names or None
 
 
 def set_features(model: CoresetKMeans, data: Source | Coreset) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -39,9 +40,11 @@ def as_threads(n_jobs: int | None) -> int:
 
 
 @cache
-def _blas() -> Any:
+def _blas(scipy: bool) -> Any:
+    """Control of the libraries that are loaded; scipy brings another one than NumPy."""
     from threadpoolctl import ThreadpoolController
 
+    del scipy
     return ThreadpoolController()
 
 
@@ -105,7 +108,7 @@ class _BlasLimit:
                 self._keeper.run(lambda: self._limit.__exit__(None, None, None))
 
     def _set(self) -> None:
-        self._limit = _blas().limit(limits=1, user_api="blas")
+        self._limit = _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
         self._limit.__enter__()
 
 

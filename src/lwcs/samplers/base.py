@@ -191,7 +191,9 @@ def check_cost(cost: float) -> None:
         )
 
 
-def check_total(weight: float) -> None:
-    """Refuse data without any weight."""
+def check_total(weight: float, rows: int = 1) -> None:
+    """Refuse data without any rows, or without any weight."""
+    if not rows:
+        raise ValueError("there are no rows; at least one is needed")
     if weight <= 0.0:
         raise ValueError("all weights are zero; give some row a weight > 0")

@@ -92,7 +92,7 @@ class Lightweight:
         first = FirstRound(run.kernel, source.n_features)
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
-        check_total(total.weight)
+        check_total(total.weight, total.rows)
         scale = standard_scale(total) if source.scale == "standard" else None
         precision = None if scale is None else scale**-2.0
         cost = total.cost_around(total.mean, precision)

@@ -9,6 +9,7 @@ m i.i.d. draws from p, weight ω/(m·p) each. Σω·s/Ω = 3α + 4·(clusters th
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import log
@@ -33,6 +34,7 @@ from lwcs.samplers.base import (
 from lwcs.samplers.rough import Rough, d2_sampling, d2_sampling_in_rounds
 from lwcs.samplers.two_rounds import Picked, Total, draw_along, merge
 from lwcs.sources import LocalSource
+from lwcs.sources.engine import EngineSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,6 +71,13 @@ class Sensitivity:
         """Draw m rows in proportion to their sensitivities."""
         k = needed(self.n_clusters, self.name)
         check_passes(source, passes, self.passes(source), self.name)
+        if isinstance(source, EngineSource):
+            warnings.warn(
+                f"method='sensitivity' goes over the rows {passes} times, once a cluster and "
+                "twice more; method='refined' needs four passes",
+                UserWarning,
+                stacklevel=3,
+            )
         # Rows are gone over for every cluster: compiled kernels pay much earlier.
         run = replace(run, kernel=kernels.choose(source.n_values * k))
         known = _look(source, run) if source.scale is not None else None
@@ -110,7 +119,7 @@ def _look(source: Source, run: Run) -> Summary:
     """A pass for the scale, and on the way for mean and Φ."""
     moments = run.gather(source, FirstRound(run.kernel, source.n_features), "first pass")
     total = reduce(add, moments)
-    check_total(total.weight)
+    check_total(total.weight, total.rows)
     scale = standard_scale(total)
     cost = total.cost_around(total.mean, scale**-2.0)
     check_cost(cost)

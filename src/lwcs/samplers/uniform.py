@@ -88,7 +88,7 @@ class Uniform:
             first = FirstRound(run.kernel, source.n_features)
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
-        check_total(total.weight)
+        check_total(total.weight, total.rows)
         weights = [part.weight for part in moments]
         quotas = allocate(size, weights, [0.0] * len(weights), run.generator(Round.PLAN))
         second = SecondRound(run.seed, run.stage, run.kernel, None)

@@ -60,7 +60,7 @@ class RaySource(EngineSource):
         *,
         drop: bool = False,
     ) -> None:
-        schema = dataset.schema()
+        schema = _schema(dataset)
         if schema is None:
             raise ValueError("there are no rows; at least one is needed")
         types = pa.schema(list(zip(schema.names, map(_as_arrow, schema.types), strict=True)))
@@ -127,6 +127,29 @@ def _add(*results: bytes) -> bytes:
 
 
 _CALL, _ADD = ray.remote(_call), ray.remote(_add)
+
+
+def _schema(dataset: Any) -> Any:
+    """The columns; where blocks do not agree on one, say which."""
+    try:
+        return dataset.schema()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        types = ray.get([_TYPES.remote(block) for block in dataset.to_arrow_refs()])
+        for partition, own in enumerate(types):
+            for name, kind in own.items():
+                if kind != types[0].get(name, kind):
+                    raise TypeError(
+                        f"column {name!r} holds {kind} in partition {partition} but "
+                        f"{types[0][name]} in partition 0; give it one type in all of them"
+                    ) from error
+        raise
+
+
+def _types(block: pa.Table) -> dict[str, str]:
+    return {field.name: str(field.type) for field in block.schema}
+
+
+_TYPES = ray.remote(_types)
 
 
 def _as_arrow(kind: Any) -> pa.DataType:

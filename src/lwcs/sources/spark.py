@@ -68,13 +68,13 @@ class SparkSource(EngineSource):
 
     def run(self, work: Work, told: Sequence[bytes] | None, *, summed: bool) -> Iterator[bytes]:
         """Map every partition to one row of a number and bytes."""
-        chosen = self.frame.select(*[_quoted(name) for name in self.needed])
+        chosen = _plain(self.frame.select(*[_quoted(name) for name in self.needed]))
         with _explained():
             if summed:
-                sent = chosen.mapInArrow(_over(work, None), f"group int, {_SENT}")
+                sent = chosen.mapInArrow(_over(work, None, self.needed), f"group int, {_SENT}")
                 sums = sent.groupBy("group").applyInArrow(_add, _SENT).collect()
                 return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
-            sent = chosen.mapInArrow(_over(work, told), f"group int, {_SENT}")
+            sent = chosen.mapInArrow(_over(work, told, self.needed), f"group int, {_SENT}")
             results = {row.part: bytes(row.result) for row in sent.collect()}
         # A partition that vanished since has no rows; it may have been told to draw some.
         parts = max(len(results), 0 if told is None else len(told))
@@ -94,8 +94,8 @@ class SparkSource(EngineSource):
                 f"first: frame.withColumnRenamed({LABEL!r}, …)"
             )
         fields = [*schema.fields, StructField(LABEL, IntegerType())]
-        over = _label(RowWork(self.reading, task), self.needed)
-        return self.frame.mapInArrow(over, StructType(fields))
+        over = _label(RowWork(self.reading, task), schema.names, self.needed)
+        return _plain(self.frame).mapInArrow(over, StructType(fields))
 
 
 def _quoted(name: str) -> str:
@@ -103,15 +103,22 @@ def _quoted(name: str) -> str:
     return f"`{doubled}`"
 
 
+def _plain(frame: Any) -> Any:
+    """The same columns by number: mapInArrow takes a dot in a name for a structure."""
+    return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
+
+
 def _first(frame: Any, name: str) -> pa.Array:
     quoted = _quoted(name)
-    some = frame.select(quoted).where(f"{quoted} is not null").limit(1)
+    some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
     # By Arrow, as the workers see it.
     table = some.mapInArrow(lambda batches: batches, some.schema).toArrow()
     return table.column(0).combine_chunks()
 
 
-def _over(work: Work, told: Sequence[bytes] | None) -> Callable[..., Iterator[pa.RecordBatch]]:
+def _over(
+    work: Work, told: Sequence[bytes] | None, names: list[str]
+) -> Callable[..., Iterator[pa.RecordBatch]]:
     """What Spark runs over the batches of a partition."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +131,8 @@ def _over(work: Work, told: Sequence[bytes] | None) -> Callable[..., Iterator[pa
                     "cache the DataFrame, or write it to a table"
                 )
             item = told[part]
-        yield _sent(part, work(batches, part, item))
+        named = (batch.rename_columns(names) for batch in batches)
+        yield _sent(part, work(named, part, item))
 
     return over
 
@@ -145,11 +153,12 @@ def _add(group: pa.Table) -> pa.Table:
 
 
 def _label(
-    work: RowWork, needed: list[str]
+    work: RowWork, names: list[str], needed: list[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, done = _partition(), 0
-        for batch in batches:
+        for each in batches:
+            batch = each.rename_columns(names)
             values = work([batch.select(needed)], part, done)
             yield batch.append_column(LABEL, pa.array(values, pa.int32()))
             done += batch.num_rows

@@ -1,0 +1,231 @@
+"""What engines share, on an engine of one process: everything travels as bytes, and is counted."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lwcs
+from lwcs.sources.base import GROUP
+from lwcs.sources.engine import ArrayReading, ArrowReading, EngineSource, add_results
+from lwcs.sources.vectors import select
+
+
+class Wire(EngineSource):
+    """Partitions in this process, behind a wire that counts bytes."""
+
+    def __init__(self, parts, reading, n_features):
+        super().__init__(reading, n_features)
+        self.parts, self.rounds = parts, []
+
+    def run(self, work, told, *, summed):
+        sent = pickle.dumps(work)
+        down, up = [], []
+        self.rounds.append((len(sent), down, up))
+        work = pickle.loads(sent)
+        for i, part in enumerate(self.parts):
+            down.append(0 if told is None else len(told[i]))
+            up.append(len(result := work(part, i, None if told is None else told[i])))
+            if not summed:
+                yield result
+        if summed:
+            results = iter([work(part, i, None) for i, part in enumerate(self.parts)])
+            while group := list(itertools.islice(results, GROUP)):
+                yield add_results(group)
+
+    def map_rows(self, task, *, n_jobs=None):
+        raise NotImplementedError
+
+
+def wire(X, parts=8):
+    return Wire(
+        [(part, None) for part in np.array_split(X, parts)], ArrayReading(X.shape[1]), X.shape[1]
+    )
+
+
+def rows(n=4_000, d=10):
+    return np.random.default_rng(0).standard_t(3, size=(n, d))
+
+
+def test_traffic_is_what_the_paper_says():
+    """Up: 2d + 2 numbers, then the drawn rows. Down: the mean, once, and three numbers each."""
+    traffic = {}
+    for d in (10, 110):
+        source = wire(rows(d=d))
+        lwcs.build(source, 400, random_state=0)
+        (shared_1, _, up_1), (shared_2, down_2, up_2) = source.rounds
+        traffic[d] = shared_1, max(up_1), shared_2, max(down_2), up_2
+    narrow, wide = traffic[10], traffic[110]
+    # Nothing but constants, then 2d and d numbers of eight bytes.
+    assert wide[0] == pytest.approx(narrow[0], abs=16)
+    assert wide[1] - narrow[1] == pytest.approx(2 * 100 * 8, abs=16)
+    assert narrow[1] < 8 * (2 * 10 + 2) + 400
+    assert wide[2] - narrow[2] == pytest.approx(100 * 8, abs=16)
+    # Three numbers, a partition's own, and the name of what they are.
+    assert max(narrow[3], wide[3]) < 3 * 9 + 120
+    # Drawn rows, their numbers, distances and counts; at most one row more for each of them.
+    for d, (*_, up) in traffic.items():
+        assert sum(up) < 400 * 8 * (d + 3) + 8 * 1_500
+
+
+def test_what_goes_down_does_not_grow_with_clusters_times_partitions():
+    source = wire(rows(), parts=50)
+    lwcs.build(source, 400, method="refined", n_clusters=20, random_state=0)
+    assert len(source.rounds) == 4
+    for _, down, _ in source.rounds:
+        assert max(down) < 3 * 9 + 120
+
+
+def test_the_driver_keeps_moments_plan_and_coreset(monkeypatch):
+    """Peak memory of a build over 64 MB of rows that are made as they are asked for."""
+    import tracemalloc
+
+    monkeypatch.setenv("LWCS_KERNEL", "portable")
+
+    class Made(list):
+        def __iter__(self):
+            for seed in range(8):
+                yield np.random.default_rng(seed).standard_normal((50_000, 20)), None
+
+    source = Wire(Made(range(8)), ArrayReading(20), 20)
+    lwcs.build(source, 1_000, random_state=0)
+    tracemalloc.start()
+    try:
+        lwcs.build(source, 1_000, random_state=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # One partition with its copies of blocks, which a worker would hold, and little else.
+    assert peak < 3 * 50_000 * 20 * 8
+
+
+def test_the_wire_gives_the_coreset_of_the_partitioned_source():
+    X = rows()
+    want = lwcs.build(lwcs.PartitionedSource(np.array_split(X, 8)), 400, random_state=0)
+    assert lwcs.build(wire(X), 400, random_state=0) == want
+
+
+def test_sensitivity_says_how_many_rounds_it_takes():
+    with pytest.warns(UserWarning, match=r"goes over the rows 7 times.*'refined' needs four"):
+        lwcs.build(wire(rows()), 400, method="sensitivity", n_clusters=5, random_state=0)
+
+
+def test_blas_has_one_thread_on_a_worker():
+    import scipy.linalg  # has a BLAS of its own
+    from threadpoolctl import threadpool_info
+
+    assert scipy.linalg
+
+    def threads(blocks, partition):
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    for found in _Local(rows()).gather(threads):
+        assert set(found) == {1}
+
+
+class _Local(Wire):
+    """Without the wire, so that a task need not pickle."""
+
+    def __init__(self, X):
+        super().__init__([(X, None)], ArrayReading(X.shape[1]), X.shape[1])
+
+    def run(self, work, told, *, summed):
+        assert told is None
+        assert not summed
+        yield work(self.parts[0], 0, None)
+
+
+def test_a_bad_row_is_an_answer_not_a_failure():
+    X = rows()
+    X[777, 3] = np.nan
+    with pytest.raises(ValueError, match="row 277, column 3 of partition 1 is nan"):
+        lwcs.build(wire(X), 10)
+
+
+def test_an_array_of_another_width_is_refused():
+    source = Wire([(rows(5), None), (rows(5, 3), None)], ArrayReading(10), 10)
+    with pytest.raises(ValueError, match=r"3 columns where 10 are expected \(in partition 1\)"):
+        lwcs.build(source, 10)
+
+
+def arrow(*tables, **options):
+    selection, sparse = select(
+        tables[0].schema, None, None, lambda name: tables[0].column(name)[:1]
+    )
+    reading = ArrowReading(selection, sparse=sparse, **options)
+    parts = [table.to_batches() for table in tables]
+    return Wire(parts, reading, len(selection.feature_names))
+
+
+def test_a_partition_of_another_type_or_without_a_column_is_refused():
+    first = pa.table({"a": [1, 2]})
+    with pytest.raises(TypeError, match=r"'a' holds double here.*int64.*\(in partition 1\)"):
+        lwcs.build(arrow(first, pa.table({"a": [1.5]})), 10)
+    with pytest.raises(TypeError, match=r"'a' holds string, not numbers.*\(in partition 1\)"):
+        lwcs.build(arrow(first, pa.table({"a": ["1"]})), 10)
+    with pytest.raises(ValueError, match=r"'a' is missing.*\(in partition 1\)"):
+        lwcs.build(arrow(first, pa.table({"b": [1]})), 10)
+
+
+def test_spark_vectors_without_spark():
+    import scipy.sparse as sp
+
+    kind = pa.struct(
+        [
+            ("type", pa.int8()),
+            ("size", pa.int32()),
+            ("indices", pa.list_(pa.int32())),
+            ("values", pa.list_(pa.float64())),
+        ]
+    )
+    dense = {"type": 1, "size": None, "indices": None, "values": [1.0, 0.0, 5.0]}
+    sparse = {"type": 0, "size": 3, "indices": [0, 2], "values": [1.0, 5.0]}
+
+    def built(*vectors, **options):
+        column = pa.array(list(vectors), kind)
+        return lwcs.build(arrow(pa.table({"v": column}), **options), 20, random_state=0)
+
+    assert built(dense, sparse, dense).points.tolist() == [[1.0, 0.0, 5.0]] * 3
+    assert sp.issparse(built(sparse, dense, sparse).points)
+    assert built(sparse, dense).points.toarray().tolist() == [[1.0, 0.0, 5.0]] * 2
+    with pytest.raises(ValueError, match="missing value in row 1 of partition 0"):
+        built(dense, None)
+    with pytest.raises(ValueError, match="missing value in row 1"):
+        built(sparse, None)
+    assert set(built(dense, None, sparse, drop=True).indices) == {0, 2}
+    with pytest.raises(ValueError, match="vector of length 4 where 3"):
+        built(sparse, {**sparse, "size": 4})
+    with pytest.raises(ValueError, match="vector of length 1 where 3"):
+        built(dense, {**dense, "values": [1.0]})
+
+
+def test_no_engine_is_imported_unless_its_data_is_passed():
+    code = (
+        "import sys, numpy as np, pandas as pd, lwcs\n"
+        "X = np.random.default_rng(0).random((500, 3))\n"
+        "lwcs.CoresetKMeans(3).fit(X).predict(pd.DataFrame(X).to_numpy())\n"
+        "lwcs.build(lwcs.PartitionedSource([X, X]), 10)\n"
+        "lwcs.build(pd.DataFrame(X, columns=list('abc')), 10)\n"
+        "print([name for name in ('dask', 'distributed', 'pyspark', 'ray') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("home", "extra"), [("dask.array", "dask"), ("pyspark.sql", "spark"), ("ray.data", "ray")]
+)
+def test_a_missing_extra_is_named(monkeypatch, home, extra):
+    frame = type("DataFrame", (), {"__module__": home})()
+    monkeypatch.setitem(sys.modules, home.split(".")[0], None)
+    monkeypatch.delitem(sys.modules, f"lwcs.sources.{extra}", raising=False)
+    with pytest.raises(ImportError, match=rf"pip install 'lwcs\[{extra}\]'"):
+        lwcs.scan(frame)
+    with pytest.raises(ImportError, match=rf"pip install 'lwcs\[{extra}\]'"):
+        lwcs.CoresetKMeans(2).fit(frame)
