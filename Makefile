@@ -2,10 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test soak lint bench paper calibrate statistical docs clean
+.PHONY: help demo test test-engines soak lint bench paper calibrate statistical docs clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -27,6 +27,10 @@ demo: $(VENV)/.installed ## Summarise a million rows and check the summary (crea
 
 test: $(VENV)/.installed-test lint ## Run every check and test (creates .venv)
 	$(BIN)/python -m pytest -n auto
+
+test-engines: $(VENV)/.installed-test,dask,spark,ray ## Test Dask, Spark, Spark Connect and Ray (installs them)
+	$(BIN)/python -m pytest -m engines tests/engines
+	LWCS_SPARK=connect $(BIN)/python -m pytest -m engines tests/engines -k spark
 
 soak: $(VENV)/.installed-test ## Kill, fill disks, read files larger than memory: minutes
 	$(BIN)/python -m pytest -m soak -s

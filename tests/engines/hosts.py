@@ -7,6 +7,7 @@ cores (classic, or by Connect with LWCS_SPARK=connect), Ray with two CPUs.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -100,6 +101,8 @@ class DaskTables(Tables):
 class Spark(Tables):
     def __init__(self) -> None:
         pytest.importorskip("pyspark")
+        if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+            pytest.skip("Spark needs Java 17 or newer, and there is none")
         from pyspark.sql import SparkSession
 
         # Workers run the Python that runs the tests, and find the tests where it does.
