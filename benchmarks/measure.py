@@ -12,7 +12,17 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-LIBRARIES = ("lwcs", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
+LIBRARIES = (
+    "lwcs",
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "faiss-cpu",
+    "dask",
+    "pyspark",
+    "ray",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,14 +112,12 @@ class Spark(Tables):
         )
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         # The second number: how often a task may fail, which without a cluster is once.
-        start = SparkSession.builder
-        start = start.remote("local[2,4]") if CONNECT else start.master("local[2,4]")
-        self.session = (
-            start.config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "4")
-            .getOrCreate()
-        )
+        start = SparkSession.builder.config("spark.sql.shuffle.partitions", "4")
+        if CONNECT:
+            start = start.remote("local[2,4]")
+        else:
+            start = start.master("local[2,4]").config("spark.ui.enabled", "false")
+        self.session = start.getOrCreate()
 
     def tables(self, parts: list[pa.Table]) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema

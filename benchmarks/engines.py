@@ -1,0 +1,173 @@
+"""Engines: a build on each against the local one, a fit against the engine's own k-means."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import lwcs
+from benchmarks.measure import Result, interleaved
+
+COLUMNS, K = 16, 100
+CHUNK = 500_000
+BUILD_CHUNKS, FIT_CHUNKS = 40, 4
+
+
+def benchmarks() -> Iterator[Result]:
+    """Every line of this table; engines one after the other, so that they share no core."""
+    parts = [rows_of(i) for i in range(BUILD_CHUNKS)]
+    yield from _dask(parts)
+    yield from _ray(parts)
+    del parts[FIT_CHUNKS:]
+    yield from _spark(parts)
+
+
+def rows_of(chunk: int) -> np.ndarray:
+    """Heavy-tailed clusters of very different sizes."""
+    rng = np.random.default_rng(chunk)
+    centers = 8.0 * np.random.default_rng(99).standard_normal((150, COLUMNS), dtype=np.float32)
+    shares = 1.0 / np.arange(1, 151)
+    own = rng.choice(150, size=CHUNK, p=shares / shares.sum())
+    X = rng.standard_normal((CHUNK, COLUMNS), dtype=np.float32)
+    X *= np.sqrt(2.5 / rng.chisquare(2.5, size=(CHUNK, 1))).astype(np.float32)
+    X += centers[own]
+    return X
+
+
+def build(data: Any) -> lwcs.Coreset:
+    return lwcs.build(data, 20_000, random_state=0)
+
+
+def fit(data: Any) -> lwcs.CoresetKMeans:
+    model = lwcs.CoresetKMeans(
+        K, coreset_size=20_000, polish=1, compute_labels=False, random_state=0
+    )
+    return model.fit(data)
+
+
+def _building(name: str, ours: Any, parts: list[np.ndarray], most: float) -> Result:
+    local = lwcs.PartitionedSource(parts)
+    times = interleaved(3, ours=partial(build, ours), local=partial(build, local))
+    ratio = times["ours"] / times["local"]
+    return Result(
+        f"build on {name}", len(parts) * CHUNK, COLUMNS, times["ours"],
+        "the same partitions in this process", times["local"], ratio,
+        "stated" if most == np.inf else f"≤ {most} ×", ratio <= most,
+    )  # fmt: skip
+
+
+def _fitting(name: str, parts: list[np.ndarray], ours: float, cost: float, theirs: Any) -> Result:
+    """One run of theirs, which takes minutes; ours the best of three."""
+    start = time.perf_counter()
+    centers = theirs()
+    seconds = time.perf_counter() - start
+    reference = sum(_cost(part, centers) for part in parts)
+    worse = 100.0 * (cost / reference - 1.0)
+    faster = seconds / ours
+    return Result(
+        f"fit with one polish step, k = {K}; cost {worse:+.1f} %", len(parts) * CHUNK, COLUMNS,
+        ours, name, seconds, faster, "≥ 10 × faster, cost ≤ +5 %", faster >= 10.0 and worse <= 5.0,
+    )  # fmt: skip
+
+
+def _cost(part: np.ndarray, centers: np.ndarray) -> float:
+    from sklearn.metrics import pairwise_distances_argmin_min
+
+    found = pairwise_distances_argmin_min(part, centers.astype(np.float32))[1]
+    return float(np.sum(found.astype(np.float64) ** 2))
+
+
+def _best_fit(data: Any, parts: list[np.ndarray]) -> tuple[float, float]:
+    times = interleaved(3, fit=partial(fit, data))
+    centers = fit(data).cluster_centers_
+    return times["fit"], sum(_cost(part, centers) for part in parts)
+
+
+def _dask(parts: list[np.ndarray]) -> Iterator[Result]:
+    import dask.array as da
+
+    rows = da.concatenate([da.from_array(part, chunks=part.shape, name=False) for part in parts])
+    yield _building("Dask, threads", rows, parts, 1.5)
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        yield _building("Dask, two worker processes, persisted", rows.persist(), parts, 1.5)
+    few = parts[:FIT_CHUNKS]
+    rows = da.concatenate([da.from_array(part, chunks=part.shape, name=False) for part in few])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from dask_ml.cluster import KMeans
+        except ImportError:
+            print("dask_ml is not installed: no comparison with it", file=sys.stderr)
+            return
+        ours, cost = _best_fit(rows, few)
+        theirs = lambda: KMeans(K, random_state=0).fit(rows).cluster_centers_  # noqa: E731
+        yield _fitting("dask_ml.cluster.KMeans", few, ours, cost, theirs)
+
+
+def _ray(parts: list[np.ndarray]) -> Iterator[Result]:
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        yield _building("Ray", ray.data.from_numpy(parts), parts, np.inf)
+    finally:
+        ray.shutdown()
+
+
+def _spark(parts: list[np.ndarray]) -> Iterator[Result]:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.ml.clustering import KMeans
+    from pyspark.ml.feature import VectorAssembler
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "8g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    folder = Path(tempfile.mkdtemp(prefix="lwcs-bench-"))
+    names = [f"x{j}" for j in range(COLUMNS)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in range(BUILD_CHUNKS):
+                part = rows_of(i)
+                columns = {name: part[:, j] for j, name in enumerate(names)}
+                pq.write_table(pa.table(columns), folder / f"{i:02}.parquet")
+            everything = spark.read.parquet(str(folder)).cache()
+            everything.count()
+            local = [rows_of(i) for i in range(BUILD_CHUNKS)]
+            yield _building("Spark, cached columns", everything, local, np.inf)
+            del local
+            everything.unpersist()
+            files = [str(folder / f"{i:02}.parquet") for i in range(FIT_CHUNKS)]
+            assemble = VectorAssembler(inputCols=names, outputCol="features")
+            rows = assemble.transform(spark.read.parquet(*files)).select("features").cache()
+            rows.count()
+            ours, cost = _best_fit(rows, parts)
+            theirs = lambda: np.array(KMeans(k=K, seed=0).fit(rows).clusterCenters())  # noqa: E731
+            yield _fitting("pyspark.ml.clustering.KMeans", parts, ours, cost, theirs)
+    finally:
+        spark.stop()
+        shutil.rmtree(folder)
