@@ -8,6 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.ml.functions import vector_to_array
+from pyspark.sql.functions import col as column
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -65,12 +67,12 @@ class SparkSource(EngineSource):
         )
         super().__init__(ArrowReading(selection, drop, sparse), len(selection.feature_names))
         self.frame = frame
-        self.needed = selection.needed
+        self.needed, self.sparse = selection.needed, sparse
         self.weighted, self.skipped = weight is not None, selection.skipped
 
     def run(self, work: Work, told: Sequence[bytes] | None, *, summed: bool) -> Iterator[bytes]:
         """Map every partition to one row of a number and bytes."""
-        chosen = _plain(self.frame.select(*[_quoted(name) for name in self.needed]))
+        chosen = _plain(self.frame.select(*map(self._handed_over, self.needed)))
         with _explained():
             if summed:
                 sent = chosen.mapInArrow(_over(work, None, self.needed), f"group int, {_SENT}")
@@ -85,6 +87,13 @@ class SparkSource(EngineSource):
             results[i] if i in results else work([], i, None if told is None else told[i])
             for i in range(parts)
         )
+
+    def _handed_over(self, name: str) -> Any:
+        """A column as it goes to the workers; dense vectors as arrays, ten times as fast."""
+        kind = type(self.frame.schema[name].dataType).__name__
+        if kind == "VectorUDT" and not self.sparse:
+            return vector_to_array(column(_quoted(name)))
+        return column(_quoted(name))
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value a row, as the DataFrame with one more column."""
