@@ -23,6 +23,8 @@ class Crossing:
         self._targets = targets
         self._met = 0
         self._running = 0.0
+        # Kept from block to block: fresh memory costs more than the sums.
+        self._sums = np.empty(0)
 
     def meet(self, masses: FloatArray) -> IntArray:
         """Rows of this block that are drawn, with repetitions; a row without mass never is."""
@@ -31,7 +33,10 @@ class Crossing:
         if self._met == len(self._targets):
             self._running += float(masses.sum())
             return np.empty(0, dtype=np.int64)
-        sums = self._running + np.cumsum(masses)
+        if len(self._sums) < len(masses):
+            self._sums = np.empty(len(masses))
+        sums = np.cumsum(masses, out=self._sums[: len(masses)])
+        sums += self._running
         upto = int(np.searchsorted(self._targets, sums[-1], side="left"))
         drawn = np.searchsorted(sums, self._targets[self._met : upto], side="right")
         self._met = max(self._met, upto)

@@ -122,15 +122,15 @@ def draw_along(
     are what the sums come to, as an earlier round found.
     """
     crossings = [Crossing(each) for each in targets]
-    tails: list[Picked | None] = [None] * len(crossings)
+    tails: list[tuple[Block, FloatArray, int] | None] = [None] * len(crossings)
     picked: list[Picked] = []
     for block in blocks:
         values, masses = measure(block)
         drawn = np.concatenate([c.meet(m) for c, m in zip(crossings, masses, strict=True)])
         picked.append(Picked.out_of(block, values, drawn))
         for i, mass in enumerate(masses):
-            if mass.any():
-                tails[i] = Picked.out_of(block, values, np.flatnonzero(mass)[-1:])
+            if (last := _last_with(mass)) is not None:
+                tails[i] = block, values, last
     for crossing, total in zip(crossings, totals, strict=True):
         if abs(crossing.total - total.value) > _CHANGED * total.value + total.rounding:
             raise ValueError(
@@ -139,10 +139,19 @@ def draw_along(
             )
     # Targets that the running sum misses by rounding belong to the last row with mass.
     for crossing, tail in zip(crossings, tails, strict=True):
-        last = tail or tails[0]
-        if last is not None and crossing.leftover:
-            picked.append(replace(last, counts=last.counts * crossing.leftover))
+        found = tail or tails[0]
+        if found is not None and crossing.leftover:
+            block, values, last = found
+            picked.append(Picked.out_of(block, values, np.full(crossing.leftover, last)))
     return [part for part in picked if len(part.rows)]
+
+
+def _last_with(masses: FloatArray) -> int | None:
+    """The last row that has mass; mostly it is the last row."""
+    if len(masses) and masses[-1] > 0.0:
+        return len(masses) - 1
+    there = np.flatnonzero(masses)
+    return int(there[-1]) if len(there) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +193,12 @@ class SecondRound:
 
     def _measure(self, block: Block) -> tuple[FloatArray, Sequence[FloatArray]]:
         omega = kernels.unit_weights(block.weights, block.points.shape[0])
-        distances = np.zeros(block.points.shape[0])
-        if self.mean is not None:
-            kernels.scan(block.points, block.weights, self.mean, distances, self.kernel)
-        return distances, (omega, omega * distances)
+        if self.mean is None:
+            distances = np.zeros(block.points.shape[0])
+            return distances, (omega, distances)
+        distances = np.empty(block.points.shape[0])
+        kernels.scan(block.points, block.weights, self.mean, distances, self.kernel)
+        return distances, (omega, distances if block.weights is None else omega * distances)
 
 
 def merge(partitions: Iterable[list[Picked]], offsets: IntArray) -> Picked:

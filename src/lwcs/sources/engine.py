@@ -92,10 +92,25 @@ class ArrowReading:
         first = next(batches, None)
         if first is None:
             return iter(())
-        each = chain([first], batches)
+        second = next(batches, None)
+        if second is None and (view := self._view(first)) is not None:
+            return open_local(view).all_blocks()
+        each = chain([first], [] if second is None else [second], batches)
         if self.sparse:
             return self._sparse(each)
         return _Partition(each, self, partition, first_row).blocks()
+
+    def _view(self, batch: pa.RecordBatch) -> DenseRows | None:
+        """Vectors without gaps lie in memory as rows: there is nothing to copy."""
+        if not self.selection.vector or self.selection.weight is not None or self.sparse:
+            return None
+        lists = in_form(batch, self.selection).column(0)
+        width = lists.type.list_size
+        values = lists.values.slice(lists.offset * width, len(lists) * width)
+        if lists.null_count or values.null_count:
+            return None
+        rows: DenseRows = values.to_numpy(zero_copy_only=False).reshape(-1, width)
+        return rows if rows.dtype == self.selection.dtype else None
 
     def _sparse(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
         """The whole partition as one sparse array: that is what the grid of blocks is cut from."""
@@ -197,7 +212,8 @@ def _placed(error: Exception, partition: int) -> Exception:
     text = str(error)
     if f"partition {partition}" in text:
         return error
-    return type(error)(f"{text} (in partition {partition})")
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{text} (in partition {partition})")
 
 
 def add_results(results: Iterable[bytes]) -> bytes:

@@ -158,5 +158,6 @@ def _as_arrow(kind: Any) -> pa.DataType:
 
 
 def _first(dataset: Any, name: str) -> pa.Array:
-    rows = dataset.select_columns([name]).take(1)
-    return pa.array([row[name] for row in rows])
+    rows = dataset.select_columns([name]).take(100)
+    there = [row[name] for row in rows if row[name] is not None]
+    return pa.array(there[:1])
