@@ -133,7 +133,7 @@ class Spark(Tables):
         return numbers.mapInArrow(make, from_arrow_schema(parts[0].schema))
 
     def labels(self, predicted: Any) -> np.ndarray:
-        return predicted.toArrow().column("label").to_numpy()
+        return predicted.select("label").toArrow().column("label").to_numpy()
 
     def close(self) -> None:
         self.session.stop()

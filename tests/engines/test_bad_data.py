@@ -97,6 +97,17 @@ def test_a_model_of_other_features_is_refused(engine):
         model.predict(engine.arrays([some()]))
 
 
+def test_more_clusters_than_rows_are_refused(engine):
+    with pytest.raises(ValueError, match="n_samples=5 should be >= n_clusters=10"):
+        lwcs.CoresetKMeans(10).fit(engine.arrays([some(3), some(2)]))
+
+
+def test_few_rows_are_clustered_themselves(engine):
+    model = lwcs.CoresetKMeans(3, random_state=0).fit(engine.arrays([some(30), some(20)]))
+    assert model.coreset_.method == "all rows"
+    assert model.coreset_.n_samples == 50
+
+
 def test_transform_is_refused(engine):
     rows = engine.arrays([some()])
     model = lwcs.CoresetKMeans(2, random_state=0).fit(rows)
@@ -106,7 +117,7 @@ def test_transform_is_refused(engine):
 
 def test_a_label_column_is_not_overwritten(spark, ray):
     for host in (spark, ray):
-        rows = host.tables([pa.table({"a": [1.0, 2.0, 3.0], "label": [0, 1, 1]})])
+        rows = host.tables([pa.table({"a": [1.0, 2.0, 3.0], "Label": [0, 1, 1]})])
         model = lwcs.CoresetKMeans(2, random_state=0).fit(lwcs.scan(rows, columns=["a"]))
         with pytest.raises(ValueError, match="a column 'label' already"):
             model.predict(lwcs.scan(rows, columns=["a"]))

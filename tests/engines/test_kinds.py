@@ -198,6 +198,158 @@ def test_dask_tables_with_weights_and_odd_names(dask_tables):
         lwcs.build(frame, 50, sample_weight=np.ones(300))
 
 
+def test_weights_of_a_dask_array_in_all_forms(dask):
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+
+    w = np.arange(300.0)
+    rows = da.from_array(X, chunks=(100, 4))
+    parts = [lwcs.scan(X[a : a + 100], sample_weight=w[a : a + 100]) for a in (0, 100, 200)]
+    want = lwcs.build(lwcs.PartitionedSource(parts), 50, random_state=1)
+    series = pd.Series(w)
+    for given in (w, w.tolist(), series, da.from_array(w, chunks=70), dd.from_pandas(series, 3)):
+        assert_same(lwcs.build(rows, 50, sample_weight=given, random_state=1), want)
+    with pytest.raises(ValueError, match="2 chunks but the data has 3"):
+        lwcs.build(rows, 50, sample_weight=dd.from_pandas(series, 2))
+
+
+def test_dask_chunks_of_two_kinds_are_refused(dask):
+    import dask.array as da
+
+    def mixed(chunk, block_id=None):
+        return sp.csr_array(chunk) if block_id[0] else chunk
+
+    rows = da.from_array(X, chunks=(100, 4)).map_blocks(mixed, meta=np.empty((0, 0)))
+    with pytest.raises(ValueError, match="some partitions are sparse and others dense"):
+        lwcs.build(rows, 50, random_state=1)
+
+
+def test_a_wider_type_than_declared_is_refused_not_wrapped(dask_tables):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    meta = pd.DataFrame({"a": np.array([1], "i1")})
+    rows = dd.from_map(lambda _: pd.DataFrame({"a": [300, 2]}), [0, 1], meta=meta)
+    with pytest.raises(TypeError, match=r"'a' holds int64 here.*int8.*\(in partition 0\)"):
+        lwcs.build(rows, 10)
+
+
+@pytest.mark.parametrize("name", ["spark", "ray"])
+def test_a_gap_inside_a_vector_is_dropped(started, name):
+    part = vectors(PARTS[2], pa.list_(pa.float64()))
+    values = PARTS[2].copy()
+    values[7, 2] = np.nan
+    bad = vectors(values, pa.list_(pa.float64()))
+    rows = started(name).tables([part, bad])
+    source = lwcs.scan(rows, columns="features", missing="drop")
+    coreset = lwcs.build(source, 5_000, random_state=0)
+    assert coreset.details["dropped"] == 1
+    assert len(PARTS[2]) + 7 not in coreset.indices
+
+
+def test_spark_sparse_vectors_with_gaps_and_weights(spark):
+    from pyspark.ml.linalg import Vectors, VectorUDT
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    schema = StructType([StructField("v", VectorUDT()), StructField("w", DoubleType())])
+    vector = Vectors.sparse(3, [0, 2], [1.0, 5.0])
+    rows = [(vector, 1.0), (vector, 2.0), (None, 1.0), (vector, None), (vector, 3.0)]
+    frame = spark.session.createDataFrame(rows, schema).coalesce(1)
+    with pytest.raises(ValueError, match="column 'w' has a missing value in row 3 of partition 0"):
+        lwcs.build(lwcs.scan(frame, columns="v", weight="w"), 10)
+    with pytest.raises(ValueError, match="column 'v' has a missing value in row 2 of partition 0"):
+        lwcs.build(lwcs.scan(frame, columns="v"), 10)
+    source = lwcs.scan(frame, columns="v", weight="w", missing="drop")
+    coreset = lwcs.build(source, 100, random_state=0)
+    assert (coreset.total_weight, coreset.details["dropped"]) == (6.0, 2)
+    assert set(coreset.indices) <= {0, 1, 4}
+    model = lwcs.CoresetKMeans(1, random_state=0).fit(coreset)
+    assert spark.labels(model.predict(source)).tolist() == [0, 0, -1, -1, 0]
+
+
+def test_spark_columns_that_are_not_used_may_be_anything(spark):
+    frame = spark.session.range(0, 500, 1, 2).selectExpr(
+        "cast(id as double) a",
+        "cast(id % 7 as double) b",
+        "timestamp '2020-01-01 00:00:00' ts",
+        "struct(timestamp '2020-01-01 00:00:00' as t) s",
+        "date '2020-01-01' d",
+        "'x' name",
+    )
+    source = lwcs.scan(frame)
+    assert source.feature_names == ("a", "b")
+    model = lwcs.CoresetKMeans(3, random_state=0).fit(source)
+    labelled = model.predict(frame)
+    assert labelled.columns == [*frame.columns, "label"]
+    assert labelled.drop("label").exceptAll(frame).count() == 0
+    interval = frame.selectExpr("a", "b", "interval 1 month i")
+    assert lwcs.build(interval, 50, random_state=0).n_samples == 500
+
+
+def test_a_module_that_a_users_function_lacks_is_not_ours(spark):
+    from pyspark.sql import functions
+
+    lacking = functions.udf(lambda _: __import__("no_such_module").x, "double")
+    rows = spark.session.range(10).select(lacking("id").alias("x"))
+    with pytest.raises(Exception, match="no_such_module") as caught:
+        lwcs.build(rows, 5)
+    assert not isinstance(caught.value, RuntimeError)
+
+
+def test_more_partitions_in_the_second_round_are_noticed(spark):
+    session = spark.session
+    rows = session.range(0, 1_000, 1, 4).repartition("id")
+    source = lwcs.scan(rows)
+    run = source.run
+
+    def then_more(work, told, *, summed):
+        results = run(work, told, summed=summed)
+        session.conf.set("spark.sql.shuffle.partitions", "7")
+        return results
+
+    source.run = then_more
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        with pytest.raises(ValueError, match="changed between two passes"):
+            lwcs.build(source, 100, random_state=0)
+    finally:
+        session.conf.set("spark.sql.shuffle.partitions", "4")
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+
+
+def test_the_context_of_a_ray_dataset_is_left_as_it_was(ray):
+    import ray.data as rd
+
+    lazy = rd.range(100, override_num_blocks=4).map_batches(lambda batch: {"x": batch["id"] * 1.0})
+    before = lazy.context.execution_options.preserve_order
+    lwcs.build(lazy, 20, random_state=0)
+    assert lazy.context.execution_options.preserve_order == before
+
+
+def test_ray_tensors_of_other_shapes_are_refused(ray):
+    import ray.data as rd
+
+    with pytest.raises(ValueError, match=r"arrays of shape \(2, 2\); pass vectors"):
+        lwcs.scan(rd.from_numpy(np.zeros((20, 2, 2))))
+    wide = [pa.list_(pa.float64(), width) for width in (2, 3)]
+    parts = [pa.table({"v": pa.array([[1.0] * kind.list_size], kind)}) for kind in wide]
+    with pytest.raises((ValueError, TypeError), match="partition 1"):
+        lwcs.build(rd.from_arrow(parts), 5)
+    gaps = pa.table({"v": pa.array([None] * 150 + [[1.0, 2.0]], pa.list_(pa.float64()))})
+    assert lwcs.scan(rd.from_arrow([gaps])).n_features == 2
+
+
+def test_columns_that_look_like_a_vector(dask_tables):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = pd.DataFrame(X[:, :2], columns=["x[0]", "x[1]"])
+    model = lwcs.CoresetKMeans(3, random_state=0).fit(frame)
+    labels = model.predict(dd.from_pandas(frame, npartitions=3)).compute()
+    assert labels.tolist() == model.predict(frame).tolist()
+
+
 def test_other_things_of_dask_are_refused():
     pytest.importorskip("dask")
     import dask.array as da

@@ -155,9 +155,8 @@ def test_an_array_of_another_width_is_refused():
 
 
 def arrow(*tables, **options):
-    selection, sparse = select(
-        tables[0].schema, None, None, lambda name: tables[0].column(name)[:1]
-    )
+    first = tables[0]
+    selection, sparse = select(first.schema, None, None, lambda name: first.column(name)[0].as_py())
     reading = ArrowReading(selection, sparse=sparse, **options)
     parts = [table.to_batches() for table in tables]
     return Wire(parts, reading, len(selection.feature_names))

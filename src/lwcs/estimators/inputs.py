@@ -62,7 +62,7 @@ def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset:
         else:
             check_features(model, X)
     elif engine_of(X) is not None:
-        columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model)
+        columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model, X)
         source = scan(X, columns=columns, sample_weight=sample_weight)
         return scan_rows(model, source, None, reset=reset)
     elif is_path(X) or is_stream(X) or is_query(X):
@@ -84,10 +84,11 @@ def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset:
     return scan(X, sample_weight=sample_weight)
 
 
-def _fitted_columns(model: CoresetKMeans) -> list[str] | None:
+def _fitted_columns(model: CoresetKMeans, table: Any) -> list[str] | None:
     """The columns of a table that a model was fitted on; a vector is one column."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if names and names[0].endswith("[0]"):
+    there = table.columns() if callable(table.columns) else table.columns
+    if names and names[0] not in there and names[0].endswith("[0]"):
         vector = names[0].removesuffix("[0]")
         if names == [f"{vector}[{j}]" for j in range(len(names))]:
             return [vector]

@@ -144,8 +144,8 @@ class CoresetKMeans(
 
         Parameters
         ----------
-        X : array, sparse array, table, path of files, Source or Coreset
-            Rows to cluster.
+        X : array, sparse array, table, path of files, data of an engine, Source or Coreset
+            Rows to cluster: whatever `lwcs.scan` takes, or a coreset built elsewhere.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             A row of weight 3 counts as that row three times.
@@ -233,22 +233,26 @@ class CoresetKMeans(
     def _summarise(
         self, source: Source, size: int, kernel: kernels.KernelName, seed: int, threads: int
     ) -> Coreset:
-        if source.n_rows is not None and source.n_rows < self.n_clusters:
+        coreset, n_rows = None, source.n_rows
+        if n_rows is None or n_rows > size:
+            coreset = build(
+                source,
+                size,
+                method=self.method,
+                n_clusters=self.n_clusters,
+                random_state=seed,
+                n_jobs=threads,
+                progress=bool(self.verbose),
+            )
+            n_rows = coreset.n_samples
+        if n_rows < self.n_clusters:
             raise ValueError(
-                f"n_samples={source.n_rows} should be >= n_clusters={self.n_clusters}; "
+                f"n_samples={n_rows} should be >= n_clusters={self.n_clusters}; "
                 "pass more rows or fewer clusters"
             )
-        if source.n_rows is not None and size >= source.n_rows:
+        if coreset is None or (n_rows <= size and source.rereadable):
             return everything(source, kernel, threads)
-        return build(
-            source,
-            size,
-            method=self.method,
-            n_clusters=self.n_clusters,
-            random_state=seed,
-            n_jobs=threads,
-            progress=bool(self.verbose),
-        )
+        return coreset
 
     def _warn(self, converged: bool, distinct: int) -> None:
         if distinct < self.n_clusters:
@@ -287,7 +291,8 @@ class CoresetKMeans(
     def predict(self, X: Any) -> Any:
         """Label every row by its nearest center, in the container that X has.
 
-        Arrays and tables give an int32 array, a PartitionedSource one array a partition.
+        Arrays and tables give an int32 array, a PartitionedSource one array a partition, Dask a
+        lazy array or Series, Spark and Ray their table with one more column, `label`.
         """
         check_is_fitted(self)
         task = LabelTask(self.cluster_centers_.astype(np.float64), self.scale_)

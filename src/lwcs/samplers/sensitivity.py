@@ -34,7 +34,6 @@ from lwcs.samplers.base import (
 from lwcs.samplers.rough import Rough, d2_sampling, d2_sampling_in_rounds
 from lwcs.samplers.two_rounds import Picked, Total, draw_along, merge
 from lwcs.sources import LocalSource
-from lwcs.sources.engine import EngineSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +70,7 @@ class Sensitivity:
         """Draw m rows in proportion to their sensitivities."""
         k = needed(self.n_clusters, self.name)
         check_passes(source, passes, self.passes(source), self.name)
-        if isinstance(source, EngineSource):
+        if source.on_cluster:
             warnings.warn(
                 f"method='sensitivity' goes over the rows {passes} times, once a cluster and "
                 "twice more; method='refined' needs four passes",

@@ -134,8 +134,8 @@ def draw_along(
     for crossing, total in zip(crossings, totals, strict=True):
         if abs(crossing.total - total.value) > _CHANGED * total.value + total.rounding:
             raise ValueError(
-                "the rows changed between two passes over them; let their writer finish, and give "
-                "them a fixed order"
+                "the rows changed between two passes over them; give them a fixed order, let "
+                "their writer finish, and cache or write out what is computed anew each time"
             )
     # Targets that the running sum misses by rounding belong to the last row with mass.
     for crossing, tail in zip(crossings, tails, strict=True):
@@ -220,6 +220,8 @@ def merge(partitions: Iterable[list[Picked]], offsets: IntArray) -> Picked:
 
 def stack(parts: list[Rows]) -> Rows:
     """Rows under rows, dense or sparse."""
+    if len({is_sparse(part) for part in parts}) > 1:
+        raise ValueError("some partitions are sparse and others dense; make them all of one kind")
     if is_sparse(parts[0]):
         import scipy.sparse as sp
 

@@ -216,6 +216,21 @@ class ArrowBatch:
             )
         return values
 
+    def missing_sparse(self, vectors: Any) -> Mask:
+        """Rows with a null or NaN among the features or the weight, of a column as CSR."""
+        name, n_rows = self.selection.columns[0], self.n_rows
+        gaps = self.batch.column(name).is_null().to_numpy(zero_copy_only=False)
+        if gaps.any():
+            self._refuse(gaps, name, 0)
+        if not self.drop:
+            return gaps
+        row_of = np.repeat(np.arange(n_rows), np.diff(vectors.indptr))
+        gaps = gaps | (np.bincount(row_of, np.isnan(vectors.data), n_rows) > 0)
+        if self.selection.weight is not None:
+            nulls = pc.is_null(self.batch.column(self.selection.weight), nan_is_null=True)
+            gaps |= nulls.to_numpy(zero_copy_only=False)
+        return gaps
+
     def missing(self, start: int, stop: int) -> Mask | None:
         """Rows with a null or NaN among the features or the weight, if those are dropped."""
         if not self.drop:

@@ -81,6 +81,8 @@ class Source(ABC):
     weighted: bool = False
     rereadable: bool = True
     """Whether the rows can be read more than once."""
+    on_cluster: bool = False
+    """Whether a pass is a job for other machines."""
     dropped: int = 0
     """Rows that the last pass left out for a missing value."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import dask
 import numpy as np
 
-from lwcs.foundation.checks import check_choice
 from lwcs.sources.base import GROUP
 from lwcs.sources.engine import (
     LABEL,
@@ -18,6 +17,7 @@ from lwcs.sources.engine import (
     RowWork,
     add_results,
 )
+from lwcs.sources.local import engine_of
 from lwcs.sources.vectors import select
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def _weights(weights: Any, array: Any) -> Any:
     """Weights in the chunks that the rows are in."""
     import dask.array as da
 
-    if type(weights).__name__ == "Series":
+    if engine_of(weights) == "dask" and hasattr(weights, "to_dask_array"):
         weights = weights.to_dask_array()
-    unknown = np.isnan(array.shape[0])
+    unknown = bool(np.isnan(array.shape[0]))
     if not isinstance(weights, da.Array):
         weights = np.asarray(weights)
         if unknown:
@@ -168,23 +168,20 @@ def _weights(weights: Any, array: Any) -> Any:
                 "the lengths of the array's chunks are not known, so weights in memory cannot be "
                 "cut like them; pass a Dask array of weights, or call X.compute_chunk_sizes()"
             )
+    unknown = unknown or bool(np.isnan(weights.shape).any())
     if weights.ndim != 1 or (not unknown and weights.shape != array.shape[:1]):
         raise ValueError(
             f"sample_weight has shape {weights.shape} but the data has {array.shape[0]} rows; "
             "pass one weight a row"
         )
-    if unknown:
-        check_chunks(weights.numblocks[0], array.numblocks[0])
-        return weights
-    return da.asarray(weights).rechunk((array.chunks[0],))
-
-
-def check_chunks(weights: int, rows: int) -> None:
-    """Check that weights are cut like rows, as far as that is known."""
-    if weights != rows:
+    if not unknown:
+        return da.asarray(weights).rechunk((array.chunks[0],))
+    if weights.numblocks[0] != array.numblocks[0]:
         raise ValueError(
-            f"sample_weight has {weights} chunks but the data has {rows}; chunk them alike"
+            f"sample_weight has {weights.numblocks[0]} chunks but the data has "
+            f"{array.numblocks[0]}; chunk them alike"
         )
+    return weights
 
 
 class DaskTableSource(_DaskSource):
@@ -232,7 +229,7 @@ def _with_weights(frame: Any, weight: str | None, sample_weight: Any) -> tuple[A
         raise ValueError(
             f"weights are given twice, by weight={weight!r} and by sample_weight; pass one of them"
         )
-    if type(sample_weight).__name__ != "Series":
+    if engine_of(sample_weight) != "dask" or type(sample_weight).__name__ != "Series":
         raise TypeError(
             "sample_weight of a Dask DataFrame is a Dask Series of the same index; or make it a "
             "column, and name it with lwcs.scan(…, weight=…)"
@@ -252,8 +249,6 @@ def _schema(frame: Any) -> pa.Schema:
     return pa.schema(objects)
 
 
-def _first(frame: Any, name: str) -> pa.Array:
-    import pyarrow as pa
-
-    check_choice(name, "column", list(frame.columns))
-    return pa.Array.from_pandas(frame[[name]].dropna().head(1, npartitions=-1)[name])
+def _first(frame: Any, name: str) -> Any:
+    found = frame[[name]].dropna().head(1, npartitions=-1)[name]
+    return found.iloc[0] if len(found) else None

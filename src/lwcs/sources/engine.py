@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from lwcs import kernels
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.kernels import COMPILED_FROM
@@ -97,12 +98,14 @@ class ArrowReading:
             return open_local(view).all_blocks()
         each = chain([first], [] if second is None else [second], batches)
         if self.sparse:
-            return self._sparse(each)
+            return self._sparse(each, f"partition {partition}", first_row)
         return _Partition(each, self, partition, first_row).blocks()
 
     def _view(self, batch: pa.RecordBatch) -> DenseRows | None:
         """Vectors without gaps lie in memory as rows: there is nothing to copy."""
-        if not self.selection.vector or self.selection.weight is not None or self.sparse:
+        if not self.selection.vector or self.selection.weight is not None:
+            return None
+        if self.sparse or self.drop:
             return None
         lists = in_form(batch, self.selection).column(0)
         width = lists.type.list_size
@@ -112,18 +115,33 @@ class ArrowReading:
         rows: DenseRows = values.to_numpy(zero_copy_only=False).reshape(-1, width)
         return rows if rows.dtype == self.selection.dtype else None
 
-    def _sparse(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    def _sparse(
+        self, batches: Iterable[pa.RecordBatch], place: str, first_row: int
+    ) -> Iterator[Block]:
         """The whole partition as one sparse array: that is what the grid of blocks is cut from."""
         import scipy.sparse as sp
 
-        name, weight = self.selection.columns[0], self.selection.weight
-        rows, weights = [], []
+        name, done = self.selection.columns[0], first_row
+        rows, weights, gaps = [], [], []
         for batch in batches:
-            rows.append(as_csr(batch.column(name), len(self.feature_names), name))
-            if weight is not None:
-                weights.append(batch.column(weight).to_numpy(zero_copy_only=False))
-        given = np.concatenate(weights) if weights else None
-        return open_local(sp.vstack(rows, format="csr"), sample_weight=given).all_blocks()
+            chosen = ArrowBatch(batch, self.selection, self.drop, place, done)
+            given = kernels.unit_weights(chosen.weights(0, batch.num_rows), batch.num_rows)
+            vectors = as_csr(batch.column(name), len(self.feature_names), name)
+            missing = chosen.missing_sparse(vectors)
+            vectors.data[np.repeat(missing, np.diff(vectors.indptr))] = 0.0
+            rows.append(vectors)
+            weights.append(np.where(missing, 0.0, given))
+            gaps.append(missing)
+            done += batch.num_rows
+        dropped = np.concatenate(gaps)
+        weighted = self.selection.weight is not None or dropped.any()
+        local = open_local(
+            sp.vstack(rows, format="csr"),
+            sample_weight=np.concatenate(weights) if weighted else None,
+        )
+        for block in local.all_blocks():
+            own = dropped[block.first_row : block.first_row + block.points.shape[0]]
+            yield replace(block, dropped=own if own.any() else None)
 
 
 class _Partition(SequenceSource):
@@ -207,6 +225,11 @@ class _Counted:
             yield block
 
 
+def refused(error: Exception) -> bytes:
+    """What a partition sends home that cannot do its work."""
+    return pickle.dumps(Outcome(None, error=error), protocol=pickle.HIGHEST_PROTOCOL)
+
+
 def _placed(error: Exception, partition: int) -> Exception:
     """Say in which partition something was wrong."""
     text = str(error)
@@ -243,6 +266,8 @@ class RowWork:
 
 class EngineSource(Source):
     """Rows on a cluster; subclasses run work over their partitions."""
+
+    on_cluster = True
 
     def __init__(self, reading: Reading, n_features: int) -> None:
         self.reading, self.n_features = reading, n_features
@@ -304,6 +329,24 @@ class EngineSource(Source):
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered within each partition."""
         return 0, f" of partition {partition}"
+
+
+def refuse_sample_weight(sample_weight: Any) -> None:
+    """Refuse weights that are not a column, where nothing says which row they belong to."""
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight is for rows in memory and on Dask; name the column of weights with "
+            "lwcs.scan(…, weight=…)"
+        )
+
+
+def refuse_label(names: Sequence[str], rename: str) -> None:
+    """Refuse to write labels over a column of that name."""
+    if LABEL in [name.lower() for name in names]:
+        raise ValueError(
+            f"there is a column {LABEL!r} already, which labels would go into; rename it first: "
+            f"{rename}"
+        )
 
 
 def _nothing(blocks: Iterator[Block], partition: int) -> int:

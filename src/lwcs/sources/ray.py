@@ -10,7 +10,15 @@ import ray
 from ray.data.dataset import Dataset, MaterializedDataset
 
 from lwcs.sources.base import GROUP
-from lwcs.sources.engine import LABEL, ArrowReading, EngineSource, RowWork, add_results
+from lwcs.sources.engine import (
+    LABEL,
+    ArrowReading,
+    EngineSource,
+    RowWork,
+    add_results,
+    refuse_label,
+    refuse_sample_weight,
+)
 from lwcs.sources.vectors import select
 
 if TYPE_CHECKING:
@@ -32,11 +40,7 @@ def open_engine(
     drop: bool,
 ) -> RaySource:
     """Open a Ray Dataset."""
-    if sample_weight is not None:
-        raise ValueError(
-            "sample_weight is for rows in memory and on Dask; name the column of weights with "
-            "lwcs.scan(…, weight=…)"
-        )
+    refuse_sample_weight(sample_weight)
     if not isinstance(data, Dataset):
         raise TypeError(
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
@@ -74,9 +78,7 @@ class RaySource(EngineSource):
         if self._blocks is None:
             chosen = self.dataset
             if not isinstance(chosen, MaterializedDataset):
-                chosen = chosen.select_columns(self.needed)
-                chosen.context.execution_options.preserve_order = True
-                chosen = chosen.materialize()
+                chosen = _materialized(chosen.select_columns(self.needed))
             self._blocks = chosen.to_arrow_refs()
             self.partitions = len(self._blocks)
         return self._blocks
@@ -104,11 +106,7 @@ class RaySource(EngineSource):
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value a row, as the Dataset with one more column."""
         del n_jobs
-        if LABEL in self.dataset.columns():
-            raise ValueError(
-                f"there is a column {LABEL!r} already, which labels would go into; rename it "
-                f"first: dataset.rename_columns({{{LABEL!r}: …}})"
-            )
+        refuse_label(self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
         work, needed = RowWork(self.reading, task), self.needed
 
         def label(table: pa.Table) -> pa.Table:
@@ -157,7 +155,16 @@ def _as_arrow(kind: Any) -> pa.DataType:
     return kind if isinstance(kind, pa.DataType) else pa.string()
 
 
-def _first(dataset: Any, name: str) -> pa.Array:
-    rows = dataset.select_columns([name]).take(100)
-    there = [row[name] for row in rows if row[name] is not None]
-    return pa.array(there[:1])
+def _materialized(dataset: Any) -> Any:
+    """Compute a Dataset, its blocks in their order; its context is shared, and put back."""
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        return dataset.materialize()
+    finally:
+        options.preserve_order = before
+
+
+def _first(dataset: Any, name: str) -> Any:
+    rows = dataset.select_columns([name]).iter_rows()
+    return next((row[name] for row in rows if row[name] is not None), None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import pickle
+import re
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -10,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql.functions import col as column
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lwcs.sources.base import GROUP
-from lwcs.sources.engine import LABEL, ArrowReading, EngineSource, RowWork, add_results
+from lwcs.sources.engine import (
+    LABEL,
+    ArrowReading,
+    EngineSource,
+    RowWork,
+    add_results,
+    refuse_label,
+    refuse_sample_weight,
+    refused,
+)
 from lwcs.sources.vectors import select
 
 if TYPE_CHECKING:
@@ -25,6 +36,7 @@ if TYPE_CHECKING:
     from lwcs.sources.engine import Work
 
 _SENT = "part int, result binary"
+_OURS = "lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl"
 
 
 def open_engine(
@@ -36,11 +48,7 @@ def open_engine(
     drop: bool,
 ) -> SparkSource:
     """Open a Spark DataFrame, also one of pandas on Spark."""
-    if sample_weight is not None:
-        raise ValueError(
-            "sample_weight is for rows in memory and on Dask; name the column of weights with "
-            "lwcs.scan(…, weight=…)"
-        )
+    refuse_sample_weight(sample_weight)
     if type(data).__name__ != "DataFrame":
         raise TypeError(
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
@@ -62,9 +70,8 @@ class SparkSource(EngineSource):
         *,
         drop: bool = False,
     ) -> None:
-        selection, sparse = select(
-            to_arrow_schema(frame.schema), columns, weight, lambda name: _first(frame, name)
-        )
+        schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
+        selection, sparse = select(schema, columns, weight, lambda name: _first(frame, name))
         super().__init__(ArrowReading(selection, drop, sparse), len(selection.feature_names))
         self.frame = frame
         self.needed, self.sparse = selection.needed, sparse
@@ -99,11 +106,7 @@ class SparkSource(EngineSource):
         """Compute one value a row, as the DataFrame with one more column."""
         del n_jobs
         schema = self.frame.schema
-        if LABEL in schema.names:
-            raise ValueError(
-                f"there is a column {LABEL!r} already, which labels would go into; rename it "
-                f"first: frame.withColumnRenamed({LABEL!r}, …)"
-            )
+        refuse_label(schema.names, f"frame.withColumnRenamed({LABEL!r}, …)")
         fields = [*schema.fields, StructField(LABEL, IntegerType())]
         over = _label(RowWork(self.reading, task), schema.names, self.needed)
         return _plain(self.frame).mapInArrow(over, StructType(fields))
@@ -119,12 +122,26 @@ def _plain(frame: Any) -> Any:
     return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
 
 
-def _first(frame: Any, name: str) -> pa.Array:
+def _type(kind: Any) -> pa.DataType:
+    """The type of a column; one that Arrow has not is no number, and that is all we ask."""
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except (TypeError, ValueError, AssertionError):
+        return pa.null()
+
+
+def _first(frame: Any, name: str) -> Any:
     quoted = _quoted(name)
     some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
     # By Arrow, as the workers see it.
-    table = some.mapInArrow(lambda batches: batches, some.schema).toArrow()
-    return table.column(0).combine_chunks()
+    table = some.mapInArrow(_struct, "v binary").toArrow()
+    return pickle.loads(table.column(0)[0].as_py()) if table.num_rows else None
+
+
+def _struct(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        values = [pickle.dumps(value.as_py()) for value in batch.column(0)]
+        yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], names=["v"])
 
 
 def _over(
@@ -137,10 +154,9 @@ def _over(
         item = None
         if told is not None:
             if part >= len(told):
-                raise ValueError(
-                    "the rows changed between two passes over them: there are more partitions; "
-                    "cache the DataFrame, or write it to a table"
-                )
+                changed = "the rows changed between two passes over them: there are more partitions"
+                yield _sent(part, refused(ValueError(f"{changed}; cache them, or write them out")))
+                return
             item = told[part]
         each = iter(batches)
         result = work((batch.rename_columns(names) for batch in each), part, item)
@@ -204,7 +220,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if "No module named" in str(error):
+        if re.search(f"No module named '({_OURS})", str(error)):
             raise RuntimeError(
                 "Spark's Python workers lack a module that lwcs needs; install lwcs where they "
                 "run, or set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to "

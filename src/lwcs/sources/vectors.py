@@ -26,11 +26,12 @@ def select(
     schema: pa.Schema,
     columns: Sequence[str] | str | None,
     weight: str | None,
-    first: Callable[[str], pa.Array],
+    first: Callable[[str], Any],
 ) -> tuple[Selection, bool]:
     """Choose columns; tell whether they are one column of sparse vectors.
 
-    `first` fetches a row of a column: how long its vectors are is not in the schema.
+    `first` fetches a value of a column, None if there is none: how long its vectors are is not in
+    the schema.
     """
     known = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
     selection = Selection.of(known, columns, weight)
@@ -40,7 +41,7 @@ def select(
     kind = known.field(name).type
     if kind.list_size == 0:
         found = first(name)
-        if len(found) == 0:
+        if found is None:
             raise ValueError(f"column {name!r} has no vector in any row; at least one is needed")
         width, sparse = _look(found, name)
         at = known.get_field_index(name)
@@ -55,7 +56,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.list_(pa.float64(), 0)
     if isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape"):
         values = getattr(kind.storage_type, "value_type", pa.float64())
-        return pa.list_(values, int(kind.shape[0]) if len(kind.shape) == 1 else 0)
+        known = kind.shape is not None and len(kind.shape) == 1 and kind.shape[0]
+        return pa.list_(values, int(kind.shape[0]) if known else 0)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(kind.value_type, 0)
     return kind
@@ -66,18 +68,17 @@ def _is_spark(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and {field.name for field in kind} == wanted
 
 
-def _look(column: pa.Array, name: str) -> tuple[int, bool]:
-    """Length of the first vector, and whether it is sparse."""
-    if not _is_spark(column.type):
-        shape = np.shape(column[0].as_py())
-        if len(shape) != 1 or not shape[0]:
-            raise ValueError(
-                f"column {name!r} holds arrays of shape {shape}; pass vectors, shape (columns,)"
-            )
-        return shape[0], False
-    vector = column[0].as_py()
-    sparse = vector["type"] == _SPARSE
-    return (vector["size"] if sparse else len(vector["values"])), sparse
+def _look(vector: Any, name: str) -> tuple[int, bool]:
+    """Length of a vector, and whether it is sparse."""
+    if isinstance(vector, dict):
+        sparse = vector["type"] == _SPARSE
+        return (vector["size"] if sparse else len(vector["values"])), sparse
+    shape = np.shape(vector)
+    if len(shape) != 1 or not shape[0]:
+        raise ValueError(
+            f"column {name!r} holds arrays of shape {shape}; pass vectors, shape (columns,)"
+        )
+    return shape[0], False
 
 
 def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
@@ -95,7 +96,7 @@ def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
             column = column.cast(pa.float64())
         elif name != selection.weight:
             found = numpy_type(column.type, name)
-            if not np.can_cast(found, selection.dtype, "same_kind"):
+            if not np.can_cast(found, selection.dtype, "safe"):
                 raise TypeError(
                     f"column {name!r} holds {column.type} here, which does not fit into "
                     f"{selection.dtype}; give it one type in all partitions"
@@ -109,6 +110,7 @@ def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
 def as_lists(column: Any, width: int, name: str) -> pa.Array:
     """A column of vectors as lists of a fixed size; null where a vector is."""
     if pa.types.is_fixed_size_list(column.type):
+        _check_width(np.array([column.type.list_size]), width, name)
         return column
     if isinstance(column.type, pa.BaseExtensionType):
         rows = np.asarray(column.to_numpy(zero_copy_only=False))
@@ -158,28 +160,24 @@ def _with_nulls(lists: pa.FixedSizeListArray, column: pa.Array) -> pa.Array:
 
 
 def as_csr(column: pa.StructArray, width: int, name: str) -> sp.csr_array[Any]:
-    """Spark's vectors, sparse and dense ones, as a sparse array."""
+    """Spark's vectors, sparse and dense ones, as a sparse array; no entries where one is null."""
     import scipy.sparse as sp
 
     if not _is_spark(column.type):
         raise TypeError(f"column {name!r} holds {column.type}, not vectors of Spark ML")
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise ValueError(
-            f"column {name!r} has a missing value in row {row}; every vector must be there: drop "
-            "or fill such rows first"
-        )
-    sparse = column.field("type").to_numpy(zero_copy_only=False) == _SPARSE
-    values, indices = column.field("values"), column.field("indices")
-    lengths = values.value_lengths().to_numpy(zero_copy_only=False)
-    sizes = column.field("size").to_numpy(zero_copy_only=False)
-    _check_width(np.where(sparse, sizes, lengths).astype(np.int64), width, name)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    sparse = there & (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE)
+    values, indices = _field(column, "values"), _field(column, "indices")
+    lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    sizes = column.field("size").fill_null(0).to_numpy(zero_copy_only=False)
+    _check_width(np.where(sparse, sizes, lengths)[there].astype(np.int64), width, name)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     places = np.empty(indptr[-1], dtype=np.int32)
     of_sparse = np.repeat(sparse, lengths)
     places[of_sparse] = indices.flatten().to_numpy(zero_copy_only=False)
-    places[~of_sparse] = np.tile(np.arange(width, dtype=np.int32), int((~sparse).sum()))
-    data = values.flatten().to_numpy(zero_copy_only=False)
+    dense = int((there & ~sparse).sum())
+    places[~of_sparse] = np.tile(np.arange(width, dtype=np.int32), dense)
+    data = values.flatten().to_numpy(zero_copy_only=False, writable=True)
     return sp.csr_array((data, places, indptr), shape=(len(column), width))
 
 
