@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import build, engines, files, kmeans, samplers
+from benchmarks import build, engines, files, kmeans, mixture, samplers
 from benchmarks.measure import Result, machine
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
@@ -16,6 +16,7 @@ SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "samplers": samplers.benchmarks,
     "files": files.benchmarks,
     "engines": engines.benchmarks,
+    "mixture": mixture.benchmarks,
 }
 HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
 

@@ -16,6 +16,7 @@ _HOMES = {
     "CompareResult": "lwcs.comparing",
     "Coreset": "lwcs.coreset",
     "CoresetKMeans": "lwcs.estimators",
+    "CoresetMixture": "lwcs.estimators",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
     "Refined": "lwcs.samplers",
@@ -35,6 +36,7 @@ __all__ = [
     "CompareResult",
     "Coreset",
     "CoresetKMeans",
+    "CoresetMixture",
     "Lightweight",
     "PartitionedSource",
     "Refined",
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from lwcs.comparing import CompareResult, compare
     from lwcs.coreset import Coreset
     from lwcs.displays import CompareDisplay
-    from lwcs.estimators import CoresetKMeans
+    from lwcs.estimators import CoresetKMeans, CoresetMixture
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan

@@ -1,5 +1,6 @@
-"""What people hold: scikit-learn estimators that cluster a coreset of the data."""
+"""What people hold: estimators in scikit-learn's grammar."""
 
 from lwcs.estimators.kmeans import CoresetKMeans
+from lwcs.estimators.mixture import CoresetMixture
 
-__all__ = ["CoresetKMeans"]
+__all__ = ["CoresetKMeans", "CoresetMixture"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from lwcs.building import build, everything
 from lwcs.coreset import Coreset
 from lwcs.foundation.checks import check_count
 from lwcs.samplers import as_sampler
@@ -17,6 +18,10 @@ from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 
 if TYPE_CHECKING:
     from lwcs.estimators.kmeans import CoresetKMeans
+    from lwcs.estimators.mixture import CoresetMixture
+    from lwcs.kernels import KernelName
+
+    Model: TypeAlias = CoresetKMeans | CoresetMixture
 
 POINTS_PER_CLUSTER = 100
 
@@ -36,23 +41,28 @@ def check_parameters(model: CoresetKMeans) -> int:
             "an array of centers or a callable are allowed, too"
         )
     as_sampler(model.method)
-    if isinstance(model.coreset_size, str):
-        if model.coreset_size != "auto":
+    return size_of(model.coreset_size, k, POINTS_PER_CLUSTER, "n_clusters")
+
+
+def size_of(wish: int | str, k: int, each: int, name: str) -> int:
+    """How many draws `coreset_size` asks for; "auto" is `each` for every cluster."""
+    if isinstance(wish, str):
+        if wish != "auto":
             raise ValueError(
-                f"coreset_size={model.coreset_size!r} is not allowed; pass 'auto' "
-                f"({POINTS_PER_CLUSTER} × n_clusters) or an integer >= n_clusters"
+                f"coreset_size={wish!r} is not allowed; pass 'auto' "
+                f"({each} × {name}) or an integer >= {name}"
             )
-        return POINTS_PER_CLUSTER * k
-    size = check_count(model.coreset_size, "coreset_size")
+        return each * k
+    size = check_count(wish, "coreset_size")
     if size < k:
         raise ValueError(
-            f"coreset_size={size} is smaller than n_clusters={k}; pass coreset_size >= {k} "
-            f"(about {POINTS_PER_CLUSTER} × n_clusters is a good start)"
+            f"coreset_size={size} is smaller than {name}={k}; pass coreset_size >= {k} "
+            f"(about {each} × {name} is a good start)"
         )
     return size
 
 
-def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
+def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
     """Turn what scikit-learn's methods take into a Source; check its features."""
     if isinstance(X, Coreset):
         raise TypeError("a Coreset is no table of rows; pass its rows, coreset.points")
@@ -84,7 +94,7 @@ def scan_rows(model: CoresetKMeans, X: Any, sample_weight: Any = None, *, reset:
     return scan(X, sample_weight=sample_weight)
 
 
-def _fitted_columns(model: CoresetKMeans, table: Any) -> list[str] | None:
+def _fitted_columns(model: Model, table: Any) -> list[str] | None:
     """The columns of a table that a model was fitted on; a vector is one column."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     there = table.columns() if callable(table.columns) else table.columns
@@ -95,14 +105,48 @@ def _fitted_columns(model: CoresetKMeans, table: Any) -> list[str] | None:
     return names or None
 
 
-def set_features(model: CoresetKMeans, data: Source | Coreset) -> None:
+def summarise(
+    source: Source,
+    size: int,
+    k: int,
+    *,
+    method: Any,
+    kernel: KernelName,
+    seed: int,
+    n_jobs: int,
+    progress: bool,
+    name: str = "n_clusters",
+) -> Coreset:
+    """A coreset of the rows; no more of them than `size` are taken as they are."""
+    coreset, n_rows = None, source.n_rows
+    if n_rows is None or n_rows > size:
+        coreset = build(
+            source,
+            size,
+            method=method,
+            n_clusters=k,
+            random_state=seed,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        n_rows = coreset.n_samples
+    if n_rows < k:
+        raise ValueError(
+            f"n_samples={n_rows} should be >= {name}={k}; pass more rows or fewer clusters"
+        )
+    if coreset is None or (n_rows <= size and source.rereadable):
+        return everything(source, kernel, n_jobs)
+    return coreset
+
+
+def set_features(model: Model, data: Source | Coreset) -> None:
     """Note the features that were fitted."""
     model.n_features_in_ = data.n_features
     if data.feature_names is not None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
 
-def check_features(model: CoresetKMeans, source: Source) -> None:
+def check_features(model: Model, source: Source) -> None:
     """Check that a source has the features that were fitted, in their order."""
     if source.n_features != model.n_features_in_:
         raise ValueError(
@@ -117,11 +161,11 @@ def check_features(model: CoresetKMeans, source: Source) -> None:
         )
 
 
-def check_rows(coreset: Coreset, k: int) -> None:
+def check_rows(coreset: Coreset, k: int, name: str = "n_clusters") -> None:
     """Check that a coreset built elsewhere has rows enough."""
     rows = len(coreset.weights)
     if rows < k:
         raise ValueError(
-            f"the coreset has {rows} distinct rows but n_clusters={k}; "
+            f"the coreset has {rows} distinct rows but {name}={k}; "
             f"build one with size > {coreset.size}, or ask for fewer clusters"
         )

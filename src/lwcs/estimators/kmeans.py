@@ -18,10 +18,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
-from lwcs.building import build, everything
 from lwcs.coreset import Coreset
 from lwcs.estimators.incremental import Incremental
-from lwcs.estimators.inputs import check_parameters, check_rows, scan_rows, set_features
+from lwcs.estimators.inputs import (
+    check_parameters,
+    check_rows,
+    scan_rows,
+    set_features,
+    summarise,
+)
 from lwcs.foundation import storage
 from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import as_threads
@@ -187,7 +192,16 @@ class CoresetKMeans(
                     "write them to a file first, or pass polish=0"
                 )
             kernel = kernels.choose(source.n_values)
-            coreset = self._summarise(source, size, kernel, seed, threads)
+            coreset = summarise(
+                source,
+                size,
+                self.n_clusters,
+                method=self.method,
+                kernel=kernel,
+                seed=seed,
+                n_jobs=threads,
+                progress=bool(self.verbose),
+            )
         fitted = self._solve(coreset, kernel, seed, threads)
         centers = fitted["cluster_centers_"]
         # Rows that come once are gone after the coreset.
@@ -229,30 +243,6 @@ class CoresetKMeans(
             "scale_": coreset.scale,
             "_n_features_out": self.n_clusters,
         }
-
-    def _summarise(
-        self, source: Source, size: int, kernel: kernels.KernelName, seed: int, threads: int
-    ) -> Coreset:
-        coreset, n_rows = None, source.n_rows
-        if n_rows is None or n_rows > size:
-            coreset = build(
-                source,
-                size,
-                method=self.method,
-                n_clusters=self.n_clusters,
-                random_state=seed,
-                n_jobs=threads,
-                progress=bool(self.verbose),
-            )
-            n_rows = coreset.n_samples
-        if n_rows < self.n_clusters:
-            raise ValueError(
-                f"n_samples={n_rows} should be >= n_clusters={self.n_clusters}; "
-                "pass more rows or fewer clusters"
-            )
-        if coreset is None or (n_rows <= size and source.rereadable):
-            return everything(source, kernel, threads)
-        return coreset
 
     def _warn(self, converged: bool, distinct: int) -> None:
         if distinct < self.n_clusters:

@@ -1,0 +1,380 @@
+"""CoresetMixture: mixtures of distributions by a coreset, in scikit-learn's grammar."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from lwcs import kernels
+from lwcs.coreset import Coreset
+from lwcs.estimators.inputs import check_rows, scan_rows, set_features, size_of, summarise
+from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.randomness import Stage, as_seed, generator
+from lwcs.foundation.types import is_sparse
+from lwcs.samplers import as_sampler
+from lwcs.solvers.assignment import nearest
+from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Multinomial, Poisson
+from lwcs.solvers.gaussian import COVARIANCES, Gaussian
+from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.mixture import Mixture, fit_mixture, log_joint
+from lwcs.sources import Block, LocalSource
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import DenseRows, FloatArray, Rows
+    from lwcs.solvers.families import Family
+
+FAMILIES = {each.name: each for each in (Poisson, Multinomial, Bernoulli, Exponential, Gamma)}
+DRAWS_PER_COMPONENT = 1_000
+_INITS = ("k-means", "random")
+
+
+class CoresetMixture(DensityMixin, BaseEstimator):
+    """Mixture of distributions fitted to data of any size, by fitting a coreset of it.
+
+    Weighted expectation–maximisation; with ``family="gaussian"`` and all rows, this is
+    scikit-learn's GaussianMixture, with `sample_weight`. Rows are drawn by their squared distances
+    to the mean, which is within the paper's theory for Gaussians of one fixed variance, and a
+    heuristic for the others.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    family : {"gaussian", "poisson", "multinomial", "bernoulli", "exponential", "gamma"}, \
+            default="gaussian"
+        What components are. Counts for "poisson" (each column by itself) and "multinomial" (a
+        row together), 0 … 1 for "bernoulli", numbers > 0 for "exponential" and "gamma". The
+        first three take sparse rows.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Of Gaussians.
+    coreset_size : int or "auto", default="auto"
+        Draws of the coreset; "auto" is 1,000 × n_components. Data with no more rows than that is
+        fitted itself.
+    method : str or sampler, default="lightweight"
+        How rows are drawn, as for `lwcs.build`.
+    init : {"k-means", "random"} or array of shape (n_components, n_features), default="k-means"
+        Where components start: clusters, random shares, or given means.
+    n_init : int, default=1
+        Restarts; the likeliest is kept.
+    max_iter : int, default=100
+        Most rounds a restart.
+    tol : float, default=1e-3
+        Ends a run once the mean log-likelihood of a row gains less.
+    reg_covar : float, default=1e-6
+        Added to the diagonal of Gaussian covariances.
+    warm_start : bool, default=False
+        Start from what the last `fit` found.
+    random_state : None, int or NumPy generator, default=None
+        Seed of the coreset and of the starts.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    verbose : int, default=0
+        Draw progress bars on standard error.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components,)
+    means_ : array of shape (n_components, n_features)
+        Of "multinomial", the probabilities of the columns.
+    covariances_, precisions_cholesky_ : array
+        Of Gaussians, in scikit-learn's shapes.
+    shapes_ : array of shape (n_components, n_features)
+        Of gammas.
+    lower_bound_ : float
+        Weighted mean log-likelihood of a row of the coreset.
+    converged_, n_iter_
+        Of the best restart.
+    coreset_ : Coreset
+        What was fitted.
+    mixture_
+        The components as one object, which the attributes above are taken from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lwcs import CoresetMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (30_000, 2)), rng.normal(8, 2, (10_000, 2))])
+    >>> model = CoresetMixture(2, random_state=0).fit(X)
+    >>> np.sort(model.weights_).round(1)
+    array([0.2, 0.8])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        family: str = "gaussian",
+        covariance_type: str = "full",
+        coreset_size: int | str = "auto",
+        method: Any = "lightweight",
+        init: Any = "k-means",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.family = family
+        self.covariance_type = covariance_type
+        self.coreset_size = coreset_size
+        self.method = method
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetMixture:
+        """Fit data, or a coreset of it that was built elsewhere.
+
+        Parameters
+        ----------
+        X : whatever `lwcs.scan` takes, or a Coreset
+            Rows.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            A row of weight 3 counts as that row three times.
+        """
+        size, seed = self._check(), as_seed(self.random_state)
+        if isinstance(X, Coreset):
+            if sample_weight is not None:
+                raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
+            coreset = X
+            set_features(self, coreset)
+            check_rows(coreset, self.n_components, "n_components")
+        else:
+            source = scan_rows(self, X, sample_weight, reset=True)
+            coreset = summarise(
+                source,
+                size,
+                self.n_components,
+                method=self.method,
+                kernel=kernels.choose(source.n_values),
+                seed=seed,
+                n_jobs=as_threads(self.n_jobs),
+                progress=bool(self.verbose),
+                name="n_components",
+            )
+        if coreset.scale is not None:
+            raise ValueError(
+                "a mixture has variances of its own, and takes no scale='standard'; scan the data "
+                "without it"
+            )
+        rows = _prepared(coreset.points, self._new_family(), coreset.indices)
+        self._keep(self._best(rows, coreset.weights, seed), coreset)
+        return self
+
+    def _check(self) -> int:
+        """Check what can be checked without data; return the coreset's size."""
+        k = check_count(self.n_components, "n_components")
+        check_choice(self.family, "family", ("gaussian", *FAMILIES))
+        check_choice(self.covariance_type, "covariance_type", COVARIANCES)
+        check_count(self.n_init, "n_init")
+        check_count(self.max_iter, "max_iter")
+        for name in ("tol", "reg_covar"):
+            value = getattr(self, name)
+            if isinstance(value, (bool, str)) or not 0.0 <= float(value) < np.inf:
+                raise ValueError(f"{name}={value!r} is not allowed; pass a number >= 0")
+        if isinstance(self.init, str):
+            check_choice(self.init, "init", _INITS)
+        as_sampler(self.method)
+        return size_of(self.coreset_size, k, DRAWS_PER_COMPONENT, "n_components")
+
+    def _new_family(self) -> Family:
+        if self.family == "gaussian":
+            return Gaussian(self.covariance_type, self.reg_covar)
+        return FAMILIES[self.family]()
+
+    def _best(self, rows: Rows, weights: FloatArray, seed: int) -> Mixture:
+        """The likeliest of some restarts."""
+        best: Mixture | None = None
+        for attempt in range(self.n_init):
+            shares = self._shares(rows, weights, seed, attempt)
+            found = fit_mixture(
+                rows, weights, self._new_family(), shares, max_iter=self.max_iter, tol=self.tol
+            )
+            if best is None or found.lower_bound > best.lower_bound:
+                best = found
+        assert best is not None
+        if not best.converged:
+            warnings.warn(
+                f"the mixture did not converge in max_iter={self.max_iter} rounds; pass a larger "
+                "max_iter or tol, or check the data for components that are hard to tell apart",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return best
+
+    def _shares(self, rows: Rows, weights: FloatArray, seed: int, attempt: int) -> FloatArray:
+        """What part of every row each component starts with."""
+        if self.warm_start and hasattr(self, "mixture_"):
+            joint = log_joint(self.mixture_.family, self.mixture_.weights, rows)
+            shared: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
+            return shared
+        if isinstance(self.init, str) and self.init == "random":
+            rng = generator(seed, Stage.SEEDING, attempt)
+            return rng.dirichlet(np.ones(self.n_components), rows.shape[0])
+        if isinstance(self.init, str):
+            labels = cluster(
+                _directions(rows) if self.family == "multinomial" else rows,
+                weights,
+                None,
+                self.n_components,
+                kernel=kernels.choose(rows.shape[0] * rows.shape[1]),
+                seed=seed + attempt,
+                n_jobs=as_threads(self.n_jobs),
+            ).labels
+        else:
+            means = np.asarray(self.init, dtype=np.float64)
+            if means.shape != (self.n_components, rows.shape[1]):
+                raise ValueError(
+                    f"init has shape {means.shape}; pass means of shape ({self.n_components}, "
+                    f"{rows.shape[1]})"
+                )
+            labels = nearest(rows, means)[0].astype(np.int64)
+        return np.eye(self.n_components)[labels]
+
+    def _keep(self, found: Mixture, coreset: Coreset) -> None:
+        self.mixture_, self.coreset_ = found, coreset
+        self.weights_, self.means_ = found.weights, found.family.means
+        self.lower_bound_, self.n_iter_ = found.lower_bound, found.n_iter
+        self.converged_ = found.converged
+        if isinstance(found.family, Gaussian):
+            self.covariances_ = found.family.covariances
+            self.precisions_cholesky_ = found.family.precisions_cholesky
+        if isinstance(found.family, Gamma):
+            self.shapes_ = found.family.shapes
+
+    def predict(self, X: Any) -> Any:
+        """The likeliest component of every row, in the container that X has."""
+        return self._map(X, "labels")
+
+    def predict_proba(self, X: Any) -> DenseRows:
+        """The probability of every component, by row."""
+        return self._map(X, "shares")
+
+    def score_samples(self, X: Any) -> DenseRows:
+        """Log-likelihood of every row."""
+        return self._map(X, "evidence")
+
+    def _map(self, X: Any, what: str) -> Any:
+        check_is_fitted(self, "mixture_")
+        source = scan_rows(self, X, reset=False)
+        if what != "labels" and not isinstance(source, LocalSource):
+            raise TypeError(
+                f"{type(source).__name__} takes labels alone; use predict, or ask for parts of it"
+            )
+        task = MixtureTask(self.mixture_.family, self.mixture_.weights, what)
+        with source.explaining():
+            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of a row, weighted if weights are given."""
+        return float(np.average(self.score_samples(X), weights=sample_weight))
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on X: lower is better."""
+        found = self.score_samples(X)
+        return float(-2.0 * found.sum() + self._n_parameters() * np.log(len(found)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion on X: lower is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
+
+    def _n_parameters(self) -> int:
+        return int(self.mixture_.family.n_parameters()) + len(self.weights_) - 1
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, Any]:
+        """Draw rows from the mixture, and the component that each is of."""
+        check_is_fitted(self, "mixture_")
+        n = check_count(n_samples, "n_samples")
+        rng = np.random.default_rng(as_seed(self.random_state))
+        counts = rng.multinomial(n, self.weights_)
+        rows = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
+        return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        known = FAMILIES.get(self.family)
+        tags.input_tags.sparse = known is not None and known.sparse
+        tags.input_tags.positive_only = self.family != "gaussian"
+        return tags
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureTask:
+    """What a mixture says of every row of a block."""
+
+    family: Family
+    weights: FloatArray
+    what: str
+
+    def __call__(self, block: Block) -> DenseRows:
+        """Labels, shares or log-likelihoods."""
+        values = block.points.data if is_sparse(block.points) else block.points
+        if not np.isfinite(values).all():
+            raise NotFiniteError.found_in(block.points, block.first_row, 0)
+        rows = _prepared(block.points, self.family, None, block.first_row)
+        joint = log_joint(self.family, self.weights, rows)
+        if self.what == "labels":
+            return np.argmax(joint, axis=1).astype(np.int32)
+        evidence = logsumexp(joint, axis=1)
+        return evidence if self.what == "evidence" else np.exp(joint - evidence[:, None])
+
+
+def _prepared(points: Rows, family: Family, indices: Any, first_row: int = 0) -> Rows:
+    """Rows as float64, if they are what the family is made for."""
+    if is_sparse(points) and not family.sparse:
+        raise TypeError(
+            f"family={family.name!r} does not take sparse rows; pass dense ones, X.toarray()"
+        )
+    rows = points.astype(np.float64)
+    values = rows.data if is_sparse(rows) else rows
+    outside = (values < family.low) | (values > family.high)
+    if family.positive:
+        outside |= values <= 0.0
+    if outside.any():
+        coordinates = np.argwhere(outside)[0]
+        if is_sparse(rows):
+            at = int(coordinates[0])
+            row, column = int(np.searchsorted(rows.indptr, at, side="right")) - 1, rows.indices[at]
+        else:
+            row, column = coordinates
+        value = values[tuple(coordinates)]
+        number = first_row + row if indices is None else indices[row]
+        allowed = "x > 0" if family.positive else "x >= 0"
+        if family.high < np.inf:
+            allowed = f"{family.low:g} <= x <= {family.high:g}"
+        raise ValueError(
+            f"the value in row {number}, column {column} is {value}, but family={family.name!r} "
+            f"takes {allowed}; leave such rows out, or choose another family"
+        )
+    return rows
+
+
+def _directions(rows: Rows) -> Rows:
+    """Rows divided by their sums, so that long documents do not make a cluster of their own."""
+    totals = np.asarray(rows.sum(axis=1)).ravel()
+    factors = 1.0 / np.where(totals > 0.0, totals, 1.0)
+    if is_sparse(rows):
+        import scipy.sparse as sp
+
+        return (sp.diags_array(factors) @ rows).tocsr()
+    return rows * factors[:, None]

@@ -1,0 +1,188 @@
+"""CoresetMixture: what it gives on all rows, on a coreset, and on bad rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lwcs
+from lwcs import CoresetMixture
+from tests.estimators.test_sklearn_checks import expected_failures
+
+MEANS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 9.0]])
+
+
+def blobs(n=60_000, seed=0):
+    rng = np.random.default_rng(seed)
+    own = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    shapes = np.array(
+        [[[1.0, 0.6], [0.6, 1.0]], [[2.0, 0.0], [0.0, 0.2]], [[0.5, 0.0], [0.0, 0.5]]]
+    )
+    noise = rng.standard_normal((n, 2))
+    return np.einsum("nij,nj->ni", shapes[own], noise) + MEANS[own]
+
+
+@parametrize_with_checks(
+    [CoresetMixture(), CoresetMixture(2, covariance_type="diag", coreset_size=20)],
+    expected_failed_checks=lambda model: expected_failures(model) if model.n_components > 1 else {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_a_coreset_of_two_percent_loses_less_than_a_percent_of_the_gain(kind):
+    train, held_out = blobs(), blobs(20_000, seed=1)
+    one = GaussianMixture(1, covariance_type=kind).fit(train).score(held_out)
+    full = GaussianMixture(3, covariance_type=kind, random_state=0, tol=1e-5, max_iter=300)
+    gain = full.fit(train).score(held_out) - one
+    ours = CoresetMixture(
+        3, covariance_type=kind, coreset_size=1_200, random_state=0, tol=1e-5, max_iter=300
+    ).fit(train)
+    assert ours.coreset_.size == 1_200
+    lost = 1.0 - (ours.score(held_out) - one) / gain
+    assert lost < 0.01
+
+
+def test_parameters_are_recovered():
+    """Within five standard errors of a sample as large as the coreset, each parameter."""
+    model = CoresetMixture(3, coreset_size=10_000, random_state=0, tol=1e-6, max_iter=500)
+    model.fit(blobs())
+    order = np.argsort(-model.weights_)
+    np.testing.assert_allclose(model.weights_[order], [0.6, 0.3, 0.1], atol=0.03)
+    np.testing.assert_allclose(model.means_[order], MEANS, atol=0.2)
+    assert model.converged_
+
+
+def test_few_rows_are_fitted_themselves_and_weights_are_copies():
+    X = blobs(500)
+    model = CoresetMixture(3, random_state=0).fit(X)
+    assert model.coreset_.method == "all rows"
+    w = np.random.default_rng(0).integers(1, 4, 500)
+    start = X[:3]
+    once = CoresetMixture(3, init=start, tol=1e-8, max_iter=500).fit(X, sample_weight=w)
+    copies = CoresetMixture(3, init=start, tol=1e-8, max_iter=500).fit(np.repeat(X, w, axis=0))
+    np.testing.assert_allclose(once.means_, copies.means_, atol=1e-6)
+    np.testing.assert_allclose(once.covariances_, copies.covariances_, atol=1e-6)
+
+
+def test_answers_agree_with_each_other_and_with_scikit_learn():
+    X = blobs(3_000)
+    model = CoresetMixture(3, random_state=0, tol=1e-8, max_iter=500).fit(X)
+    theirs = GaussianMixture(3, means_init=model.means_, tol=1e-8, max_iter=500).fit(X)
+    np.testing.assert_allclose(model.score_samples(X), theirs.score_samples(X), atol=1e-3)
+    assert model.bic(X) == pytest.approx(theirs.bic(X), rel=1e-5)
+    assert model.aic(X) == pytest.approx(theirs.aic(X), rel=1e-5)
+    shares = model.predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), np.argmax(shares, axis=1))
+    drawn, labels = model.sample(2_000)
+    assert drawn.shape == (2_000, 2)
+    assert np.mean(model.predict(drawn) == labels) > 0.95
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("family", ["poisson", "multinomial"])
+def test_topics_of_counts_are_found(family, make):
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.full(30, 0.2), 4)
+    own = rng.integers(0, 4, 20_000)
+    X = rng.poisson(40.0 * chances[own]).astype(float)
+    model = CoresetMixture(4, family=family, coreset_size=1_000, random_state=0).fit(make(X))
+    labels = model.predict(make(X))
+    found = model.means_ / model.means_.sum(axis=1, keepdims=True)
+    nearest = np.argmin(((found[:, None] - chances[None]) ** 2).sum(axis=2), axis=1)
+    assert sorted(nearest) == [0, 1, 2, 3]
+    assert np.mean(nearest[labels] == own) > 0.95
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "exponential", "gamma"])
+def test_the_other_families_gain_over_one_component(family):
+    rng = np.random.default_rng(0)
+    own = rng.integers(0, 2, 20_000)
+    means = np.array([[0.2, 0.8, 0.5, 0.9], [0.7, 0.3, 0.9, 0.2]])[own]
+    X = rng.binomial(1, means).astype(float) if family == "bernoulli" else rng.exponential(means)
+    fitted = [
+        CoresetMixture(k, family=family, coreset_size=2_000, random_state=0, max_iter=500).fit(X)
+        for k in (1, 2)
+    ]
+    assert fitted[1].bic(X) < fitted[0].bic(X)
+    assert np.isfinite(fitted[1].sample(10)[0]).all()
+    assert hasattr(fitted[1], "shapes_") == (family == "gamma")
+
+
+def test_containers():
+    X = blobs(5_000)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = CoresetMixture(3, coreset_size=900, random_state=0).fit(frame)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    parts = lwcs.PartitionedSource([X[:2_000], X[2_000:]])
+    assert [len(labels) for labels in CoresetMixture(2).fit(parts).predict(parts)] == [2_000, 3_000]
+    coreset = lwcs.build(X, 900, random_state=0)
+    assert CoresetMixture(3, random_state=0).fit(coreset).coreset_ is coreset
+    with pytest.raises(TypeError, match="use predict"):
+        CoresetMixture(2).fit(parts).predict_proba(parts)
+
+
+def test_a_warm_start_goes_on_where_the_last_fit_ended():
+    X = blobs(5_000)
+    model = CoresetMixture(3, random_state=0, max_iter=2, warm_start=True, tol=1e-6)
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=2"):
+        first = model.fit(X).lower_bound_
+    model.set_params(max_iter=200).fit(X)
+    assert model.lower_bound_ > first
+
+
+def test_restarts_keep_the_likeliest():
+    X = blobs(3_000)
+    bounds = [
+        CoresetMixture(3, init="random", n_init=n, random_state=3, max_iter=500).fit(X).lower_bound_
+        for n in (1, 5)
+    ]
+    assert bounds[1] >= bounds[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "value", "allowed"),
+    [
+        ("poisson", -1.0, "x >= 0"),
+        ("multinomial", -0.5, "x >= 0"),
+        ("bernoulli", 1.5, "0 <= x <= 1"),
+        ("exponential", 0.0, "x > 0"),
+        ("gamma", -2.0, "x > 0"),
+    ],
+)
+def test_rows_outside_of_a_family_are_named(family, value, allowed):
+    X = np.full((50, 3), 0.5)
+    X[7, 2] = value
+    with pytest.raises(ValueError, match=f"row 7, column 2 is {value}.*{allowed}"):
+        CoresetMixture(2, family=family).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"family": "gausian"}, "did you mean 'gaussian'"),
+        ({"covariance_type": "diagonal"}, "did you mean 'diag'"),
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 100}, "n_samples=50 should be >= n_components=100"),
+        ({"coreset_size": 1, "n_components": 2}, "coreset_size >= 2"),
+        ({"tol": -1.0}, "tol=-1.0"),
+        ({"reg_covar": -1.0}, "reg_covar=-1.0"),
+        ({"init": "kmeans"}, "did you mean 'k-means'"),
+        ({"init": np.zeros((2, 3))}, r"init has shape \(2, 3\)"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        CoresetMixture(**options).fit(np.random.default_rng(0).random((50, 2)))
+
+
+def test_a_scale_is_refused():
+    with pytest.raises(ValueError, match="takes no scale='standard'"):
+        CoresetMixture(2).fit(lwcs.scan(blobs(50), scale="standard"))
