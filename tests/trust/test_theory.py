@@ -217,3 +217,41 @@ def test_the_calibration_is_that_of_its_experiment():
         for cell in lightweight
     ]
     assert np.mean(covered) >= 0.9
+
+
+def test_bregman_sizes_grow_with_one_over_the_similarity_squared():
+    hard = theory.coreset_size(10, 5, 0.1)
+    assert theory.bregman_size(10, 5, 0.1, 1.0) == hard
+    assert theory.bregman_size(10, 5, 0.1, 0.1) == pytest.approx(100 * hard, rel=1e-3)
+    soft = theory.bregman_size(10, 5, 0.1, 1.0, 0.05, soft=True, constant=2.0)
+    assert soft == ceil(2.0 * ((5 * 10) ** 2 + np.log(20.0)) / 0.01)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "message"),
+    [(0.0, "makes the bound empty"), (1.5, "at most 1"), (-0.1, "at most 1"), ("kl", "at most 1")],
+)
+def test_a_similarity_that_says_nothing_is_refused(similarity, message):
+    with pytest.raises(ValueError, match=message):
+        theory.bregman_size(10, 5, 0.1, similarity)
+
+
+def test_similarity_is_that_of_the_box_of_the_data():
+    X = np.random.default_rng(0).uniform(0.5, 2.0, (1_000, 3))
+    X[7, 1], X[500, 2] = 0.25, 4.0
+    assert theory.similarity(X, "kl") == pytest.approx(0.25 / 4.0)
+    assert theory.similarity(lwcs.PartitionedSource([X[:600], X[600:]]), "itakura_saito") == (
+        pytest.approx((0.25 / 4.0) ** 2)
+    )
+    # Zeros of sparse rows count, and make KL unlike any squared distance.
+    assert theory.similarity(sp.csr_array(np.array([[1.0, 0.0], [2.0, 3.0]])), "kl") == 0.0
+    assert theory.similarity(sp.csr_array(np.array([[1.0, 2.0], [2.0, 3.0]])), "kl") == (
+        pytest.approx(1.0 / 3.0)
+    )
+    with pytest.raises(ValueError, match="from -1 to 2 are not all in the domain of kl"):
+        theory.similarity(np.array([[-1.0, 2.0]]), "kl")
+    with pytest.raises(ValueError, match="did you mean 'kl'"):
+        theory.similarity(X, "kll")
+    X[3, 2] = np.nan
+    with pytest.raises(ValueError, match="row 3, column 2 is nan"):
+        theory.similarity(X, "kl")
