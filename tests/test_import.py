@@ -42,8 +42,10 @@ def test_public_names_exist(name):
 
 
 def test_importing_every_module_leaves_the_functions_in_place():
+    engines = tuple(f"lwcs.sources.{name}" for name in ("dask", "spark", "ray"))
     code = "import lwcs, pkgutil, importlib; " + (
-        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(lwcs.__path__, 'lwcs.')]; "
+        "names = [m.name for m in pkgutil.walk_packages(lwcs.__path__, 'lwcs.')]; "
+        f"[importlib.import_module(name) for name in names if name not in {engines}]; "
         "assert callable(lwcs.build) and callable(lwcs.scan) and callable(lwcs.load)"
     )
     modules_after(code)

@@ -229,7 +229,10 @@ def test_an_interrupt_leaves_it_unfitted(monkeypatch):
     assert not hasattr(model, "cluster_centers_")
 
 
-def test_ctrl_c_ends_a_long_fit():
+def test_ctrl_c_ends_a_long_fit(request):
+    # A shell that starts the tests in the background has them ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     model = CoresetKMeans(200, n_init=10_000, random_state=0, compute_labels=False)
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import pickle
+import json
 import re
 from contextlib import contextmanager
 from functools import cache
@@ -134,14 +134,15 @@ def _first(frame: Any, name: str) -> Any:
     quoted = _quoted(name)
     some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
     # By Arrow, as the workers see it.
-    table = some.mapInArrow(_struct, "v binary").toArrow()
-    return pickle.loads(table.column(0)[0].as_py()) if table.num_rows else None
+    table = some.mapInArrow(_written, "v string").toArrow()
+    return json.loads(table.column(0)[0].as_py()) if table.num_rows else None
 
 
-def _struct(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Values of a column as text: their numbers do not matter, and may be decimals or dates."""
     for batch in batches:
-        values = [pickle.dumps(value.as_py()) for value in batch.column(0)]
-        yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], names=["v"])
+        values = [json.dumps(value.as_py(), default=str) for value in batch.column(0)]
+        yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["v"])
 
 
 def _over(
