@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,12 @@ class DaskArrays:
         self._cluster.close()
 
 
-class Tables:
+class Tables(ABC):
     """What engines whose partitions are tables share."""
 
+    @abstractmethod
     def tables(self, parts: list[pa.Table]) -> Any:
-        raise NotImplementedError
+        """Data with these partitions."""
 
     def arrays(self, parts: list[np.ndarray]) -> Any:
         return self.tables([table(part) for part in parts])

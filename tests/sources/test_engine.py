@@ -13,7 +13,13 @@ import pytest
 
 import lwcs
 from lwcs.sources.base import GROUP
-from lwcs.sources.engine import ArrayReading, ArrowReading, EngineSource, add_results
+from lwcs.sources.engine import (
+    ArrayReading,
+    ArrowReading,
+    EngineSource,
+    RowWork,
+    add_results,
+)
 from lwcs.sources.vectors import select
 
 
@@ -29,18 +35,24 @@ class Wire(EngineSource):
         down, up = [], []
         self.rounds.append((len(sent), down, up))
         work = pickle.loads(sent)
+        results = self._each(work, told, down, up)
+        if not summed:
+            yield from results
+            return
+        while group := list(itertools.islice(results, GROUP)):
+            yield add_results(group)
+
+    def _each(self, work, told, down, up):
         for i, part in enumerate(self.parts):
-            down.append(0 if told is None else len(told[i]))
-            up.append(len(result := work(part, i, None if told is None else told[i])))
-            if not summed:
-                yield result
-        if summed:
-            results = iter([work(part, i, None) for i, part in enumerate(self.parts)])
-            while group := list(itertools.islice(results, GROUP)):
-                yield add_results(group)
+            item = None if told is None else told[i]
+            down.append(0 if item is None else len(item))
+            up.append(len(result := work(part, i, item)))
+            yield result
 
     def map_rows(self, task, *, n_jobs=None):
-        raise NotImplementedError
+        del n_jobs
+        work = pickle.loads(pickle.dumps(RowWork(self.reading, task)))
+        return [work(part, i) for i, part in enumerate(self.parts)]
 
 
 def wire(X, parts=8):
@@ -109,6 +121,19 @@ def test_the_wire_gives_the_coreset_of_the_partitioned_source():
     X = rows()
     want = lwcs.build(lwcs.PartitionedSource(np.array_split(X, 8)), 400, random_state=0)
     assert lwcs.build(wire(X), 400, random_state=0) == want
+
+
+def test_polish_cost_and_labels_over_the_wire_are_those_of_the_partitioned_source():
+    X = rows()
+    cut = lwcs.PartitionedSource(np.array_split(X, 50))
+    models = [
+        lwcs.CoresetKMeans(3, coreset_size=400, polish=1, random_state=0).fit(source)
+        for source in (wire(X, 50), cut)
+    ]
+    np.testing.assert_array_equal(models[0].cluster_centers_, models[1].cluster_centers_)
+    assert models[0].inertia_ == models[1].inertia_
+    labels = models[0].predict(wire(X, 50)), models[1].predict(cut)
+    np.testing.assert_array_equal(np.concatenate(labels[0]), np.concatenate(labels[1]))
 
 
 def test_sensitivity_says_how_many_rounds_it_takes():

@@ -345,7 +345,7 @@ def _prepared(points: Rows, family: Family, indices: Any, first_row: int = 0) ->
         raise TypeError(
             f"family={family.name!r} does not take sparse rows; pass dense ones, X.toarray()"
         )
-    rows = points.astype(np.float64)
+    rows = points.astype(np.float64, copy=False)
     values = rows.data if is_sparse(rows) else rows
     outside = (values < family.low) | (values > family.high)
     if family.positive:

@@ -65,7 +65,8 @@ def open_engine(
 class _DaskSource(EngineSource):
     """What arrays and tables share: delayed chunks, and how to run over them."""
 
-    chunks: list[tuple[Any, ...]]
+    on_chunk: Callable[..., bytes]
+    """Runs work on what a chunk is made of."""
 
     def __init__(self, reading: Reading, n_features: int, chunks: list[tuple[Any, ...]]) -> None:
         super().__init__(reading, n_features)
@@ -75,7 +76,7 @@ class _DaskSource(EngineSource):
         """Delay the work on every chunk, and bring the results home in groups."""
         # One node of the graph: a worker gets it once, not with every chunk.
         shared = dask.delayed(work, traverse=False, pure=False)
-        call = dask.delayed(_call, pure=False)
+        call = dask.delayed(self.on_chunk, pure=False)
         calls = [
             call(shared, i, None if told is None else told[i], *chunk)
             for i, chunk in enumerate(self.chunks)
@@ -86,15 +87,12 @@ class _DaskSource(EngineSource):
         return iter(results if summed else chain.from_iterable(results))
 
 
-def _call(work: Work, partition: int, item: bytes | None, *chunk: Any) -> bytes:
-    return work(_as_rows(chunk), partition, item)
+def _on_array(work: Work, partition: int, item: bytes | None, array: Any, weights: Any) -> bytes:
+    return work((array, weights), partition, item)
 
 
-def _as_rows(chunk: tuple[Any, ...]) -> Any:
-    """An array and its weights; or a table, as Arrow."""
-    if len(chunk) == 2:
-        return chunk
-    return _as_arrow(chunk[0])
+def _on_table(work: Work, partition: int, item: bytes | None, frame: Any) -> bytes:
+    return work(_as_arrow(frame), partition, item)
 
 
 def _as_arrow(frame: Any) -> list[pa.RecordBatch]:
@@ -107,6 +105,8 @@ def _as_arrow(frame: Any) -> list[pa.RecordBatch]:
 
 class DaskArraySource(_DaskSource):
     """A two-dimensional Dask array, of dense or sparse chunks; a chunk of rows is a partition."""
+
+    on_chunk = staticmethod(_on_array)
 
     def __init__(self, array: Any, sample_weight: Any = None) -> None:
         if array.ndim != 2:
@@ -186,6 +186,8 @@ def _weights(weights: Any, array: Any) -> Any:
 
 class DaskTableSource(_DaskSource):
     """Some columns of a Dask DataFrame."""
+
+    on_chunk = staticmethod(_on_table)
 
     def __init__(
         self,
