@@ -104,6 +104,6 @@ def _fitting(folder: str) -> Iterator[Result]:
 
 
 def _cost(X: np.ndarray, centers: np.ndarray) -> float:
-    from lwcs.solvers.assignment import full_cost
+    from lwcs.solvers.passes import full_cost
 
     return full_cost(lwcs.scan(X), centers.astype(np.float64))

@@ -115,8 +115,7 @@ def fits(name: str, X: np.ndarray) -> Iterator[Result]:
     def error(make: Callable[[int], np.ndarray], seeds: int) -> float:
         source = lwcs.scan(X)
         scored = [
-            lwcs.solvers.assignment.full_cost(source, make(s).astype(np.float64))
-            for s in range(seeds)
+            lwcs.solvers.passes.full_cost(source, make(s).astype(np.float64)) for s in range(seeds)
         ]
         return float(np.mean(scored)) / best_cost - 1
 

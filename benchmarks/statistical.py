@@ -15,7 +15,7 @@ import numpy as np
 import lwcs
 from benchmarks.measure import machine
 from lwcs.displays import figures
-from lwcs.solvers.assignment import full_cost
+from lwcs.solvers.passes import full_cost
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10

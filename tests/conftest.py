@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 # Loaded before any fixture changes what they import from each other, or they would keep it.
 import lwcs.sources.sparse
@@ -19,16 +20,32 @@ def kdd() -> np.ndarray:
     return _features("kdd_bio_train.parquet", drop=("block_id", "example_id", "target"))
 
 
-def _features(name: str, drop: tuple[str, ...]) -> np.ndarray:
+@pytest.fixture(scope="session")
+def mel() -> np.ndarray:
+    """Power of spoken digits in 40 mel bands, 77,520 × 40, all > 0."""
+    return _features("fsdd_mel40.parquet", drop=("digit", "speaker", "take"))
+
+
+@pytest.fixture(scope="session")
+def news() -> sp.csr_array:
+    """Word counts of 20 Newsgroups, 18,846 × 17,780, sparse; 41 rows are empty."""
+    return sp.csr_array(sp.load_npz(_real("news20_counts_csr.npz")))
+
+
+def _real(name: str) -> Path:
     folder = os.environ.get("LWCS_DATA")
     if folder is None:
         pytest.skip("LWCS_DATA names no folder of real data")
     path = Path(folder) / name
     if not path.exists():
         pytest.skip(f"{name} is not in the folder that LWCS_DATA names")
+    return path
+
+
+def _features(name: str, drop: tuple[str, ...]) -> np.ndarray:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
+    table = pq.read_table(_real(name))
     table = table.drop_columns([column for column in drop if column in table.column_names])
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 

@@ -26,6 +26,7 @@ _HOMES = {
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
     "compare": "lwcs.comparing",
+    "divergences": "lwcs.divergences",
     "load": "lwcs.loading",
     "scan": "lwcs.sources",
     "theory": "lwcs.trust",
@@ -47,12 +48,14 @@ __all__ = [
     "__version__",
     "build",
     "compare",
+    "divergences",
     "load",
     "scan",
     "theory",
 ]
 
 if TYPE_CHECKING:
+    from lwcs import divergences
     from lwcs.building import build
     from lwcs.comparing import CompareResult, compare
     from lwcs.coreset import Coreset
@@ -70,7 +73,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'lwcs' has no attribute {name!r}")
     # No module is called like a public name: importing lwcs.build as a module would
     # put that module in the function's place.
-    value = getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    value = home if home.__name__ == f"lwcs.{name}" else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -8,22 +8,30 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.coreset import Coreset
-from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
+from lwcs.divergences import Measure, SquaredEuclidean, as_divergence
+from lwcs.divergences.measure import EUCLIDEAN
+from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
-from lwcs.samplers import Moments, Run, as_sampler
-from lwcs.samplers.base import check_cost, check_total, standard_scale
+from lwcs.samplers import Run, as_sampler
+from lwcs.samplers.base import FirstRound, check_cost, check_total, standard_scale
 from lwcs.samplers.two_rounds import stack
 from lwcs.sources import Block, LocalSource, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.divergences import Divergence
     from lwcs.samplers import Sampler
     from lwcs.sources import Source
 
 
-def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = None) -> Coreset:
+def everything(
+    source: Source,
+    kernel: kernels.KernelName,
+    n_jobs: int | None = None,
+    divergence: Divergence = EUCLIDEAN.divergence,
+) -> Coreset:
     """All rows as a coreset, for data so small that sampling would only lose."""
     if isinstance(source, LocalSource):
         # Arrays are looked at where they are, not copied.
@@ -34,13 +42,20 @@ def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = 
     weights = np.concatenate(
         [kernels.unit_weights(block.weights, block.points.shape[0]) for block in blocks]
     )
-    moments = Moments(len(weights), *kernels.moments(points, weights, kernel))
+    try:
+        moments = FirstRound(kernel, source.n_features, Measure(divergence))(
+            iter([Block(points, weights, 0)]), 0
+        )
+    except BadValueError as bad:
+        raise source.explain_row(bad) from None
     check_total(moments.weight)
-    if not np.isfinite(moments.mean.sum() + moments.scatter.sum()):
-        raise source.explain_row(NotFiniteError.found_in(points, 0, 0))
     scale = standard_scale(moments) if source.scale == "standard" else None
-    cost = moments.cost_around(moments.mean, None if scale is None else scale**-2.0)
-    check_cost(cost)
+    measure = Measure(divergence, scale, moments.mean)
+    if divergence.squared:
+        cost = moments.cost_around(moments.mean, measure.precision)
+        check_cost(cost)
+    else:
+        cost = float(weights @ measure.distances(measure.rows(points), moments.mean))
     return Coreset(
         points=points.view() if isinstance(points, np.ndarray) else points,
         weights=weights,
@@ -48,12 +63,22 @@ def everything(source: Source, kernel: kernels.KernelName, n_jobs: int | None = 
         counts=np.ones(len(weights), dtype=np.int64),
         n_samples=len(weights),
         total_weight=moments.weight,
-        mean=moments.mean,
+        mean=divergence.backward(moments.mean),
         total_cost=cost,
         scale=scale,
         method="all rows",
+        divergence=divergence,
         feature_names=source.feature_names,
     )
+
+
+def check_scale(source: Source, divergence: Divergence) -> None:
+    """Refuse a scale where distances are not squared ones of the columns."""
+    if source.scale is not None and type(divergence) is not SquaredEuclidean:
+        raise ValueError(
+            f"scale={source.scale!r} is for squared distances, not for {divergence!r}; scan the "
+            "data without it"
+        )
 
 
 def _keep(blocks: Iterator[Block], _: int) -> list[Block]:
@@ -65,6 +90,7 @@ def build(
     size: int,
     *,
     method: str | Sampler = "lightweight",
+    divergence: str | Divergence = "sqeuclidean",
     n_clusters: int | None = None,
     sample_weight: Any = None,
     passes: Literal["auto", 1, 2] = "auto",
@@ -85,6 +111,9 @@ def build(
         "refined" is the most accurate at a given size, and takes one pass more than
         "lightweight"; "sensitivity" takes one pass a cluster.
         ``lwcs.Lightweight(draws="stratified")`` and the like are samplers.
+    divergence : str or Divergence, default="sqeuclidean"
+        What costs are made of: squared distances, or a Bregman divergence by its name ("kl",
+        "itakura_saito", …; `lwcs.divergences.available`) or as an object.
     n_clusters : int, optional
         How many clusters the coreset is for. "sensitivity" and "refined" start from a rough
         solution with so many; the other methods do not look at it.
@@ -124,13 +153,16 @@ def build(
     sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
     source = scan(data, sample_weight=sample_weight)
-    run = Run(seed, kernels.choose(source.n_values), threads, progress)
-    made_in = sampler.passes(source) if passes == "auto" else passes
+    measured_by = as_divergence(divergence)
+    check_scale(source, measured_by)
+    run = Run(seed, kernels.choose(source.n_values), threads, progress, divergence=measured_by)
+    made_in = sampler.passes(source, measured_by) if passes == "auto" else passes
     draws = sampler.draw(source, size, made_in, run)
     dropped = {"dropped": source.dropped} if source.dropped else {}
     return Coreset.drawn(
         draws,
         method=sampler.name,
+        divergence=measured_by,
         seed=seed,
         feature_names=source.feature_names,
         details={**draws.details, **dropped},

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
+from lwcs.divergences import Measure, SquaredEuclidean
 from lwcs.foundation import storage
-from lwcs.foundation.checks import check_centers, check_count
+from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers import Lightweight, Run
-from lwcs.samplers.base import Moments
 from lwcs.samplers.two_rounds import stack
 from lwcs.solvers.assignment import quantization_error
 from lwcs.sources import scan
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.samplers import Draws
 
@@ -53,6 +55,8 @@ class Coreset:
     scale : array of shape (d,) or None
         Standard deviations in which distances are measured, if the data was scanned with
         ``scale="standard"``. Points, mean and centers keep the units of the data.
+    divergence : Divergence
+        What costs are made of: `lwcs.divergences.SquaredEuclidean()`, or another.
     method, seed, feature_names : str, int or None, tuple of str or None
         How it was made: the sampler and the seed of the last draw, None for a union.
     depth : int
@@ -74,7 +78,7 @@ class Coreset:
     total_cost: float | None
     scale: FloatArray | None = None
     method: str = "lightweight"
-    divergence: str = "sqeuclidean"
+    divergence: Divergence = field(default_factory=SquaredEuclidean)
     seed: int | None = None
     feature_names: tuple[str, ...] | None = None
     depth: int = 0
@@ -91,7 +95,7 @@ class Coreset:
             counts=draws.counts,
             n_samples=known.rows,
             total_weight=known.weight,
-            mean=known.mean,
+            mean=None if known.mean is None else how["divergence"].backward(known.mean),
             total_cost=known.cost,
             scale=known.scale,
             **{"details": draws.details, **how},
@@ -111,6 +115,18 @@ class Coreset:
         return int(self.counts.sum())
 
     @property
+    def measure(self) -> Measure:
+        """What "far" means for the rows that this stands for."""
+        mean = self.mean
+        if mean is None and self.divergence.smoothing:
+            seen = Measure(self.divergence)
+            rows = seen.rows(self.points)
+            own = kernels.moments(rows, self.weights, "portable").mean
+            return Measure(self.divergence, self.scale, seen.whole(own, rows))
+        inward = None if mean is None else self.divergence.inward(mean)
+        return Measure(self.divergence, self.scale, inward)
+
+    @property
     def n_features(self) -> int:
         """Number of columns."""
         return int(self.points.shape[1])
@@ -126,9 +142,9 @@ class Coreset:
         centers : array of shape (k, d)
             In the units of the data.
         """
-        checked = check_centers(centers, self.n_features)
-        with single_threaded_blas():
-            return quantization_error(self.points, self.weights, checked, self.scale)
+        own = as_centers(centers, self.n_features, self.divergence)
+        with single_threaded_blas(), explaining_points(self):
+            return quantization_error(self.points, self.weights, own, self.measure)
 
     def __add__(self, other: Coreset) -> Coreset:
         """Coreset of the union of two disjoint data sets; `other`'s row numbers come after ours."""
@@ -192,7 +208,8 @@ class Coreset:
         """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
         rows = self.points if self.scale is None else self.points * (1.0 / self.scale)
         source = scan(rows, sample_weight=self.weights)
-        run = Run(seed, kernels.choose(source.n_values), stage=Stage.REDUCE)
+        kernel = kernels.choose(source.n_values)
+        run = Run(seed, kernel, stage=Stage.REDUCE, divergence=self.divergence)
         draws = Lightweight().draw(source, size, 2, run)
         at = draws.indices
         return replace(
@@ -229,6 +246,29 @@ class Coreset:
             f"Coreset({len(self.weights):,} rows × {self.n_features:,}, {self.size:,} draws "
             f"by {self.method}, of {self.n_samples:,} rows)"
         )
+
+
+def as_centers(centers: Any, n_features: int, divergence: Divergence) -> FloatArray:
+    """Centers in the units of the data, checked, in the coordinates of a divergence."""
+    checked = check_centers(centers, n_features)
+    outside = divergence.domain.outside(checked)
+    if outside.any():
+        row, column = map(int, np.argwhere(outside)[0])
+        raise ValueError(
+            f"centers[{row}, {column}]={checked[row, column]} is not allowed: "
+            f"divergence={divergence.name!r} takes {divergence.domain}"
+        )
+    return divergence.settled(divergence.inward(checked))
+
+
+@contextmanager
+def explaining_points(coreset: Coreset) -> Iterator[None]:
+    """Name the row of the data, if one of a coreset cannot be measured."""
+    try:
+        yield
+    except BadValueError as bad:
+        row = int(coreset.indices[bad.row]) - bad.row
+        raise bad.explained(row, "", coreset.feature_names) from None
 
 
 def reduced_epsilon(epsilon: float, depth: int) -> float:
@@ -278,11 +318,14 @@ def _check_alike(one: Coreset, other: Coreset) -> None:
 
 def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | None]:
     """Mean and Φ of the union, exact, since both are known of both parts."""
-    if one.mean is None or other.mean is None or one.total_cost is None or other.total_cost is None:
+    if one.mean is None or other.mean is None:
         return None, None
-    nothing = np.zeros(one.n_features)
-    precision = None if one.scale is None else one.scale**-2.0
-    both = Moments(one.n_samples, one.total_weight, one.mean, nothing) + Moments(
-        other.n_samples, other.total_weight, other.mean, nothing
-    )
-    return both.mean, one.total_cost + other.total_cost + both.cost_around(both.mean, precision)
+    own, (first, second) = one.divergence, (one.total_weight, other.total_weight)
+    mean = one.mean + (other.mean - one.mean) * (second / (first + second))
+    if one.total_cost is None or other.total_cost is None or own.smoothing:
+        # Rows are smoothed towards another mean than before, so their costs are others.
+        return mean, None
+    measure, center = Measure(own, one.scale), own.inward(mean)
+    apart = [measure.between(own.inward(each), center).sum() for each in (one.mean, other.mean)]
+    cost = one.total_cost + other.total_cost + first * apart[0] + second * apart[1]
+    return mean, float(cost)

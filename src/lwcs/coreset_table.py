@@ -14,6 +14,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from lwcs.coreset import Coreset
+from lwcs.divergences import recalled
 from lwcs.foundation.storage import with_metadata
 from lwcs.foundation.types import is_sparse
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray
 
 KIND = "coreset"
-_PLAIN = ("method", "divergence", "seed", "n_samples", "total_weight", "total_cost", "depth")
+_PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
 
 
 def to_table(coreset: Coreset) -> pa.Table:
@@ -41,6 +42,8 @@ def describe(coreset: Coreset) -> dict[str, Any]:
     """Everything of a coreset but its rows, as JSON has it."""
     return {
         **{name: getattr(coreset, name) for name in _PLAIN},
+        "divergence": coreset.divergence.name,
+        "divergence_parameters": coreset.divergence.parameters(),
         "mean": None if coreset.mean is None else coreset.mean.tolist(),
         "scale": None if coreset.scale is None else coreset.scale.tolist(),
         "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),
@@ -96,6 +99,7 @@ def assemble(metadata: dict[str, Any], points: Any, **columns: Any) -> Coreset:
         scale=_vector(metadata["scale"]),
         feature_names=None if feature_names is None else tuple(feature_names),
         details=dict(metadata.get("details", {})),
+        divergence=recalled(metadata["divergence"], metadata.get("divergence_parameters", {})),
         **columns,
         **{key: metadata[key] for key in _PLAIN},
     )

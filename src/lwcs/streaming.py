@@ -9,11 +9,13 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.coreset import Coreset
+from lwcs.divergences import as_divergence
+from lwcs.divergences.seen import Quadratic
 from lwcs.foundation import storage
-from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
+from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.types import is_sparse
-from lwcs.samplers.base import Run
+from lwcs.samplers.base import Run, by_squared_distance
 from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
 from lwcs.sources.local import open_local
@@ -22,6 +24,7 @@ from lwcs.sources.sequence import ArrayBatch, Filling
 if TYPE_CHECKING:
     import os
 
+    from lwcs.divergences import Divergence
     from lwcs.sources import Block, LocalSource
 
 METHODS = ("lightweight", "uniform")
@@ -41,6 +44,8 @@ class StreamingCoreset:
         Draws of the coreset.
     method : {"lightweight", "uniform"}
         What is drawn, as for `lwcs.build`.
+    divergence : str or Divergence, default="sqeuclidean"
+        What costs are made of. Rows are drawn by squared distances in any case, as in the paper.
     random_state : None, int or NumPy generator
         Seed.
 
@@ -61,13 +66,20 @@ class StreamingCoreset:
     """
 
     def __init__(
-        self, size: int, *, method: str = "lightweight", random_state: object = None
+        self,
+        size: int,
+        *,
+        method: str = "lightweight",
+        divergence: str | Divergence = "sqeuclidean",
+        random_state: object = None,
     ) -> None:
         self.size, self.seed = check_count(size, "size"), as_seed(random_state)
         check_choice(method, "method", METHODS)
-        self.method = method
+        self.method, self.divergence = method, as_divergence(divergence)
+        # Nothing is known of rows before they are gone, so these are drawn by squared distances.
+        squared = self.divergence if self.divergence.squared else Quadratic(self.divergence)
         # One kernel for good: how much is to come is not known.
-        run = Run(self.seed, kernels.choose(kernels.COMPILED_FROM))
+        run = Run(self.seed, kernels.choose(kernels.COMPILED_FROM), divergence=squared)
         self.state = OnePass.of(self.size, run, uniform=method == "uniform")
         self.filling: Filling | None = None
         self.levels: dict[int, Coreset] = {}
@@ -108,9 +120,13 @@ class StreamingCoreset:
         values = stored.data if is_sparse(stored) else stored
         # Beyond this, squared distances overflow, and everything that came before is lost.
         if values.size and not float(np.abs(values).max()) < _LARGEST:
-            raise NotFiniteError.found_in(stored, 0, 0).explained(
+            raise BadValueError.found_in(stored, 0, 0).explained(
                 0, " of this batch", source.feature_names
             )
+        try:
+            self.divergence.check(rows, 0)
+        except BadValueError as bad:
+            raise bad.explained(0, " of this batch", source.feature_names) from None
         self._note(source.n_features, source.feature_names, rows)
 
     def _check_alike(
@@ -167,8 +183,13 @@ class StreamingCoreset:
         if self.filling is not None and self.filling.n_rows:
             state = state.copy()
             _pass(state, self.filling.block(state.rows))
+        draws = state.finish()
         return Coreset.drawn(
-            state.finish(), method=self.method, seed=self.seed, feature_names=self.feature_names
+            draws if self.divergence.squared else by_squared_distance(draws),
+            method=self.method,
+            divergence=self.divergence,
+            seed=self.seed,
+            feature_names=self.feature_names,
         )
 
     def merge(self, other: StreamingCoreset) -> None:
@@ -187,6 +208,11 @@ class StreamingCoreset:
         counts how often.
         """
         self._check_alike(coreset.n_features, coreset.feature_names, coreset.points, "this coreset")
+        if coreset.divergence != self.divergence:
+            raise ValueError(
+                f"this coreset is measured by {coreset.divergence!r}, but the stream by "
+                f"{self.divergence!r}"
+            )
         if coreset.scale is not None:
             raise ValueError(
                 "this coreset measures distances in a scale of its own, which a stream does not; "
@@ -225,4 +251,4 @@ class StreamingCoreset:
 
 def _pass(state: OnePass, block: Block) -> None:
     state.start(block)
-    state.update(state.measure(block, state.rows))
+    state.update(state.look_at(block, state.rows))

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lwcs.coreset_table import assemble, describe, point_columns, read_points
+from lwcs.divergences import recalled
 from lwcs.foundation.randomness import Stage
 from lwcs.foundation.storage import with_metadata
 from lwcs.samplers.one_pass import OnePass
@@ -45,6 +46,8 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         "size": stream.size,
         "seed": stream.seed,
         "method": stream.method,
+        "divergence": stream.divergence.name,
+        "divergence_parameters": stream.divergence.parameters(),
         "n_features": stream.n_features,
         "feature_names": None if stream.feature_names is None else list(stream.feature_names),
         "dtype": None if stream.dtype is None else stream.dtype.name,
@@ -91,7 +94,12 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Streamin
 
 def _read(table: pa.Table, metadata: dict[str, Any]) -> StreamingCoreset:
     stream = StreamingCoreset(
-        metadata["size"], method=metadata["method"], random_state=metadata["seed"]
+        metadata["size"],
+        method=metadata["method"],
+        divergence=recalled(
+            metadata.get("divergence", "sqeuclidean"), metadata.get("divergence_parameters", {})
+        ),
+        random_state=metadata["seed"],
     )
     stream.n_features, stream.sparse = metadata["n_features"], metadata["sparse"]
     names, dtype = metadata["feature_names"], metadata["dtype"]
@@ -139,6 +147,7 @@ def _state(stream: StreamingCoreset, known: dict[str, Any]) -> OnePass:
         seed=stream.seed,
         stage=Stage.CORESET,
         kernel=kernel,
+        measure=fresh.measure,
         by_cost=by_cost,
         by_weight=by_weight,
         rows=known["rows"],

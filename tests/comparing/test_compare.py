@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.comparing.methods import METHODS, Problem, answers
 from lwcs.comparing.result import CompareResult, Key, Trial
-from lwcs.solvers.assignment import full_cost
+from lwcs.solvers.passes import full_cost
 
 FAST = ("full", "uniform", "lightweight", "refined")
 

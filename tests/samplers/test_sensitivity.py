@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.samplers.base import Run
 from lwcs.samplers.rough import Rough, assign, d2_sampling
 from lwcs.samplers.sensitivity import (
@@ -42,7 +43,7 @@ def scores(source: lwcs.Source, rough: Rough, k: int) -> tuple[np.ndarray, np.nd
 def test_mean_sensitivity_is_three_alpha_plus_four_clusters(make, k, weighted, kernel):
     X, w = blobs(), np.random.default_rng(1).random(600) * (np.arange(600) % 7 > 0)
     source = lwcs.scan(make(X), sample_weight=w if weighted else None)
-    rough = d2_sampling(source, k, None, Run(3, kernel, 1))
+    rough = d2_sampling(source, k, EUCLIDEAN, Run(3, kernel, 1))
     assert len(rough.centers) == k
     s, omega, clusters = scores(source, rough, k)
     alpha = 16.0 * (np.log(k) + 2.0)
@@ -52,7 +53,7 @@ def test_mean_sensitivity_is_three_alpha_plus_four_clusters(make, k, weighted, k
 def test_sensitivities_are_those_of_the_formula():
     X, k = blobs(), 6
     source = lwcs.scan(X)
-    rough = d2_sampling(source, k, None, Run(0, "portable", 1))
+    rough = d2_sampling(source, k, EUCLIDEAN, Run(0, "portable", 1))
     s, _, _ = scores(source, rough, k)
     labels, d = nearest(X, rough.centers)
     c, alpha = d.mean(), 16 * (np.log(k) + 2)
@@ -68,7 +69,7 @@ def test_sensitivities_are_those_of_the_formula():
 def test_seeding_keeps_the_distance_to_the_nearest_center(make, kernel):
     X = blobs(5_000)
     source = lwcs.scan(make(X))
-    rough = d2_sampling(source, 40, None, Run(1, kernel, 2))
+    rough = d2_sampling(source, 40, EUCLIDEAN, Run(1, kernel, 2))
     labels, distances = nearest(X, rough.centers)
     np.testing.assert_allclose(rough.distances, distances, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(rough.labels, labels)
@@ -76,14 +77,14 @@ def test_seeding_keeps_the_distance_to_the_nearest_center(make, kernel):
 
 def test_centers_of_the_seeding_are_rows():
     X = blobs()
-    rough = d2_sampling(lwcs.scan(X), 20, None, Run(1, "portable", 1))
+    rough = d2_sampling(lwcs.scan(X), 20, EUCLIDEAN, Run(1, "portable", 1))
     assert all((center == X).all(axis=1).any() for center in rough.centers)
     assert len(np.unique(rough.centers, axis=0)) == 20
 
 
 def test_assigning_measures_every_row():
     X = blobs()
-    rough = assign(lwcs.scan(X), X[:5], None, Run(1, "portable", 1))
+    rough = assign(lwcs.scan(X), X[:5], EUCLIDEAN, Run(1, "portable", 1))
     labels, distances = nearest(X, X[:5])
     np.testing.assert_array_equal(rough.labels, labels)
     np.testing.assert_allclose(rough.distances, distances)

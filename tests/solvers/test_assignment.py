@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.solvers.assignment import full_cost, nearest
+from lwcs.divergences import Measure
+from lwcs.solvers.assignment import nearest
+from lwcs.solvers.passes import full_cost
 
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 
@@ -24,7 +26,7 @@ def test_nearest_is_the_nearest(make, scaled):
     X, centers = rng.normal(size=(3000, 7)), rng.normal(size=(40, 7))
     X[rng.random(X.shape) < 0.5] = 0.0
     scale = rng.random(7) + 0.5 if scaled else None
-    labels, distances = nearest(make(X), centers, scale)
+    labels, distances = nearest(make(X), centers, Measure(scale=scale))
     expected = naive(X, centers, 1.0 if scale is None else scale)
     np.testing.assert_array_equal(labels, expected[0])
     np.testing.assert_allclose(distances, expected[1], rtol=1e-12)

@@ -48,7 +48,11 @@ def build(data: object, seed: int, size: int, **options: object) -> lwcs.Coreset
 
 
 def partitioned(w: np.ndarray | None = None) -> lwcs.PartitionedSource:
-    X, cuts = data(), [0, 1, 1, 80, N]
+    return in_parts(data(), w)
+
+
+def in_parts(X: np.ndarray, w: np.ndarray | None = None) -> lwcs.PartitionedSource:
+    cuts = [0, 1, 1, 80, N]
     parts = []
     for start, stop in itertools.pairwise(cuts):
         part = X[start:stop]

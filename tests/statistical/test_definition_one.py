@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.solvers.assignment import full_cost
+from lwcs.solvers.passes import full_cost
 
 SIZE, EPSILON = 5_000, 0.05
 

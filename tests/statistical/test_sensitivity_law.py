@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.samplers.base import Run
 from lwcs.samplers.rough import Rough, assign, d2_sampling, d2_sampling_in_rounds
 from lwcs.samplers.sensitivity import draw_by_sensitivity
@@ -53,7 +54,7 @@ def test_draws_follow_the_sensitivities(name):
     for seed in range(400):
         run = Run(seed, "portable", 1)
         kept = isinstance(source, lwcs.sources.LocalSource)
-        rough = assign(source, CENTERS, None, run) if kept else Rough(CENTERS, None)
+        rough = assign(source, CENTERS, EUCLIDEAN, run) if kept else Rough(CENTERS, EUCLIDEAN)
         draws = draw_by_sensitivity(source, rough, 4, 50, None, run)
         counts[draws.indices] += draws.counts
         omega = np.ones(N) if w is None else w
@@ -86,9 +87,9 @@ def test_two_centers_follow_d2_sampling(kind, weighted):
     for seed in range(3_000):
         run = Run(seed, kernel, 1)
         if kind == "in rounds":
-            centers = d2_sampling_in_rounds(source, 2, None, run)
+            centers = d2_sampling_in_rounds(source, 2, EUCLIDEAN, run)
         else:
-            centers = d2_sampling(source, 2, None, run).centers
+            centers = d2_sampling(source, 2, EUCLIDEAN, run).centers
         first, second = (int(np.flatnonzero((c == FEW).all(axis=1))[0]) for c in centers)
         counts[first, second] += 1
     assert_follows(counts.ravel(), pairs_law(omega).ravel())

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import replacing
 from lwcs.solvers.assignment import nearest_in
@@ -22,6 +22,7 @@ from lwcs.solvers.assignment import nearest_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray
     from lwcs.kernels import KernelName
     from lwcs.sources import Block
@@ -73,7 +74,9 @@ def assign(
         )
     threads = within_memory(source, memory, jobs)
     kernel = kernels.choose(source.n_values)
-    task = Assign(fitted.cluster_centers_.astype(np.float64), fitted.scale_, kernel)
+    centers = fitted.cluster_centers_.astype(np.float64)
+    measure = fitted.measure_
+    task = Assign(measure.divergence.inward(centers), measure, kernel)
     rows, cost = 0, 0.0
     with _writer(output) as write, source.explaining():
         parts = source.gather(task, n_jobs=threads)
@@ -126,15 +129,15 @@ class Assign:
     """Label the rows of a partition."""
 
     centers: FloatArray
-    scale: FloatArray | None
+    measure: Measure
     kernel: KernelName
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> Assigned:
         """Block by block."""
         labels, distances, dropped, cost = [], [], [], 0.0
         for block in blocks:
-            with NotFiniteError.in_partition(partition):
-                own, far = nearest_in(block, self.centers, self.scale, self.kernel)
+            with BadValueError.in_partition(partition):
+                own, far = nearest_in(block, self.centers, self.measure, self.kernel)
             labels.append(own)
             distances.append(far)
             gone = np.zeros(len(own), dtype=bool) if block.dropped is None else block.dropped

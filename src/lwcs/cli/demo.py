@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lwcs
-from lwcs.solvers.assignment import full_cost
+from lwcs.solvers.passes import full_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,10 +17,11 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.building import build
+from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers import METHODS as CORESETS
-from lwcs.solvers.assignment import polish
 from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.passes import polish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +119,7 @@ def _on_coreset(
     for steps in sorted(polishes):
         for _ in range(steps - done):
             start = time.perf_counter()
-            centers = polish(source, centers, None, kernel, problem.n_jobs)
+            centers = polish(source, centers, EUCLIDEAN, kernel, problem.n_jobs)
             seconds += time.perf_counter() - start
         done = steps
         yield Answer(steps, centers, build_seconds, seconds)
@@ -128,7 +129,7 @@ def _solved(problem: Problem, points: Any, weights: FloatArray) -> FloatArray:
     return cluster(
         points,
         weights,
-        None,
+        EUCLIDEAN,
         problem.k,
         kernel=kernels.choose(problem.source.n_values),
         max_iter=MAX_ITER,

@@ -14,7 +14,7 @@ from lwcs.foundation.checks import check_choice, check_count
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.samplers.base import FirstRound, Moments
-from lwcs.solvers.assignment import full_cost
+from lwcs.solvers.passes import full_cost
 from lwcs.sources import LocalSource, scan
 from lwcs.sources.local import open_local
 

@@ -3,21 +3,27 @@
     d(x, y) = φ(x) − φ(y) − ⟨∇φ(y), x − y⟩,   φ a sum over the columns (section 6 of the paper).
 
 The weighted mean of rows is their best center under every one of them; any other center y
-costs W·d(mean, y) more.
+costs W·d(mean, y) more. Some look at rows in another way first (`forward`): by their direction,
+their shares, or in other coordinates.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from lwcs.foundation.checks import BadValueError, place_of
+from lwcs.foundation.types import is_sparse
+
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, Mask
+    from lwcs.foundation.types import FloatArray, Mask, Rows
 
 _SLOPES = 4096
+# The slope of φ where it has no end: steeper than that of ln at the smallest number there is.
+_STEEP = 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,11 @@ class Domain:
     high: float = np.inf
     closed: bool = True
     """Whether the ends belong to it."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether all finite numbers are in it."""
+        return np.isinf(self.low) and np.isinf(self.high)
 
     def outside(self, values: Any) -> Mask:
         """Which values are not in it; NaN never is."""
@@ -41,10 +52,12 @@ class Domain:
         return (x > self.low) & (x < self.high)
 
     def __str__(self) -> str:
-        less = "<=" if self.closed else "<"
-        low = "" if np.isinf(self.low) else f"{self.low:g} {less} "
-        high = "" if np.isinf(self.high) else f" {less} {self.high:g}"
-        return f"{low}x{high}" if low or high else "any number"
+        equal = "=" if self.closed else ""
+        if np.isinf(self.low):
+            return "any number" if np.isinf(self.high) else f"x <{equal} {self.high:g}"
+        if np.isinf(self.high):
+            return f"x >{equal} {self.low:g}"
+        return f"{self.low:g} <{equal} x <{equal} {self.high:g}"
 
 
 class Divergence(ABC):
@@ -52,7 +65,7 @@ class Divergence(ABC):
 
     A subclass gives `phi`, its derivative `gradient`, and its `domain`; that is enough. Where
     φ(x) − φ(y) − φ'(y)·(x − y) cancels, it should also give `between`, and `curvature` where φ''
-    is known.
+    is known. Once its class is defined, its name stands for it, also in files.
 
     Examples
     --------
@@ -70,6 +83,24 @@ class Divergence(ABC):
 
     name: ClassVar[str]
     domain: ClassVar[Domain] = Domain()
+    remedy: ClassVar[str] = "leave such rows out, or choose another divergence"
+    """What to do about values outside of the domain."""
+    squared: ClassVar[bool] = False
+    """Whether it is the squared distance of rows as `forward` gives them."""
+    constrained: ClassVar[bool] = False
+    """Whether a mean of rows may be no center as it is (`settled`)."""
+    smoothing: float = 0.0
+    """τ: rows are measured as (1 − τ)·x + τ·mean."""
+    zero: float = 0.0
+    """What `forward` makes of a zero that sparse rows leave out."""
+
+    _known: ClassVar[dict[str, type[Divergence]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make the name stand for the class."""
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            Divergence._known[cls.name] = cls
 
     @abstractmethod
     def phi(self, x: FloatArray) -> FloatArray:
@@ -84,10 +115,73 @@ class Divergence(ABC):
         return self.phi(x) - self.phi(y) - self.gradient(y) * (x - y)
 
     def __call__(self, x: Any, y: Any) -> Any:
-        """d(x, y), summed over the last axis."""
-        parts = self.between(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
+        """d(x, y), summed over the last axis; without smoothing, which is towards a mean."""
+        one, other = (np.asarray(each, dtype=np.float64) for each in (x, y))
+        parts = self.between(*(self._forward_dense(each) for each in (one, other)))
         total = parts.sum(axis=-1)
         return float(total) if np.ndim(total) == 0 else total
+
+    def _forward_dense(self, values: FloatArray) -> FloatArray:
+        rows = self.forward(np.atleast_2d(values))
+        return rows if values.ndim > 1 else rows[0]
+
+    def forward(self, rows: Rows) -> Rows:
+        """Rows as φ sees them; sparse ones stay sparse, at the same places."""
+        return rows
+
+    def inward(self, points: FloatArray) -> FloatArray:
+        """Points in the units of the data, such as centers, in the coordinates of `forward`."""
+        return points
+
+    def backward(self, points: FloatArray) -> FloatArray:
+        """Undo `inward`."""
+        return points
+
+    def settled(self, centers: FloatArray) -> FloatArray:
+        """Centers, from means of rows or from a user, as they are allowed to be."""
+        return centers
+
+    def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """∇φ(c) and φ(c) − ⟨∇φ(c), c⟩ of every center: d(x, c) = φ(x) − (x·slope + offset).
+
+        At an end of the domain the slope may be infinite; a finite one that is steeper than any
+        other tells centers apart as well, and a value there times it is no NaN.
+        """
+        with np.errstate(divide="ignore"):
+            slopes = np.nan_to_num(self.gradient(centers), posinf=_STEEP, neginf=-_STEEP)
+        return slopes, self.phi(centers).sum(axis=1) - np.einsum("ij,ij->i", slopes, centers)
+
+    def check(self, rows: Rows, first_row: int) -> None:
+        """Refuse rows, as they come, that are outside of the domain."""
+        if self.domain.everything:
+            return
+        values = rows.data if is_sparse(rows) else rows
+        outside = self.domain.outside(values)
+        if outside.any():
+            at = int(np.flatnonzero(outside)[0])
+            row, column = place_of(rows, at)
+            value = float(values.ravel()[at])
+            wants = "" if not np.isfinite(value) else self._wants()
+            raise BadValueError(0, first_row + row, column, value, wants)
+        if is_sparse(rows) and self.domain.outside(0.0):
+            lengths = np.diff(rows.indptr)
+            short = np.flatnonzero(lengths < rows.shape[1])
+            if len(short):
+                row = int(short[0])
+                there = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
+                column = int(np.setdiff1d(np.arange(rows.shape[1]), there)[0])
+                raise BadValueError(0, first_row + row, column, 0.0, self._wants())
+
+    def _wants(self) -> str:
+        family = getattr(self, "_family", None)
+        if family is not None:
+            return f"family={family!r} takes {self.domain}: leave such rows out, or choose another"
+        return f"divergence={self.name!r} takes {self.domain}: {self.remedy}"
+
+    def of_family(self, family: str) -> Self:
+        """Belong to the mixtures of a family: errors then name that."""
+        self._family = family
+        return self
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """The least and the largest φ'' on [low, high]; from slopes of φ' unless overridden."""
@@ -110,5 +204,17 @@ class Divergence(ABC):
         """The factor a of d_A(x, y) = a·‖x − y‖², which d does not exceed on [low, high]."""
         return 0.5 * self.curvature(low, high)[1]
 
+    def parameters(self) -> dict[str, Any]:
+        """What it was made with, as JSON has it."""
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in own.items()}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.parameters() == other.parameters()
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        parts = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({parts})"

@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.divergences.base import Divergence, Domain
+from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.foundation.types import FloatArray, Rows
 
 # Below, seven terms of a series are exact; above, the closed form has lost no more than 1e-13.
 _NEAR = 0.02
 _KL_SERIES = [1 / 2, -1 / 6, 1 / 12, -1 / 20, 1 / 30, -1 / 42, 1 / 56, -1 / 72]
 _IS_SERIES = [1 / 2, -1 / 3, 1 / 4, -1 / 5, 1 / 6, -1 / 7, 1 / 8, -1 / 9]
 _EXP_SERIES = [1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320, 1 / 362880]
+
+
+def check_part(value: float, name: str) -> float:
+    """Check a number from 0 to less than 1."""
+    if isinstance(value, (bool, str)) or not 0.0 <= float(value) < 1.0:
+        raise ValueError(f"{name}={value!r} is not allowed; pass 0 <= {name} < 1, such as 0.1")
+    return float(value)
 
 
 def _series(r: FloatArray, terms: Sequence[float]) -> FloatArray:
@@ -36,7 +44,8 @@ def _series(r: FloatArray, terms: Sequence[float]) -> FloatArray:
 class SquaredEuclidean(Divergence):
     """‖x − y‖², φ(x) = x²: k-means itself."""
 
-    name = "squared_euclidean"
+    name = "sqeuclidean"
+    squared = True
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x²."""
@@ -50,6 +59,10 @@ class SquaredEuclidean(Divergence):
         """(x − y)²."""
         return (x - y) ** 2
 
+    def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """2c and −‖c‖²."""
+        return 2.0 * centers, -np.einsum("ij,ij->i", centers, centers)
+
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = 2 everywhere."""
         del low, high
@@ -57,10 +70,20 @@ class SquaredEuclidean(Divergence):
 
 
 class KL(Divergence):
-    """Generalised Kullback–Leibler (I-)divergence Σ x·ln(x/y) − x + y, for x ≥ 0: counts."""
+    """Generalised Kullback–Leibler (I-)divergence Σ x·ln(x/y) − x + y, for x ≥ 0: counts.
+
+    Parameters
+    ----------
+    smoothing : float, default=0.1
+        τ: a center must not be zero where a row is not, so rows are measured as
+        (1 − τ)·x + τ·mean. Sparse rows stay sparse. 0 if all values are > 0.
+    """
 
     name = "kl"
     domain = Domain(low=0.0)
+
+    def __init__(self, smoothing: float = 0.1) -> None:
+        self.smoothing = check_part(smoothing, "smoothing")
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x·ln x − x, 0 at 0."""
@@ -94,10 +117,42 @@ def i_divergence(x: FloatArray, y: FloatArray, t: FloatArray) -> FloatArray:
 
 
 class ItakuraSaito(Divergence):
-    """Σ x/y − ln(x/y) − 1, for x > 0: spectra; it does not change if both are scaled."""
+    """Σ x/y − ln(x/y) − 1, for x > 0: spectra; it does not change if both are scaled.
+
+    Parameters
+    ----------
+    floor : float, default=0
+        Smaller values are measured as if they were this; 0 refuses values that are not > 0.
+    """
 
     name = "itakura_saito"
     domain = Domain(low=0.0, closed=False)
+    remedy = "give the smallest power that counts, ItakuraSaito(floor=…)"
+
+    def __init__(self, floor: float = 0.0) -> None:
+        if isinstance(floor, (bool, str)) or not 0.0 <= float(floor) < np.inf:
+            raise ValueError(f"floor={floor!r} is not allowed; pass a number >= 0")
+        self.floor = float(floor)
+
+    @property
+    def zero(self) -> float:  # type: ignore[override]
+        """The floor."""
+        return self.floor
+
+    def check(self, rows: Rows, first_row: int) -> None:
+        """Refuse values that are not > 0, unless there is a floor."""
+        if not self.floor:
+            super().check(rows, first_row)
+
+    def forward(self, rows: Rows) -> Rows:
+        """Nothing below the floor; what is not a number stays so."""
+        if not self.floor:
+            return rows
+        if not is_sparse(rows):
+            return np.where(rows < self.floor, self.floor, rows)
+        lifted = rows.astype(np.float64)
+        lifted.data[lifted.data < self.floor] = self.floor
+        return lifted
 
     def phi(self, x: FloatArray) -> FloatArray:
         """−ln x."""
@@ -149,10 +204,19 @@ class Exponential(Divergence):
 
 
 class Logistic(Divergence):
-    """I(x, y) + I(1 − x, 1 − y), for 0 ≤ x ≤ 1: probabilities and Booleans."""
+    """I(x, y) + I(1 − x, 1 − y), for 0 ≤ x ≤ 1: probabilities and Booleans.
+
+    Parameters
+    ----------
+    smoothing : float, default=0.1
+        As of KL: a center must not be 0 or 1 where a row is not.
+    """
 
     name = "logistic"
     domain = Domain(low=0.0, high=1.0)
+
+    def __init__(self, smoothing: float = 0.1) -> None:
+        self.smoothing = check_part(smoothing, "smoothing")
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x·ln x + (1 − x)·ln(1 − x)."""

@@ -12,7 +12,15 @@ from lwcs.foundation.randomness import as_seed
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
 
-_ANSWERS = ("cluster_centers_", "inertia_", "n_iter_", "coreset_", "scale_", "_n_features_out")
+_ANSWERS = (
+    "cluster_centers_",
+    "inertia_",
+    "n_iter_",
+    "coreset_",
+    "scale_",
+    "measure_",
+    "_n_features_out",
+)
 _HINTS = {
     "labels_": "it is set by fit on rows in memory with compute_labels=True; "
     "predict(X) labels rows",
@@ -24,6 +32,7 @@ class Incremental:
     """What CoresetKMeans is made of for rows that come batch by batch."""
 
     method: Any
+    divergence: Any
     n_clusters: int
     random_state: Any
     n_jobs: int | None
@@ -64,7 +73,12 @@ class Incremental:
         if not isinstance(source, LocalSource):
             raise TypeError(f"partial_fit takes rows in memory, not a {type(source).__name__}")
         if fresh:
-            self._stream = StreamingCoreset(size, method=self.method, random_state=self._seed())
+            self._stream = StreamingCoreset(
+                size,
+                method=self.method,
+                divergence=self.divergence,
+                random_state=self._seed(),
+            )
         for name in _ANSWERS:
             vars(self).pop(name, None)
         self._stream.update(source.read(0, source.n_rows), source.weights)

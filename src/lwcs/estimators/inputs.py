@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from lwcs.building import build, everything
+from lwcs.building import build, check_scale, everything
 from lwcs.coreset import Coreset
+from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
@@ -17,6 +19,7 @@ from lwcs.sources import Source, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 
 if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
     from lwcs.estimators.kmeans import CoresetKMeans
     from lwcs.estimators.mixture import CoresetMixture
     from lwcs.kernels import KernelName
@@ -41,6 +44,7 @@ def check_parameters(model: CoresetKMeans) -> int:
             "an array of centers or a callable are allowed, too"
         )
     as_sampler(model.method)
+    as_divergence(model.divergence)
     return size_of(model.coreset_size, k, POINTS_PER_CLUSTER, "n_clusters")
 
 
@@ -111,6 +115,7 @@ def summarise(
     k: int,
     *,
     method: Any,
+    divergence: Divergence,
     kernel: KernelName,
     seed: int,
     n_jobs: int,
@@ -118,12 +123,14 @@ def summarise(
     name: str = "n_clusters",
 ) -> Coreset:
     """A coreset of the rows; no more of them than `size` are taken as they are."""
+    check_scale(source, divergence)
     coreset, n_rows = None, source.n_rows
     if n_rows is None or n_rows > size:
         coreset = build(
             source,
             size,
             method=method,
+            divergence=divergence,
             n_clusters=k,
             random_state=seed,
             n_jobs=n_jobs,
@@ -135,8 +142,21 @@ def summarise(
             f"n_samples={n_rows} should be >= {name}={k}; pass more rows or fewer clusters"
         )
     if coreset is None or (n_rows <= size and source.rereadable):
-        return everything(source, kernel, n_jobs)
+        return everything(source, kernel, n_jobs, divergence)
     return coreset
+
+
+def measured_by(coreset: Coreset, divergence: Divergence) -> Coreset:
+    """A coreset for a divergence; one by squared distances serves any, as in the paper."""
+    if coreset.divergence == divergence:
+        return coreset
+    if type(coreset.divergence) is not SquaredEuclidean or coreset.scale is not None:
+        raise ValueError(
+            f"the coreset is measured by {coreset.divergence!r}, but the model by {divergence!r}; "
+            "pass divergence=coreset.divergence, or build another"
+        )
+    # Its mean is one of rows as they are, which is not how every divergence sees them.
+    return replace(coreset, divergence=divergence, mean=None, total_cost=None)
 
 
 def set_features(model: Model, data: Source | Coreset) -> None:

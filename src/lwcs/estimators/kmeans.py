@@ -18,23 +18,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
-from lwcs.coreset import Coreset
+from lwcs.coreset import Coreset, explaining_points
+from lwcs.divergences import Domain, SquaredEuclidean, as_divergence, available
 from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import (
     check_parameters,
     check_rows,
+    measured_by,
     scan_rows,
     set_features,
     summarise,
 )
 from lwcs.foundation import storage
-from lwcs.foundation.checks import NotFiniteError
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
-from lwcs.foundation.types import is_sparse
-from lwcs.solvers.assignment import FinalPass, LabelTask, full_cost, polish, working_dtype
 from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.passes import DistancesTask, FinalPass, LabelTask, full_cost, polish
 from lwcs.sources import LocalSource, Source
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lwcs.foundation.types import DenseRows, FloatArray
+    from lwcs.divergences import Measure
+    from lwcs.foundation.types import FloatArray
 
 
 class CoresetKMeans(
@@ -60,6 +61,10 @@ class CoresetKMeans(
     method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
             default="lightweight"
         How rows are drawn, as for `lwcs.build`.
+    divergence : str or Divergence, default="sqeuclidean"
+        What "near" means: squared distances, or a Bregman divergence by its name ("kl" for
+        counts, "itakura_saito" for power spectra, "cosine" for directions, …;
+        `lwcs.divergences.available`) or as an object.
     init : {"k-means++", "plain-k-means++", "random"}, array or callable, default="k-means++"
         Where centers start: greedy or plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
@@ -68,8 +73,8 @@ class CoresetKMeans(
     max_iter : int, default=300
         Most rounds of Lloyd's algorithm a restart.
     tol : float, default=1e-4
-        Ends a run once the centers move, squared, by no more than this times the weighted
-        variance of the coreset.
+        Ends a run once the centers move, squared (or by the divergence), by no more than this
+        times the weighted variance of the coreset (what a row costs around the mean, a column).
     polish : int, default=0
         Lloyd steps on the full data after the coreset's solution, one pass each. One step about
         halves the error that is left.
@@ -99,6 +104,9 @@ class CoresetKMeans(
     scale_ : array of shape (n_features,) or None
         Standard deviations that distances are measured in, for data scanned with
         ``scale="standard"``.
+    measure_ : Measure
+        What rows are measured by: the divergence, that scale, the mean that rows are smoothed
+        towards.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -121,6 +129,7 @@ class CoresetKMeans(
         *,
         coreset_size: int | str = "auto",
         method: Any = "lightweight",
+        divergence: Any = "sqeuclidean",
         init: Any = "k-means++",
         n_init: int = 1,
         max_iter: int = 300,
@@ -134,6 +143,7 @@ class CoresetKMeans(
         self.n_clusters = n_clusters
         self.coreset_size = coreset_size
         self.method = method
+        self.divergence = divergence
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -177,11 +187,11 @@ class CoresetKMeans(
             as_threads(self.n_jobs),
             as_seed(self.random_state),
         )
-        source: Source | None = None
+        divergence, source = as_divergence(self.divergence), None
         if isinstance(X, Coreset):
             if sample_weight is not None:
                 raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
-            coreset, kernel = X, kernels.choose(X.points.size)
+            coreset, kernel = measured_by(X, divergence), kernels.choose(X.points.size)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
         else:
@@ -197,42 +207,46 @@ class CoresetKMeans(
                 size,
                 self.n_clusters,
                 method=self.method,
+                divergence=divergence,
                 kernel=kernel,
                 seed=seed,
                 n_jobs=threads,
                 progress=bool(self.verbose),
             )
         fitted = self._solve(coreset, kernel, seed, threads)
-        centers = fitted["cluster_centers_"]
         # Rows that come once are gone after the coreset.
-        if source is not None and source.rereadable:
-            dtype = centers.dtype
-            for _ in range(self.polish):
-                wide = centers.astype(np.float64)
-                centers = polish(
-                    source, wide, coreset.scale, kernel, threads, progress=bool(self.verbose)
-                ).astype(dtype)
-            if self.compute_labels:
-                fitted |= self._final_pass(source, centers, coreset.scale, kernel, threads)
-        return fitted | {"cluster_centers_": centers}
+        if source is None or not source.rereadable:
+            return fitted
+        for _ in range(self.polish):
+            own = divergence.inward(fitted["cluster_centers_"].astype(np.float64))
+            show = bool(self.verbose)
+            own = polish(source, own, coreset.measure, kernel, threads, progress=show)
+            dtype = fitted["cluster_centers_"].dtype
+            fitted["cluster_centers_"] = divergence.backward(own).astype(dtype)
+        if self.compute_labels:
+            own = divergence.inward(fitted["cluster_centers_"].astype(np.float64))
+            fitted |= self._final_pass(source, own, coreset.measure, kernel, threads)
+        return fitted
 
     def _solve(
         self, coreset: Coreset, kernel: kernels.KernelName, seed: int, threads: int
     ) -> dict[str, Any]:
         """Cluster a coreset; return what that sets."""
-        found = cluster(
-            coreset.points,
-            coreset.weights,
-            coreset.scale,
-            self.n_clusters,
-            kernel=kernel,
-            init=self.init,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            seed=seed,
-            n_jobs=threads,
-        )
+        measure = coreset.measure
+        with explaining_points(coreset):
+            found = cluster(
+                coreset.points,
+                coreset.weights,
+                measure,
+                self.n_clusters,
+                kernel=kernel,
+                init=self.init,
+                n_init=self.n_init,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                seed=seed,
+                n_jobs=threads,
+            )
         self._warn(found.converged, len(np.unique(found.labels)))
         dtype = np.float32 if coreset.points.dtype == np.float32 else np.float64
         return {
@@ -241,6 +255,7 @@ class CoresetKMeans(
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
+            "measure_": measure,
             "_n_features_out": self.n_clusters,
         }
 
@@ -263,20 +278,24 @@ class CoresetKMeans(
     def _final_pass(
         self,
         source: Source,
-        centers: DenseRows,
-        scale: FloatArray | None,
+        centers: FloatArray,
+        measure: Measure,
         kernel: kernels.KernelName,
         threads: int,
     ) -> dict[str, Any]:
-        wide = centers.astype(np.float64)
         if not isinstance(source, LocalSource):
-            return {"inertia_": full_cost(source, wide, scale, threads)}
+            return {"inertia_": full_cost(source, centers, measure, threads)}
         labels = np.empty(source.n_rows, dtype=np.int32)
-        costs = source.each_block(FinalPass(wide, scale, labels, kernel), n_jobs=threads)
+        costs = source.each_block(FinalPass(centers, measure, labels, kernel), n_jobs=threads)
         total = -(-source.n_rows // source.block_rows)
         with source.explaining():
             cost = fsum(track(costs, "labels", total, show=bool(self.verbose)))
         return {"inertia_": cost, "labels_": labels}
+
+    def _centers(self) -> FloatArray:
+        """As they are measured."""
+        wide = self.cluster_centers_.astype(np.float64)
+        return self.measure_.divergence.inward(wide)
 
     def predict(self, X: Any) -> Any:
         """Label every row by its nearest center, in the container that X has.
@@ -285,7 +304,7 @@ class CoresetKMeans(
         lazy array or Series, Spark and Ray their table with one more column, `label`.
         """
         check_is_fitted(self)
-        task = LabelTask(self.cluster_centers_.astype(np.float64), self.scale_)
+        task = LabelTask(self._centers(), self.measure_)
         source = scan_rows(self, X, reset=False)
         with source.explaining():
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
@@ -298,7 +317,10 @@ class CoresetKMeans(
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
     def transform(self, X: Any) -> Any:
-        """Distances of every row to every center, of shape (n_samples, n_clusters)."""
+        """Distances of every row to every center, of shape (n_samples, n_clusters).
+
+        Not squared, as scikit-learn's; but the divergence, if there is one of another kind.
+        """
         check_is_fitted(self)
         source = scan_rows(self, X, reset=False)
         if not isinstance(source, LocalSource):
@@ -306,37 +328,15 @@ class CoresetKMeans(
                 f"transform makes rows × n_clusters numbers, which {type(source).__name__} is too "
                 "large for; use predict"
             )
+        task = DistancesTask(self._centers(), self.measure_)
         with source.explaining():
-            return source.map_rows(
-                lambda block: self._distances(block.points, block.first_row),
-                n_jobs=as_threads(self.n_jobs),
-            )
-
-    def _distances(self, rows: Any, first_row: int) -> DenseRows:
-        from sklearn.metrics.pairwise import euclidean_distances
-
-        dtype = working_dtype(rows)
-        wide = rows.astype(np.float64)
-        centers = self.cluster_centers_.astype(np.float64)
-        if not is_sparse(wide):
-            # Around the centers' median, an offset of the data costs no digits.
-            origin = np.median(centers, axis=0)
-            wide, centers = wide - origin, centers - origin
-        if self.scale_ is not None:
-            wide, centers = wide * (1.0 / self.scale_), centers / self.scale_
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = wide.data if is_sparse(wide) else wide
-            if not np.isfinite(values.ravel() @ values.ravel()):
-                raise NotFiniteError.found_in(rows, first_row, 0)
-        wide = wide.tocsr() if is_sparse(wide) else wide
-        return euclidean_distances(wide, centers).astype(dtype)
+            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X: larger is better, as scikit-learn wants it."""
         check_is_fitted(self)
         source = scan_rows(self, X, sample_weight, reset=False)
-        centers = self.cluster_centers_.astype(np.float64)
-        return -full_cost(source, centers, self.scale_, as_threads(self.n_jobs))
+        return -full_cost(source, self._centers(), self.measure_, as_threads(self.n_jobs))
 
     def to_sklearn(self) -> KMeans:
         """A fitted `sklearn.cluster.KMeans` with these centers, for tools that know only that."""
@@ -345,6 +345,11 @@ class CoresetKMeans(
             raise ValueError(
                 "this model measures distances in standard deviations, which sklearn's KMeans "
                 "cannot; fit it on data that was scaled beforehand"
+            )
+        if type(self.measure_.divergence) is not SquaredEuclidean:
+            raise ValueError(
+                f"this model measures by {self.measure_.divergence!r}, which sklearn's KMeans "
+                "cannot"
             )
         centers = np.array(self.cluster_centers_, order="C")
         model = KMeans(len(centers), init=centers.copy(), n_init=1, max_iter=1)
@@ -378,5 +383,12 @@ class CoresetKMeans(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = _starts_at_zero(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _starts_at_zero(divergence: Any) -> bool:
+    """Whether negative numbers are refused; what is no divergence is refused by `fit`."""
+    known = available().get(divergence) if isinstance(divergence, str) else divergence
+    return getattr(known, "domain", Domain()).low == 0.0

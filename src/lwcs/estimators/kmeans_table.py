@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lwcs.divergences import Measure, recalled
 from lwcs.estimators.kmeans import CoresetKMeans
 from lwcs.foundation.storage import with_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from lwcs.foundation.types import FloatArray
 
 KIND = "kmeans"
 _CLUSTER = "cluster"
@@ -33,7 +36,9 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "scale": None if model.scale_ is None else model.scale_.tolist(),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": centers.shape[1],
-        "divergence": "sqeuclidean",
+        "divergence": model.measure_.divergence.name,
+        "divergence_parameters": model.measure_.divergence.parameters(),
+        "mean": None if model.measure_.mean is None else model.measure_.mean.tolist(),
     }
     return with_metadata(pa.table(columns), KIND, metadata)
 
@@ -45,13 +50,18 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
         columns = [table[feature].to_numpy() for feature in _features(names, d)]
         known = CoresetKMeans().get_params()
         parameters = {key: v for key, v in metadata["parameters"].items() if key in known}
-        model = CoresetKMeans(**parameters)
-        scale = metadata["scale"]
+        measure = Measure(
+            recalled(metadata["divergence"], metadata.get("divergence_parameters", {})),
+            _vector(metadata["scale"]),
+            _vector(metadata.get("mean")),
+        )
+        model = CoresetKMeans(**parameters | {"divergence": measure.divergence})
         fitted = {
             "cluster_centers_": np.stack(columns, axis=1),
             "inertia_": float(metadata["inertia"]),
             "n_iter_": int(metadata["n_iter"]),
-            "scale_": None if scale is None else np.array(scale, dtype=np.float64),
+            "scale_": measure.scale,
+            "measure_": measure,
             "n_features_in_": d,
             "_n_features_out": len(table),
         }
@@ -61,6 +71,10 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
         return model
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"{name!r} is a damaged model file: {error}") from error
+
+
+def _vector(values: list[float] | None) -> FloatArray | None:
+    return None if values is None else np.array(values, dtype=np.float64)
 
 
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:

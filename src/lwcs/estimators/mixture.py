@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
-from lwcs.coreset import Coreset
+from lwcs.coreset import Coreset, explaining_points
+from lwcs.divergences import Measure
 from lwcs.estimators.inputs import check_rows, scan_rows, set_features, size_of, summarise
-from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
+from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.types import is_sparse
@@ -40,9 +41,11 @@ class CoresetMixture(DensityMixin, BaseEstimator):
     """Mixture of distributions fitted to data of any size, by fitting a coreset of it.
 
     Weighted expectation–maximisation; with ``family="gaussian"`` and all rows, this is
-    scikit-learn's GaussianMixture, with `sample_weight`. Rows are drawn by their squared distances
-    to the mean, which is within the paper's theory for Gaussians of one fixed variance, and a
-    heuristic for the others.
+    scikit-learn's GaussianMixture, with `sample_weight`. Rows are drawn by the Bregman divergence
+    that belongs to the family, from the mean: squared distances for Gaussians, KL for counts,
+    logistic for Bernoullis, Itakura–Saito for exponentials and gammas. The paper's theory covers
+    Gaussians of one fixed variance, and families with a mean alone; for the other
+    covariances, and the shapes of gammas, a coreset is a heuristic.
 
     Parameters
     ----------
@@ -153,9 +156,11 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             A row of weight 3 counts as that row three times.
         """
         size, seed = self._check(), as_seed(self.random_state)
+        family = self._new_family()
         if isinstance(X, Coreset):
             if sample_weight is not None:
                 raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
+            # Its weights are unbiased whatever it was drawn by.
             coreset = X
             set_features(self, coreset)
             check_rows(coreset, self.n_components, "n_components")
@@ -166,6 +171,7 @@ class CoresetMixture(DensityMixin, BaseEstimator):
                 size,
                 self.n_components,
                 method=self.method,
+                divergence=family.divergence,
                 kernel=kernels.choose(source.n_values),
                 seed=seed,
                 n_jobs=as_threads(self.n_jobs),
@@ -177,7 +183,8 @@ class CoresetMixture(DensityMixin, BaseEstimator):
                 "a mixture has variances of its own, and takes no scale='standard'; scan the data "
                 "without it"
             )
-        rows = _prepared(coreset.points, self._new_family(), coreset.indices)
+        with explaining_points(coreset):
+            rows = _prepared(coreset.points, family)
         self._keep(self._best(rows, coreset.weights, seed), coreset)
         return self
 
@@ -232,10 +239,13 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             rng = generator(seed, Stage.SEEDING, attempt)
             return rng.dirichlet(np.ones(self.n_components), rows.shape[0])
         if isinstance(self.init, str):
+            start = self._new_family().start
+            seen = _directions(rows) if self.family == "multinomial" else rows
+            mean = np.asarray(weights @ seen) / weights.sum() if start.smoothing else None
             labels = cluster(
-                _directions(rows) if self.family == "multinomial" else rows,
+                seen,
                 weights,
-                None,
+                Measure(start, mean=mean),
                 self.n_components,
                 kernel=kernels.choose(rows.shape[0] * rows.shape[1]),
                 seed=seed + attempt,
@@ -314,7 +324,7 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         known = FAMILIES.get(self.family)
         tags.input_tags.sparse = known is not None and known.sparse
-        tags.input_tags.positive_only = self.family != "gaussian"
+        tags.input_tags.positive_only = known is not None and known.divergence.domain.low == 0.0
         return tags
 
 
@@ -330,8 +340,8 @@ class MixtureTask:
         """Labels, shares or log-likelihoods."""
         values = block.points.data if is_sparse(block.points) else block.points
         if not np.isfinite(values).all():
-            raise NotFiniteError.found_in(block.points, block.first_row, 0)
-        rows = _prepared(block.points, self.family, None, block.first_row)
+            raise BadValueError.found_in(block.points, block.first_row, 0)
+        rows = _prepared(block.points, self.family, block.first_row)
         joint = log_joint(self.family, self.weights, rows)
         if self.what == "labels":
             return np.argmax(joint, axis=1).astype(np.int32)
@@ -339,34 +349,14 @@ class MixtureTask:
         return evidence if self.what == "evidence" else np.exp(joint - evidence[:, None])
 
 
-def _prepared(points: Rows, family: Family, indices: Any, first_row: int = 0) -> Rows:
+def _prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
     """Rows as float64, if they are what the family is made for."""
     if is_sparse(points) and not family.sparse:
         raise TypeError(
             f"family={family.name!r} does not take sparse rows; pass dense ones, X.toarray()"
         )
-    rows = points.astype(np.float64, copy=False)
-    values = rows.data if is_sparse(rows) else rows
-    outside = (values < family.low) | (values > family.high)
-    if family.positive:
-        outside |= values <= 0.0
-    if outside.any():
-        coordinates = np.argwhere(outside)[0]
-        if is_sparse(rows):
-            at = int(coordinates[0])
-            row, column = int(np.searchsorted(rows.indptr, at, side="right")) - 1, rows.indices[at]
-        else:
-            row, column = coordinates
-        value = values[tuple(coordinates)]
-        number = first_row + row if indices is None else indices[row]
-        allowed = "x > 0" if family.positive else "x >= 0"
-        if family.high < np.inf:
-            allowed = f"{family.low:g} <= x <= {family.high:g}"
-        raise ValueError(
-            f"the value in row {number}, column {column} is {value}, but family={family.name!r} "
-            f"takes {allowed}; leave such rows out, or choose another family"
-        )
-    return rows
+    family.divergence.check(points, first_row)
+    return points.astype(np.float64, copy=False)
 
 
 def _directions(rows: Rows) -> Rows:

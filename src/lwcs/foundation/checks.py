@@ -106,24 +106,26 @@ def check_centers(centers: object, n_features: int) -> FloatArray:
     return checked
 
 
-class NotFiniteError(ValueError):
-    """A block whose sums are not finite: raised by its task, explained by its source."""
+class BadValueError(ValueError):
+    """A value that cannot be measured: raised by a task, explained by its source.
 
-    def __init__(self, partition: int, row: int, column: int | None, value: float) -> None:
-        super().__init__(partition, row, column, value)
+    Not finite; too large, if no column is named; or not what a divergence `wants`.
+    """
+
+    def __init__(
+        self, partition: int, row: int, column: int | None, value: float, wants: str = ""
+    ) -> None:
+        super().__init__(partition, row, column, value, wants)
         self.partition, self.row, self.column, self.value = partition, row, column, value
+        self.wants = wants
 
     @classmethod
-    def found_in(cls, points: Rows, first_row: int, partition: int) -> NotFiniteError:
-        """Find the first bad value of a block."""
+    def found_in(cls, points: Rows, first_row: int, partition: int) -> BadValueError:
+        """Find the first value of a block that is not finite, or its largest."""
         values = points.data if is_sparse(points) else np.asarray(points).ravel()
         bad = np.flatnonzero(~np.isfinite(values))
         at = int(bad[0] if len(bad) else np.argmax(np.abs(values)))
-        if is_sparse(points):
-            row = int(np.searchsorted(points.indptr, at, side="right")) - 1
-            column = int(points.indices[at])
-        else:
-            row, column = divmod(at, points.shape[1])
+        row, column = place_of(points, at)
         where = column if len(bad) else None
         value = values[at] if len(bad) else abs(values[at])
         return cls(partition, first_row + row, where, float(value))
@@ -135,20 +137,33 @@ class NotFiniteError(ValueError):
         try:
             yield
         except cls as bad:
-            raise cls(partition, bad.row, bad.column, bad.value) from None
+            raise cls(partition, bad.row, bad.column, bad.value, bad.wants) from None
 
     def explained(
         self, first_row: int, where: str, feature_names: Sequence[str] | None
     ) -> ValueError:
         """Name the value, where it is, and the way out."""
         row = first_row + self.row
+        if self.column is None and self.wants:
+            return ValueError(f"row {row}{where} {self.wants}")
         if self.column is None:
             return ValueError(
                 f"values in row {row}{where} are so large (up to {self.value:g}) that squared "
                 "distances overflow; scale the data down, for example to unit variance"
             )
         name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""
-        return ValueError(
-            f"the value in row {row}, column {self.column}{name}{where} is {self.value}; "
+        wants = self.wants or (
             "every value must be finite (no NaN, no infinity): drop or fill such rows first"
         )
+        return ValueError(
+            f"the value in row {row}, column {self.column}{name}{where} is {self.value}; {wants}"
+        )
+
+
+def place_of(points: Rows, at: int) -> tuple[int, int]:
+    """Row and column of the stored value number `at`."""
+    if is_sparse(points):
+        row = int(np.searchsorted(points.indptr, at, side="right")) - 1
+        return row, int(points.indices[at])
+    row, column = divmod(at, points.shape[1])
+    return int(row), int(column)

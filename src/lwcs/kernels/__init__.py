@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lwcs.foundation.checks import check_choice
+from lwcs.foundation.exact import split_exactly
 from lwcs.foundation.types import is_sparse
 from lwcs.kernels import portable
 
@@ -29,9 +30,6 @@ KernelName = Literal["portable", "compiled"]
 # Loading numba and the cached kernels takes about half a second, once a process; the compiled
 # kernels are then about ten times faster. Below this many values there is too little to gain.
 COMPILED_FROM = 2**23
-
-# Below this, the grid of `split_exactly` would underflow.
-_TINY = 1e-280
 
 _ONES = np.ones(65_536)
 _ONES.flags.writeable = False
@@ -133,7 +131,7 @@ def closer(
         if is_sparse(points):
             distances = np.empty(points.shape[0])
             scan(points, weights, center, distances, kernel)
-            return portable.keep_closer(distances, weights, label, closest, labels), 0
+            return keep_closer(distances, weights, label, closest, labels), 0
         return _module(kernel).closer(
             as_floats(points),
             weights,
@@ -144,6 +142,17 @@ def closer(
             closest,
             labels,
         )
+
+
+def keep_closer(
+    distances: FloatArray,
+    weights: FloatArray | None,
+    label: int,
+    closest: FloatArray,
+    labels: Labels,
+) -> float:
+    """The same, of distances to one more center that are known already."""
+    return portable.keep_closer(distances, weights, label, closest, labels)
 
 
 def own_distances(
@@ -191,18 +200,3 @@ def as_floats(points: Rows) -> DenseRows:
     """Make a block what the kernels read: float32 or float64, row after row in memory."""
     dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
     return np.ascontiguousarray(points, dtype=dtype)
-
-
-def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Split non-negative terms into a part whose sums are exact and a tiny rest.
-
-    The sparse distance needs Σ terms over a row's zeros, got as the sum over all columns
-    less the sum over the row's non-zeros, which cancels where one column is large. The
-    first part lies on a grid so coarse that no sum of it rounds, so it cancels exactly.
-    """
-    total = float(terms.sum())
-    if not np.isfinite(total) or total < _TINY:
-        return terms, np.zeros_like(terms)
-    grid = 2.0 ** (np.ceil(np.log2(total)) - 51)
-    coarse = np.rint(terms / grid) * grid
-    return coarse, terms - coarse

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.divergences import Measure, SquaredEuclidean
+from lwcs.divergences.measure import EUCLIDEAN
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.sources.base import PARTITION_ROWS
@@ -17,6 +19,7 @@ from lwcs.sources.sequence import SequenceSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block, LocalSource, Source, Task
@@ -26,13 +29,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one build is run: its seed, its kernel, its threads, its progress bar."""
+    """How one build is run: its seed, its kernel, its threads, what it measures by."""
 
     seed: int
     kernel: KernelName
     n_jobs: int | None = None
     progress: bool = False
     stage: Stage = Stage.CORESET
+    divergence: Divergence = field(default_factory=SquaredEuclidean)
+
+    @property
+    def measure(self) -> Measure:
+        """The divergence, as long as nothing is known of the data."""
+        return Measure(self.divergence)
 
     def generator(self, round_: int, partition: int = 0) -> np.random.Generator:
         """Give the generator of one task of this build."""
@@ -102,6 +111,10 @@ class Summary:
     cost: float | None = None
     scale: FloatArray | None = None
 
+    def measure(self, divergence: Divergence) -> Measure:
+        """The divergence on these rows."""
+        return Measure(divergence, self.scale, self.mean)
+
 
 @dataclass(frozen=True, slots=True)
 class Draws:
@@ -116,6 +129,13 @@ class Draws:
     """What else is to be known of how they were drawn."""
 
 
+def by_squared_distance(draws: Draws) -> Draws:
+    """Say that Φ is of the squared distance that rows were drawn by, and not the divergence's."""
+    known = draws.summary
+    details = {**draws.details, "distance": "mahalanobis", "squared_cost": known.cost}
+    return replace(draws, summary=replace(known, cost=None), details=details)
+
+
 class Sampler(Protocol):
     """Which rows matter: draws `size` of them, exactly from the distribution that it names."""
 
@@ -123,7 +143,7 @@ class Sampler(Protocol):
     def name(self) -> str:
         """What the metadata of a coreset calls it."""
 
-    def passes(self, source: Source) -> int:
+    def passes(self, source: Source, divergence: Divergence) -> int:
         """Tell how many passes it makes over `source` if it may choose."""
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
@@ -136,21 +156,29 @@ class FirstRound:
 
     kernel: KernelName
     n_features: int
+    measure: Measure = EUCLIDEAN
+    """Rows are averaged as they are measured."""
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> Moments:
         """Fold the blocks' moments."""
         total: Moments | None = None
         for block in blocks:
-            part = Moments(
-                block.points.shape[0], *kernels.moments(block.points, block.weights, self.kernel)
-            )
+            with BadValueError.in_partition(partition):
+                rows = self.measure.rows(block.points, block.first_row)
+            part = Moments(rows.shape[0], *kernels.moments(rows, block.weights, self.kernel))
             if not np.isfinite(part.mean.sum() + part.scatter.sum()):
-                raise NotFiniteError.found_in(block.points, block.first_row, partition)
+                raise BadValueError.found_in(block.points, block.first_row, partition)
+            part = replace(part, mean=self.measure.whole(part.mean, rows))
             total = part if total is None else total + part
         if total is None:
             empty = np.zeros(self.n_features)
             return Moments(0, 0.0, empty, empty)
         return total
+
+
+def looks_first(source: Source, divergence: Divergence) -> bool:
+    """Whether a pass must come first: for a scale, or the mean that rows are smoothed towards."""
+    return source.scale is not None or divergence.smoothing > 0.0
 
 
 def hindrance_to_one_read(source: Source) -> str | None:

@@ -5,13 +5,14 @@ q(x) = ω/2Ω + ω·d(x, mean)/2Φ, m draws with replacement, weight ω/(m·q) e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from lwcs.divergences.seen import Quadratic
 from lwcs.foundation.checks import check_choice
 from lwcs.foundation.randomness import Round
 from lwcs.kernels import Pivot
@@ -20,6 +21,7 @@ from lwcs.samplers.base import (
     FirstRound,
     Run,
     Summary,
+    by_squared_distance,
     check_cost,
     check_passes_possible,
     check_total,
@@ -28,6 +30,8 @@ from lwcs.samplers.base import (
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_in_one_read
+from lwcs.samplers.rough import Rough, assign
+from lwcs.samplers.sensitivity import Sensitivities, check_passes, draw_weighed, look, weigh
 from lwcs.samplers.two_rounds import (
     Picked,
     SecondRound,
@@ -39,6 +43,7 @@ from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray
     from lwcs.sources import Source
 
@@ -53,9 +58,15 @@ class Lightweight:
         Independent draws, as in Theorem 2, or one in each of m equal strata of q: as
         unbiased, with no larger variance at any fixed centers, but outside the theorem's proof.
         Stratified draws take two passes.
+    distance : {"divergence", "mahalanobis"}
+        What q is made of if clusters are measured by a divergence: that one, d_φ(x, mean), which
+        takes a second pass and a third where rows are not kept in memory; or the paper's
+        squared distance d_A, A = a·I, which it does not exceed, drawn as for k-means. Rows
+        that come only once are always drawn by the latter.
     """
 
     draws: Literal["iid", "stratified"] = "iid"
+    distance: Literal["divergence", "mahalanobis"] = "divergence"
 
     @property
     def name(self) -> str:
@@ -64,15 +75,31 @@ class Lightweight:
 
     def __post_init__(self) -> None:
         check_choice(self.draws, "draws", ("iid", "stratified"))
+        check_choice(self.distance, "distance", ("divergence", "mahalanobis"))
 
-    def passes(self, source: Source) -> int:
-        """One where rows can be fetched by number or come only once, else two."""
+    def passes(self, source: Source, divergence: Divergence) -> int:
+        """One where rows can be fetched by number or come only once, else two.
+
+        For the distance by a divergence to a mean, two of rows in memory, three of others.
+        """
+        if self._by_divergence(source, divergence):
+            return 2 if isinstance(source, LocalSource) else 3
         if self._hindrance(source) is not None:
             return 2
         return 1 if source.can_take or not source.rereadable else 2
 
+    def _by_divergence(self, source: Source, divergence: Divergence) -> bool:
+        """Whether the mean must be known before anything can be measured."""
+        return not divergence.squared and self.distance == "divergence" and source.rereadable
+
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows from q and weight them."""
+        if self._by_divergence(source, run.divergence):
+            check_passes(source, passes, self.passes(source, run.divergence), self.name)
+            return self._draw_by_divergence(source, size, run)
+        if not run.divergence.squared:
+            run = replace(run, divergence=Quadratic(run.divergence))
+            return by_squared_distance(self.draw(source, size, passes, run))
         check_passes_possible(source, passes, self._hindrance(source))
         if passes == 1 and isinstance(source, SequenceSource):
             return draw_in_one_pass(source, size, run)
@@ -88,8 +115,24 @@ class Lightweight:
             return f"with draws={self.draws!r}"
         return hindrance_to_one_read(source)
 
+    def _draw_by_divergence(self, source: Source, size: int, run: Run) -> Draws:
+        """Q ∝ ω·(1 + d/average): sensitivities around a rough solution that is the mean."""
+        known = look(source, run)
+        assert known.mean is not None
+        measure = known.measure(run.divergence)
+        rough = Rough(known.mean[None, :], measure)
+        if isinstance(source, LocalSource):
+            rough = assign(source, rough.centers, measure, run)
+        weighed = weigh(source, rough, run)
+        cost = float(sum(part.costs[0] for part in weighed))
+        if cost <= measure.noise(known.mean, known.weight):
+            cost = 0.0
+        scores = Sensitivities(known.weight / cost if cost else 0.0, np.ones(1))
+        known, strata = replace(known, cost=cost), self.draws == "stratified"
+        return draw_weighed(source, rough, weighed, scores, size, known, run, stratified=strata)
+
     def _draw_in_two_rounds(self, source: Source, size: int, run: Run) -> tuple[Picked, Summary]:
-        first = FirstRound(run.kernel, source.n_features)
+        first = FirstRound(run.kernel, source.n_features, run.measure)
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
         check_total(total.weight, total.rows)
@@ -101,7 +144,7 @@ class Lightweight:
         share = allocate if self.draws == "iid" else allocate_strata
         quotas = share(size, [m.weight for m in moments], costs, run.generator(Round.PLAN))
         pivot, average = Pivot(total.mean, precision), cost / total.weight
-        second = SecondRound(run.seed, run.stage, run.kernel, pivot, average)
+        second = SecondRound(run.seed, run.stage, run.kernel, pivot, average, run.measure)
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
         return picked, Summary(total.rows, total.weight, total.mean, cost, scale)

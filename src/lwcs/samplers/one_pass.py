@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map, prefetch
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
@@ -34,6 +34,7 @@ from lwcs.sources import base
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName, Scan
     from lwcs.sources import Block
@@ -65,6 +66,8 @@ class OnePass:
     seed: int
     stage: Stage
     kernel: KernelName
+    measure: Measure
+    """A squared distance: of rows that come once, nothing else is known in time."""
     by_cost: Reservoir | None
     """None for uniform draws, which need no pivot."""
     by_weight: Reservoir
@@ -79,27 +82,30 @@ class OnePass:
         """Before the first row."""
         slots = size if uniform else slots_for(size)
         by_cost = None if uniform else Reservoir(slots)
-        return cls(size, run.seed, run.stage, run.kernel, by_cost, Reservoir(slots))
+        return cls(size, run.seed, run.stage, run.kernel, run.measure, by_cost, Reservoir(slots))
 
     def start(self, block: Block) -> None:
         """Choose the pivot, at the first rows that have weight."""
         if self.pivot is not None or self.by_cost is None:
             return
-        moments = kernels.moments(block.points, block.weights, self.kernel)
+        rows = self.measure.rows(block.points, block.first_row)
+        moments = kernels.moments(rows, block.weights, self.kernel)
         if not np.isfinite(moments.mean.sum()):
-            raise NotFiniteError.found_in(block.points, block.first_row, 0)
+            raise BadValueError.found_in(block.points, block.first_row, 0)
         if moments.weight > 0.0:
             self.pivot, self.shift = moments.mean, np.zeros(len(moments.mean))
 
-    def measure(self, block: Block, first_row: int) -> Measured:
+    def look_at(self, block: Block, first_row: int) -> Measured:
         """Measure a block about the pivot; may run beside others."""
         if self.pivot is None:
             return Measured(block, first_row, None, None)
         distances = np.empty(block.points.shape[0])
-        sums = kernels.scan(block.points, block.weights, Pivot(self.pivot), distances, self.kernel)
+        partition, row = divmod(first_row, base.PARTITION_ROWS)
+        with BadValueError.in_partition(partition):
+            rows = self.measure.rows(block.points, row)
+        sums = kernels.scan(rows, block.weights, Pivot(self.pivot), distances, self.kernel)
         if not np.isfinite(sums.cost + sums.shift.sum()):
-            partition, row = divmod(first_row, base.PARTITION_ROWS)
-            raise NotFiniteError.found_in(block.points, row, partition)
+            raise BadValueError.found_in(block.points, row, partition)
         return Measured(block, first_row, distances, sums)
 
     def update(self, measured: Measured) -> None:
@@ -122,7 +128,8 @@ class OnePass:
         """A state that may go another way."""
         by_cost = None if self.by_cost is None else self.by_cost.copy()
         return OnePass(
-            self.size, self.seed, self.stage, self.kernel, by_cost, self.by_weight.copy(),
+            self.size, self.seed, self.stage, self.kernel, self.measure, by_cost,
+            self.by_weight.copy(),
             self.rows, self.pivot, self.shift, self.cost, self.blocks,
         )  # fmt: skip
 
@@ -190,7 +197,7 @@ class OnePass:
 
     def _distances(self, points: Rows, center: FloatArray) -> FloatArray:
         distances = np.empty(points.shape[0])
-        kernels.scan(points, None, Pivot(center), distances, self.kernel)
+        kernels.scan(self.measure.rows(points), None, Pivot(center), distances, self.kernel)
         return distances
 
 
@@ -245,9 +252,9 @@ def _measured(state: OnePass, pending: Iterator[Pending], n_jobs: int | None) ->
     for each in pending:
         block = each.block()
         state.start(block)
-        yield state.measure(block, each.first_of_all)
+        yield state.look_at(block, each.first_of_all)
         if state.pivot is not None or state.by_cost is None:
             break
     yield from ordered_map(
-        lambda each: state.measure(each.block(), each.first_of_all), pending, n_jobs
+        lambda each: state.look_at(each.block(), each.first_of_all), pending, n_jobs
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map
 from lwcs.foundation.randomness import Round
 from lwcs.kernels import Pivot
@@ -27,6 +27,7 @@ from lwcs.samplers.crossing import CELL_ROWS, Masses, cell_sums, draw_from_cells
 from lwcs.samplers.two_rounds import Picked
 
 if TYPE_CHECKING:
+    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName, Scan
     from lwcs.sources import Block, LocalSource
@@ -54,6 +55,7 @@ class PivotScan:
     """The one read: fills `distances` and `cells` in place, returns the sums of a block."""
 
     kernel: KernelName
+    measure: Measure
     pivot: Pivot
     distances: FloatArray
     cells: FloatArray
@@ -62,9 +64,10 @@ class PivotScan:
         """Scan a block."""
         start, n_rows = block.first_row, block.points.shape[0]
         out = self.distances[start : start + n_rows]
-        sums = kernels.scan(block.points, block.weights, self.pivot, out, self.kernel)
+        rows = self.measure.rows(block.points, start)
+        sums = kernels.scan(rows, block.weights, self.pivot, out, self.kernel)
         if not np.isfinite(sums.cost + sums.shift.sum()):
-            raise NotFiniteError.found_in(block.points, start, 0)
+            raise BadValueError.found_in(block.points, start, 0)
         cells = cell_sums(out if block.weights is None else block.weights * out)
         self.cells[start // CELL_ROWS : start // CELL_ROWS + len(cells)] = cells
         return sums
@@ -83,7 +86,7 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
         drawn.append(_by_cost(source, by_cost, weight, cells, around, run, rng))
     rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
     points = source.take(rows)
-    distances = _distances(points, Pivot(around.mean), run.kernel)
+    distances = _distances(points, Pivot(around.mean), run)
     summary = Summary(source.n_rows, weight, around.mean, around.cost)
     return Picked(points, rows, distances, counts), summary
 
@@ -111,11 +114,14 @@ def _pivot(source: LocalSource, cells: FloatArray, run: Run) -> FloatArray:
     """
     rows = np.sort(draw_by_weight(source, run.generator(Round.PIVOT).random(PIVOT_ROWS), cells))
     points = source.take(rows)
-    pivot = kernels.moments(points, None, run.kernel).mean
-    if not np.isfinite(_distances(points, Pivot(pivot), run.kernel).sum()):
+    try:
+        pivot = kernels.moments(run.measure.rows(points), None, run.kernel).mean
+        if not np.isfinite(_distances(points, Pivot(pivot), run).sum()):
+            raise BadValueError.found_in(points, 0, 0)
+    except BadValueError as bad:
         # Said here, since a bad pivot would spoil every block and the first would be blamed.
-        bad = NotFiniteError.found_in(points, 0, 0)
-        raise bad.explained(int(rows[bad.row]) - bad.row, "", source.feature_names)
+        row = int(rows[bad.row]) - bad.row
+        raise bad.explained(row, "", source.feature_names) from None
     return pivot
 
 
@@ -123,7 +129,7 @@ def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Ar
     cells = np.empty(-(-source.n_rows // CELL_ROWS))
     distances = np.empty(len(cells) * CELL_ROWS)
     distances[source.n_rows :] = 0.0
-    task = PivotScan(run.kernel, Pivot(pivot), distances, cells)
+    task = PivotScan(run.kernel, run.measure, Pivot(pivot), distances, cells)
     shift, cost = np.zeros(source.n_features), 0.0
     for part in run.each_block(source, task, "reading"):
         shift += part.shift
@@ -167,13 +173,11 @@ def _distances_of(source: LocalSource, rows: IntArray, center: Pivot, run: Run) 
     """Distances of some rows, fetched a few at a time: they are looked at once and not kept."""
     few = max(64, source.block_rows // 8)
     lots = [rows[start : start + few] for start in range(0, len(rows), few)]
-    parts = ordered_map(
-        lambda lot: _distances(source.take(lot), center, run.kernel), lots, run.n_jobs
-    )
+    parts = ordered_map(lambda lot: _distances(source.take(lot), center, run), lots, run.n_jobs)
     return np.concatenate(list(parts))
 
 
-def _distances(points: Rows, center: Pivot, kernel: KernelName) -> FloatArray:
+def _distances(points: Rows, center: Pivot, run: Run) -> FloatArray:
     distances = np.empty(points.shape[0])
-    kernels.scan(points, None, center, distances, kernel)
+    kernels.scan(run.measure.rows(points), None, center, distances, run.kernel)
     return distances

@@ -22,6 +22,7 @@ from lwcs.solvers.points import Points
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
+    from lwcs.divergences import Divergence, Measure
     from lwcs.samplers.base import Draws, Run
     from lwcs.sources import Source
 
@@ -50,22 +51,22 @@ class Refined:
         if self.pilot_size is not None:
             check_count(self.pilot_size, "pilot_size")
 
-    def passes(self, source: Source) -> int:
+    def passes(self, source: Source, divergence: Divergence) -> int:
         """The lightweight coreset's, and one; two where no row is kept in memory."""
-        return Lightweight().passes(source) + (1 if isinstance(source, LocalSource) else 2)
+        own = 1 if isinstance(source, LocalSource) else 2
+        return Lightweight().passes(source, divergence) + own
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Solve a pilot, measure all rows against it, draw m by their sensitivities."""
         k = needed(self.n_clusters, self.name)
-        check_passes(source, passes, self.passes(source), self.name)
+        check_passes(source, passes, self.passes(source, run.divergence), self.name)
         # Rows are gone over for every cluster: compiled kernels pay much earlier.
         run = replace(run, kernel=kernels.choose(source.n_values * k))
         lightweight, draws = Lightweight(), self.pilot_size or PILOT_DRAWS * k
-        pilot = lightweight.draw(
-            source, draws, lightweight.passes(source), replace(run, stage=Stage.PILOT)
-        )
-        scale = pilot.summary.scale
-        points = Points.of(pilot.points, pilot.weights, scale, run.kernel)
+        own = lightweight.passes(source, run.divergence)
+        pilot = lightweight.draw(source, draws, own, replace(run, stage=Stage.PILOT))
+        measure = pilot.summary.measure(run.divergence)
+        points = Points.of(pilot.points, pilot.weights, measure, run.kernel)
         # Rough is enough: greedy seeding, or rounds to the end, cost more than they gave.
         found = solve(
             points,
@@ -76,20 +77,22 @@ class Refined:
             stage=Stage.PILOT_SEEDING,
             n_jobs=run.n_jobs,
         )
-        centers = points.to_data(found.centers)
+        centers = found.centers * points.unit + points.origin
         if isinstance(source, LocalSource):
-            rough = assign(source, centers, scale, run)
+            rough = assign(source, centers, measure, run)
         else:
-            rough = Rough(centers, scale)
-        noise = _noise(pilot)
+            rough = Rough(centers, measure)
+        noise = _noise(pilot, measure)
         return draw_by_sensitivity(source, rough, k, size, pilot.summary, run, noise)
 
 
-def _noise(pilot: Draws) -> float:
+def _noise(pilot: Draws, measure: Measure) -> float:
     """What rows that lie on their center still cost, since a center is a rounded mean."""
     known, dtype = pilot.summary, pilot.points.dtype
     assert known.mean is not None
     assert known.cost is not None
+    if not measure.squared:
+        return measure.noise(known.mean, known.weight)
     precision = np.finfo(np.float32 if dtype == np.float32 else np.float64).eps
     mean = known.mean if known.scale is None else known.mean / known.scale
     return float((8.0 * precision) ** 2 * (known.cost + known.weight * float(mean @ mean)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
@@ -23,13 +23,15 @@ from lwcs.foundation.types import is_sparse
 from lwcs.kernels import Pivot
 from lwcs.samplers.base import check_total
 from lwcs.samplers.one_read import draw_by_weight, weight_cells
-from lwcs.solvers.assignment import FinalPass, nearest_in
+from lwcs.solvers.assignment import nearest_in
+from lwcs.solvers.passes import FinalPass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from lwcs.divergences import Measure
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, Rows
     from lwcs.kernels import KernelName
@@ -46,31 +48,31 @@ class Rough:
     """Centers; and of local rows, the nearest center and the distance to it."""
 
     centers: FloatArray
-    scale: FloatArray | None
+    measure: Measure
     labels: npt.NDArray[np.int32] | None = None
     distances: FloatArray | None = None
 
-    def measure(self, block: Block, kernel: KernelName) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    def nearest(self, block: Block, kernel: KernelName) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """Nearest center and distance of every row of a block, by a matrix product."""
-        return nearest_in(block, self.centers, self.scale, kernel)
+        return nearest_in(block, self.centers, self.measure, kernel)
 
 
-def assign(source: LocalSource, centers: FloatArray, scale: FloatArray | None, run: Run) -> Rough:
+def assign(source: LocalSource, centers: FloatArray, measure: Measure, run: Run) -> Rough:
     """Measure local rows against given centers, in one pass of matrix products."""
     labels, distances = np.empty(source.n_rows, dtype=np.int32), np.empty(source.n_rows)
-    task = FinalPass(centers, scale, labels, run.kernel, distances)
+    task = FinalPass(centers, measure, labels, run.kernel, distances)
     for _ in run.each_block(source, task, "assigning"):
         pass
-    return Rough(centers, scale, labels, distances)
+    return Rough(centers, measure, labels, distances)
 
 
-def d2_sampling(source: LocalSource, k: int, scale: FloatArray | None, run: Run) -> Rough:
+def d2_sampling(source: LocalSource, k: int, measure: Measure, run: Run) -> Rough:
     """Choose k local rows by D² sampling, or fewer once the cost is zero."""
     uniforms = run.generator(Round.D2).random(k)
     cells = weight_cells(source)
     check_total(float(cells.sum()))
     row = int(draw_by_weight(source, uniforms[:1], cells)[0])
-    seeding = _Seeding(source, k, scale, run.kernel)
+    seeding = _Seeding(source, k, measure, run.kernel)
     with workers(run.n_jobs) as run_all, source.explaining():
         for j in track(range(k), "seeding", k, show=run.progress):
             costs = seeding.add(row, run_all)
@@ -83,11 +85,8 @@ def d2_sampling(source: LocalSource, k: int, scale: FloatArray | None, run: Run)
 class _Seeding:
     """The state of D² sampling: the centers so far, a distance and a label a row."""
 
-    def __init__(
-        self, source: LocalSource, k: int, scale: FloatArray | None, kernel: KernelName
-    ) -> None:
-        self._source, self._kernel, self._scale = source, kernel, scale
-        self._precision = None if scale is None else scale**-2.0
+    def __init__(self, source: LocalSource, k: int, measure: Measure, kernel: KernelName) -> None:
+        self._source, self._kernel, self._measure = source, kernel, measure
         self._centers, self._chosen = np.zeros((k, source.n_features)), 0
         self._closest = np.full(source.n_rows, np.inf)
         self._labels = np.zeros(source.n_rows, dtype=np.int32)
@@ -97,14 +96,16 @@ class _Seeding:
 
     def add(self, row: int, run_all: Map) -> FloatArray:
         """Make a row the next center; return what every piece of the data costs then."""
-        point = dense(self._source.take(np.array([row])))[0]
-        if not np.isfinite(point).all():
-            raise NotFiniteError.found_in(point[None, :], row, 0)
-        center, label, reach = Pivot(point, self._precision), self._chosen, self._reach(point)
+        raw = self._source.take(np.array([row]))
+        if not np.isfinite(raw.data if is_sparse(raw) else raw).all():
+            raise BadValueError.found_in(raw, row, 0)
+        point = self._measure.full(self._measure.rows(raw, row))[0]
+        center, label = Pivot(point, self._measure.precision), self._chosen
+        reach = self._reach(point) if self._measure.squared else None
         self._centers[label] = point
         self._chosen += 1
         starts = range(0, self._source.n_rows, self._step)
-        measured = list(run_all(lambda at: self._measure(at, center, label, reach), starts))
+        measured = list(run_all(lambda at: self._scan(at, center, label, reach), starts))
         self._spared = sum(spared for _, spared in measured)
         return np.array([cost for cost, _ in measured])
 
@@ -113,24 +114,30 @@ class _Seeding:
         if self._spared <= _SPARE_FROM * self._source.n_rows and self._chosen % _LOOK_AGAIN != 1:
             return None
         apart = (self._centers[: self._chosen] - point) ** 2
-        total = apart.sum(axis=1) if self._precision is None else apart @ self._precision
+        precision = self._measure.precision
+        total = apart.sum(axis=1) if precision is None else apart @ precision
         # A quarter, since distances are squared; and less by more than they are rounded.
         reach: FloatArray = 0.25 * (1.0 - 1e-9) * total
         return reach
 
-    def _measure(
+    def _scan(
         self, start: int, center: Pivot, label: int, reach: FloatArray | None
     ) -> tuple[float, int]:
         source = self._source
         part = slice(start, min(start + self._step, source.n_rows))
         points = source.read(part.start, part.stop)
+        rows = self._measure.rows(points, start)
         weights = None if source.weights is None else source.weights[part]
         closest, labels = self._closest[part], self._labels[part]
-        cost, spared = kernels.closer(
-            points, weights, center, label, reach, closest, labels, self._kernel
-        )
+        if self._measure.squared:
+            cost, spared = kernels.closer(
+                rows, weights, center, label, reach, closest, labels, self._kernel
+            )
+        else:
+            distances = self._measure.distances(rows, center.point)
+            cost, spared = kernels.keep_closer(distances, weights, label, closest, labels), 0
         if not np.isfinite(cost):
-            raise NotFiniteError.found_in(points, start, 0)
+            raise BadValueError.found_in(points, start, 0)
         return cost, spared
 
     def draw(self, uniform: float, costs: FloatArray) -> int:
@@ -142,7 +149,7 @@ class _Seeding:
 
     def result(self) -> Rough:
         """What was chosen, and where that leaves every row."""
-        return Rough(self._centers[: self._chosen], self._scale, self._labels, self._closest)
+        return Rough(self._centers[: self._chosen], self._measure, self._labels, self._closest)
 
 
 def _cross(masses: FloatArray, uniform: float) -> tuple[int, float]:
@@ -156,12 +163,12 @@ def _cross(masses: FloatArray, uniform: float) -> tuple[int, float]:
     return at, float(np.clip((target - before) / masses[at], 0.0, 1.0 - 1e-16))
 
 
-def d2_sampling_in_rounds(source: Source, k: int, scale: FloatArray | None, run: Run) -> FloatArray:
+def d2_sampling_in_rounds(source: Source, k: int, measure: Measure, run: Run) -> FloatArray:
     """Choose k rows of any source by D² sampling, one pass for each; or fewer, as above."""
     uniforms = run.generator(Round.D2).random(k)
     centers = np.zeros((0, source.n_features))
     for j in range(k):
-        task = Propose(run.seed, run.stage, run.kernel, Rough(centers, scale))
+        task = Propose(run.seed, run.stage, run.kernel, Rough(centers, measure))
         label = f"seeding, pass {j + 1} of {k}"
         proposals = list(run.gather(source, task, label))
         costs = np.array([proposal.cost for proposal in proposals])
@@ -170,7 +177,7 @@ def d2_sampling_in_rounds(source: Source, k: int, scale: FloatArray | None, run:
         if costs.sum() <= 0.0:
             break
         chosen = proposals[_cross(costs, uniforms[j])[0]].row
-        centers = np.vstack([centers, dense(chosen)])
+        centers = np.vstack([centers, measure.full(measure.rows(chosen))])
     return centers
 
 
@@ -199,8 +206,8 @@ class Propose:
         for block in blocks:
             masses = kernels.unit_weights(block.weights, block.points.shape[0])
             if j:
-                with NotFiniteError.in_partition(partition):
-                    masses = masses * self.rough.measure(block, self.kernel)[1]
+                with BadValueError.in_partition(partition):
+                    masses = masses * self.rough.nearest(block, self.kernel)[1]
             cost, (keep, within) = float(masses.sum()), rng.random(2)
             total += cost
             if cost > 0.0 and keep * total < cost:
@@ -208,8 +215,3 @@ class Propose:
                 # A copy: a view would keep the whole block.
                 row = block.points[at : at + 1].copy()
         return Proposal(total, row)
-
-
-def dense(rows: Rows) -> FloatArray:
-    """Rows as float64, dense."""
-    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import NotFiniteError, check_count
+from lwcs.foundation.checks import BadValueError, check_count
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.samplers.base import (
     Draws,
@@ -29,6 +29,7 @@ from lwcs.samplers.base import (
     check_cost,
     check_passes_possible,
     check_total,
+    looks_first,
     standard_scale,
 )
 from lwcs.samplers.rough import Rough, d2_sampling, d2_sampling_in_rounds
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray
     from lwcs.kernels import KernelName
     from lwcs.sources import Block, Source
@@ -61,15 +63,15 @@ class Sensitivity:
     def __post_init__(self) -> None:
         check_clusters(self.n_clusters)
 
-    def passes(self, source: Source) -> int:
+    def passes(self, source: Source, divergence: Divergence) -> int:
         """One a cluster; where no row is kept in memory, two more to weigh and to draw."""
         extra = 0 if isinstance(source, LocalSource) else 2
-        return needed(self.n_clusters, self.name) + extra + (source.scale is not None)
+        return needed(self.n_clusters, self.name) + extra + looks_first(source, divergence)
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows in proportion to their sensitivities."""
         k = needed(self.n_clusters, self.name)
-        check_passes(source, passes, self.passes(source), self.name)
+        check_passes(source, passes, self.passes(source, run.divergence), self.name)
         if source.on_cluster:
             warnings.warn(
                 f"method='sensitivity' goes over the rows {passes} times, once a cluster and "
@@ -79,12 +81,12 @@ class Sensitivity:
             )
         # Rows are gone over for every cluster: compiled kernels pay much earlier.
         run = replace(run, kernel=kernels.choose(source.n_values * k))
-        known = _look(source, run) if source.scale is not None else None
-        scale = None if known is None else known.scale
+        known = look(source, run) if looks_first(source, run.divergence) else None
+        measure = run.measure if known is None else known.measure(run.divergence)
         if isinstance(source, LocalSource):
-            rough = d2_sampling(source, k, scale, run)
+            rough = d2_sampling(source, k, measure, run)
         else:
-            rough = Rough(d2_sampling_in_rounds(source, k, scale, run), scale)
+            rough = Rough(d2_sampling_in_rounds(source, k, measure, run), measure)
         return draw_by_sensitivity(source, rough, k, size, known, run)
 
 
@@ -114,13 +116,15 @@ def check_passes(source: Source, passes: int, own: int, name: str) -> None:
         )
 
 
-def _look(source: Source, run: Run) -> Summary:
-    """A pass for the scale, and on the way for mean and Φ."""
-    moments = run.gather(source, FirstRound(run.kernel, source.n_features), "first pass")
-    total = reduce(add, moments)
+def look(source: Source, run: Run) -> Summary:
+    """A pass for the mean; of squared distances also for Φ, and for a scale if one is wanted."""
+    first = FirstRound(run.kernel, source.n_features, run.measure)
+    total = reduce(add, run.gather(source, first, "first pass"))
     check_total(total.weight, total.rows)
-    scale = standard_scale(total)
-    cost = total.cost_around(total.mean, scale**-2.0)
+    if not run.divergence.squared:
+        return Summary(total.rows, total.weight, total.mean)
+    scale = standard_scale(total) if source.scale == "standard" else None
+    cost = total.cost_around(total.mean, None if scale is None else scale**-2.0)
     check_cost(cost)
     return Summary(total.rows, total.weight, total.mean, cost, scale)
 
@@ -183,6 +187,8 @@ class Share:
     partition: int
     draws: int
     total: float
+    strata: FloatArray | None = None
+    """Stratified draws: where on [0, total) they fall, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +207,8 @@ class _Measured:
             first = self.starts[partition] + block.first_row
             part = slice(first, first + block.points.shape[0])
             return labels[part], distances[part]
-        with NotFiniteError.in_partition(partition):
-            return self.rough.measure(block, self.kernel)
+        with BadValueError.in_partition(partition):
+            return self.rough.nearest(block, self.kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +241,9 @@ class DrawBySensitivity(_Measured):
         if not share.draws:
             return []
         rng = generator(self.seed, self.stage, Round.DRAW, share.partition)
-        targets = np.sort(rng.random(share.draws)) * share.total
+        targets = share.strata
+        if targets is None:
+            targets = np.sort(rng.random(share.draws)) * share.total
 
         def measure(block: Block) -> tuple[FloatArray, Sequence[FloatArray]]:
             scores = self.sensitivities(*self.measured(block, share.partition))
@@ -253,28 +261,70 @@ def draw_by_sensitivity(
     run: Run,
     noise: float = 0.0,
 ) -> Draws:
-    """Draw m rows from p ∝ ω·s around a rough solution, and weight them by ω/(m·p).
+    """Draw m rows by their sensitivities around a rough solution of k clusters.
 
     A cost of no more than `noise` is what rounding leaves of zero.
     """
-    starts = None
-    if rough.labels is not None:
-        starts = [source.locate(i)[0] for i in range(source.n_partitions)]
-    weigh = WeighClusters(run.kernel, rough, starts)
-    weighed = list(run.gather(source, weigh, "weighing"))
+    weighed = weigh(source, rough, run)
     total = reduce(add, weighed)
-    sensitivities = Sensitivities.of(total, k, noise)
+    if known is None:
+        known = Summary(total.rows, float(total.weights.sum()))
+    scores = Sensitivities.of(total, k, noise)
+    return draw_weighed(source, rough, weighed, scores, size, known, run)
+
+
+def weigh(source: Source, rough: Rough, run: Run) -> list[Clusters]:
+    """Weight and cost of every cluster of a rough solution, by partition."""
+    task = WeighClusters(run.kernel, rough, _starts(source, rough))
+    return list(run.gather(source, task, "weighing"))
+
+
+def _starts(source: Source, rough: Rough) -> list[int] | None:
+    if rough.labels is None:
+        return None
+    return [source.locate(i)[0] for i in range(source.n_partitions)]
+
+
+def draw_weighed(
+    source: Source,
+    rough: Rough,
+    weighed: Sequence[Clusters],
+    sensitivities: Sensitivities,
+    size: int,
+    known: Summary,
+    run: Run,
+    *,
+    stratified: bool = False,
+) -> Draws:
+    """Draw m rows from p ∝ ω·s around a rough solution, and weight them by ω/(m·p)."""
     masses = np.array([sensitivities.total(part) for part in weighed])
-    there = np.flatnonzero(masses)
-    draws = np.zeros(len(masses), dtype=np.int64)
-    draws[there] = run.generator(Round.PLAN).multinomial(size, masses[there] / masses.sum())
-    told = [
-        Share(i, int(n), float(mass)) for i, (n, mass) in enumerate(zip(draws, masses, strict=True))
-    ]
+    share = _share_strata if stratified else _share
+    told = share(size, masses, run.generator(Round.PLAN))
+    starts = _starts(source, rough)
     task = DrawBySensitivity(run.kernel, rough, starts, run.seed, run.stage, sensitivities)
     offsets = np.cumsum([0, *(part.rows for part in weighed[:-1])])
     picked = merge(run.gather(source, task, "drawing", told), offsets)
     weights = picked.counts * (masses.sum() / (size * picked.values))
-    if known is None:
-        known = Summary(total.rows, float(total.weights.sum()))
     return Draws(picked.points, picked.rows, picked.counts, weights, known)
+
+
+def _share(size: int, masses: FloatArray, rng: np.random.Generator) -> list[Share]:
+    """Share out i.i.d. draws by a multinomial."""
+    there = np.flatnonzero(masses)
+    draws = np.zeros(len(masses), dtype=np.int64)
+    draws[there] = rng.multinomial(size, masses[there] / masses.sum())
+    return [
+        Share(i, int(n), float(mass)) for i, (n, mass) in enumerate(zip(draws, masses, strict=True))
+    ]
+
+
+def _share_strata(size: int, masses: FloatArray, rng: np.random.Generator) -> list[Share]:
+    """Share out stratified draws: one uniform in each of `size` equal parts of all mass."""
+    ends = np.cumsum(masses)
+    targets = (np.arange(size) + rng.random(size)) / size * ends[-1]
+    parts = np.split(targets, np.searchsorted(targets, ends[:-1]))
+    starts = ends - masses
+    return [
+        Share(i, len(part), float(mass), np.clip(part - start, 0.0, mass))
+        for i, (part, mass, start) in enumerate(zip(parts, masses, starts, strict=True))
+    ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lwcs import kernels
+from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers.crossing import Crossing
@@ -20,6 +21,7 @@ from lwcs.samplers.crossing import Crossing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block
@@ -164,6 +166,7 @@ class SecondRound:
     mean: kernels.Pivot | None
     average: float = 0.0
     """Φ/Ω."""
+    measure: Measure = EUCLIDEAN
 
     def __call__(self, blocks: Iterator[Block], quota: Quota) -> list[Picked]:
         """Draw this partition's share in one scan."""
@@ -197,7 +200,8 @@ class SecondRound:
             distances = np.zeros(block.points.shape[0])
             return distances, (omega, distances)
         distances = np.empty(block.points.shape[0])
-        kernels.scan(block.points, block.weights, self.mean, distances, self.kernel)
+        rows = self.measure.rows(block.points)
+        kernels.scan(rows, block.weights, self.mean, distances, self.kernel)
         return distances, (omega, distances if block.weights is None else omega * distances)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.randomness import Round
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers.base import (
@@ -21,6 +21,7 @@ from lwcs.samplers.base import (
     check_passes_possible,
     check_total,
     hindrance_to_one_read,
+    looks_first,
     standard_scale,
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
@@ -32,6 +33,7 @@ from lwcs.sources.sequence import SequenceSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import IntArray, Rows
     from lwcs.sources import Block, Source, Task
 
@@ -46,15 +48,15 @@ class Uniform:
 
     name = "uniform"
 
-    def passes(self, source: Source) -> int:
+    def passes(self, source: Source, divergence: Divergence) -> int:
         """One (of the weights alone) where rows can be fetched by number, else two."""
-        if hindrance_to_one_read(source) is not None:
+        if self._hindrance(source, divergence) is not None:
             return 2
         return 1 if source.can_take or not source.rereadable else 2
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows in proportion to their weights."""
-        check_passes_possible(source, passes, hindrance_to_one_read(source))
+        check_passes_possible(source, passes, self._hindrance(source, run.divergence))
         if passes == 1 and isinstance(source, SequenceSource):
             drawn = draw_in_one_pass(source, size, run, uniform=True)
             points, rows, counts, summary = drawn.points, drawn.indices, drawn.counts, drawn.summary
@@ -63,12 +65,20 @@ class Uniform:
         else:
             points, rows, counts, summary = self._draw_in_two_rounds(source, size, run)
         values = points.data if is_sparse(points) else points
-        if not np.isfinite(values).all():
-            bad = NotFiniteError.found_in(points, 0, 0)
-            found = NotFiniteError(0, int(rows[bad.row]), bad.column, bad.value)
-            raise source.explain_row(found)
+        try:
+            if not np.isfinite(values).all():
+                raise BadValueError.found_in(points, 0, 0)
+            run.divergence.check(points, 0)
+        except BadValueError as bad:
+            found = BadValueError(0, int(rows[bad.row]), bad.column, bad.value, bad.wants)
+            raise source.explain_row(found) from None
         weights = counts * np.float64(summary.weight / size)
         return Draws(points, rows, counts, weights, summary)
+
+    def _hindrance(self, source: Source, divergence: Divergence) -> str | None:
+        if divergence.smoothing > 0.0 and source.rereadable:
+            return f"by {divergence!r}, whose mean is known only after a pass"
+        return hindrance_to_one_read(source)
 
     def _fetch(
         self, source: LocalSource, size: int, run: Run
@@ -84,8 +94,8 @@ class Uniform:
     ) -> tuple[Rows, IntArray, IntArray, Summary]:
         # Values are read only where a scale is asked for.
         first: Task[Moments] = tally
-        if source.scale is not None:
-            first = FirstRound(run.kernel, source.n_features)
+        if looks_first(source, run.divergence):
+            first = FirstRound(run.kernel, source.n_features, run.measure)
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
         check_total(total.weight, total.rows)
@@ -95,7 +105,9 @@ class Uniform:
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
         summary = Summary(total.rows, total.weight)
-        if source.scale is not None:
+        if run.divergence.smoothing > 0.0:
+            summary = Summary(total.rows, total.weight, total.mean)
+        elif source.scale is not None:
             scale = standard_scale(total)
             cost = total.cost_around(total.mean, scale**-2.0)
             summary = Summary(total.rows, total.weight, total.mean, cost, scale)

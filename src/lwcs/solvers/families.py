@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
+from lwcs.divergences import KL, ItakuraSaito, Logistic
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray, Rows
 
 # Means are kept this far from the edge of their domain, where a row would be impossible.
@@ -26,10 +28,10 @@ class Family(ABC):
     """k distributions of one family; `fit` replaces them by what fits weighted rows best."""
 
     name: ClassVar[str]
-    positive: ClassVar[bool] = False
-    """Whether rows must be > 0."""
-    low: ClassVar[float] = -np.inf
-    high: ClassVar[float] = np.inf
+    divergence: ClassVar[Divergence]
+    """What belongs to it (Banerjee et al. 2005): its domain is that of the rows."""
+    start: ClassVar[Divergence]
+    """What clusters that components start from are measured by."""
     sparse: ClassVar[bool] = False
     """Whether rows may be sparse, and stay it."""
 
@@ -62,7 +64,8 @@ def weighted_means(rows: Rows, shares: FloatArray) -> FloatArray:
 class Poisson(Family):
     """Counts, each column by itself."""
 
-    name, low, sparse = "poisson", 0.0, True
+    name, sparse = "poisson", True
+    divergence, start = KL(smoothing=0.0).of_family("poisson"), KL()
 
     def fit(self, rows: Rows, shares: FloatArray) -> None:
         """Rates are the means."""
@@ -85,7 +88,8 @@ class Poisson(Family):
 class Multinomial(Family):
     """Counts of a row together, given their number: words of a document."""
 
-    name, low, sparse = "multinomial", 0.0, True
+    name, sparse = "multinomial", True
+    divergence, start = KL(smoothing=0.0).of_family("multinomial"), KL()
 
     def fit(self, rows: Rows, shares: FloatArray) -> None:
         """Probabilities of the columns; `trials` is the mean number of counts of a row."""
@@ -113,7 +117,8 @@ class Multinomial(Family):
 class Bernoulli(Family):
     """Zeros and ones, or chances of them, each column by itself."""
 
-    name, low, high, sparse = "bernoulli", 0.0, 1.0, True
+    name, sparse = "bernoulli", True
+    divergence, start = Logistic(smoothing=0.0).of_family("bernoulli"), Logistic()
 
     def fit(self, rows: Rows, shares: FloatArray) -> None:
         """Chances are the means."""
@@ -136,7 +141,8 @@ class Bernoulli(Family):
 class Exponential(Family):
     """Positive numbers that are memoryless: times between events."""
 
-    name, low, positive = "exponential", 0.0, True
+    name = "exponential"
+    divergence = start = ItakuraSaito().of_family("exponential")
 
     def fit(self, rows: Rows, shares: FloatArray) -> None:
         """Means are the means."""
@@ -158,7 +164,8 @@ class Exponential(Family):
 class Gamma(Family):
     """Positive numbers with a mean and a shape, each column by itself."""
 
-    name, low, positive = "gamma", 0.0, True
+    name = "gamma"
+    divergence = start = ItakuraSaito().of_family("gamma")
 
     def fit(self, rows: Rows, shares: FloatArray) -> None:
         """Means; and shapes that solve ln α − ψ(α) = ln mean(x) − mean(ln x), by Newton."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from lwcs.divergences import SquaredEuclidean
 from lwcs.solvers.families import Family, weighted_means
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Gaussian(Family):
     """Gaussians; `covariances` has scikit-learn's shape for each type."""
 
     name = "gaussian"
+    divergence = start = SquaredEuclidean()
 
     def __init__(self, covariance_type: str, reg_covar: float) -> None:
         self.covariance_type, self._reg = covariance_type, reg_covar

@@ -17,6 +17,7 @@ from lwcs.solvers.seeding import FLOAT32_DOWN_TO, kmeans_plusplus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, Rows
     from lwcs.kernels import KernelName
 
@@ -53,7 +54,7 @@ def solve(
 def cluster(
     data: Rows,
     weights: FloatArray,
-    scale: FloatArray | None,
+    measure: Measure,
     k: int,
     *,
     kernel: KernelName,
@@ -64,10 +65,10 @@ def cluster(
     float32 rows are clustered in float32, and once more in float64 if the cost comes out so
     small against their spread that float32 distances had no digits left.
     """
-    points = Points.of(data, weights, scale, kernel)
+    points = Points.of(data, weights, measure, kernel)
     found = solve(points, k, **options)
     if points.rows.dtype == np.float32 and found.cost < FLOAT32_DOWN_TO * points.weights.sum():
-        points = Points.of(data.astype(np.float64), weights, scale, kernel)
+        points = Points.of(data.astype(np.float64), weights, measure, kernel)
         found = solve(points, k, **options)
     return replace(found, centers=points.to_data(found.centers), cost=found.cost * points.cost_unit)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Products of one round from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**26
 _LOT_ROWS = 2**15
-# Distances below this are rounding (in solver units, where the spread is 1).
+# Distances below this part of what a point costs around the mean are rounding.
 _NOTHING = {4: 1e-12, 8: 1e-24}
 
 
@@ -69,7 +69,10 @@ def lloyd(
 
 
 class _State:
-    """Centers, and for every point its label and score x·c − ‖c‖²/2 (larger is nearer)."""
+    """Centers, and for every point its label and score, x·slope + offset of its center.
+
+    Of squared distances that is 2x·c − ‖c‖². The larger, the nearer.
+    """
 
     def __init__(self, points: Points, centers: FloatArray) -> None:
         self.points, self.centers = points, np.array(centers, dtype=np.float64)
@@ -82,9 +85,9 @@ class _State:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Bring the centers into the points' dtype, −‖c‖²/2 as one more column, once a round."""
-        halves = -0.5 * np.einsum("ij,ij->i", self.centers, self.centers)
-        self._light = np.column_stack([self.centers, halves]).astype(self.points.rows.dtype)
+        """Bring the centers' slopes and offsets into the points' dtype, once a round."""
+        tangents = np.column_stack(self.points.tangents(self.centers))
+        self._light = tangents.astype(self.points.rows.dtype)
         self._light_moved = self._light[self._moved]
         self._place = np.full(len(self.centers), -1)
         self._place[self._moved] = np.arange(len(self._moved))
@@ -129,7 +132,7 @@ class _State:
         return labels, present
 
     def update(self, changed: Mask, run: Map) -> float:
-        """Move the centers of changed clusters to their means; return how far, squared."""
+        """Move the centers of changed clusters to their means; return how far."""
         old = self.centers
         totals, sums = self._sums(changed, run)
         empty = np.flatnonzero(changed & (totals == 0.0))
@@ -138,10 +141,10 @@ class _State:
             totals, sums = self._sums(changed, run)
         fresh = np.flatnonzero(changed & (totals > 0.0))
         self.centers = old.copy()
-        self.centers[fresh] = sums[fresh] / totals[fresh, None]
+        self.centers[fresh] = self.points.means(sums[fresh], totals[fresh])
         self._moved = np.flatnonzero((self.centers != old).any(axis=1))
         self._prepare()
-        return float(((self.centers - old) ** 2).sum())
+        return self.points.moved(self.centers, old)
 
     def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:
         points, totals, sums = self.points, np.zeros(len(wanted)), np.zeros_like(self.centers)
@@ -162,7 +165,8 @@ class _State:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
         distances = np.concatenate([self.own_distances(piece) for piece in self.pieces])
         costs = self.points.weights * distances
-        costs[distances <= _NOTHING[self._scores.itemsize]] = 0.0
+        nothing = _NOTHING[self._scores.itemsize] * self.points.average
+        costs[distances <= nothing] = 0.0
         costliest = np.argsort(costs)[-len(empty) :]
         costliest = costliest[costs[costliest] > 0.0]
         self.labels[costliest] = empty[: len(costliest)]
@@ -170,18 +174,12 @@ class _State:
         return len(costliest) > 0
 
     def own_distances(self, piece: slice) -> FloatArray:
-        """‖x − own center‖², from the difference, so that small ones keep their digits."""
-        rows, labels = self.points.rows[piece], self.labels[piece]
-        if not is_sparse(rows):
-            return kernels.own_distances(rows, self.centers, labels, None, self.points.kernel)
-        own = self.centers[labels]
-        norms = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        products = np.asarray(rows.multiply(own).sum(axis=1)).ravel()
-        return np.maximum(norms - 2.0 * products + np.einsum("ij,ij->i", own, own), 0.0)
+        """D of some points from their own centers."""
+        return self.points.own_distances(piece, self.centers, self.labels[piece])
 
 
 def _with_ones(rows: Rows) -> Rows:
-    """One more column of ones: it meets the centers' −‖c‖²/2 in every product."""
+    """One more column of ones: it meets the centers' offsets in every product."""
     if is_sparse(rows):
         import scipy.sparse as sp
 

@@ -1,93 +1,130 @@
-"""Points as the solvers want them: around their mean, in units of their spread, weighted.
+"""Points as the solvers want them: as they are measured, weighted.
 
 k-means does not mind a shift, and all columns may share one factor. Around the mean and
-of size one, products of float32 numbers neither overflow nor drown the distances in norms.
+of size one, products of float32 numbers neither overflow nor drown the distances in norms. Other
+divergences do mind, so their points stay where they are, in float64.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lwcs import kernels
+from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.kernels import KernelName
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Weighted rows in solver units: (data − origin)/unit, column by column."""
+    """Weighted rows in solver units: (rows as measured − origin)/unit, column by column."""
 
     rows: Rows
     weights: FloatArray
     origin: FloatArray
     unit: FloatArray
-    spread: float
-    """Square root of the weighted variance, all columns together; 1 in solver units."""
+    cost_unit: float
+    """What a cost of 1 in solver units is in the data's, or in its scaled ones."""
+    average: float
+    """What a row costs around the mean, on average, in solver units."""
     kernel: KernelName
+    measure: Measure
+    """Of the points themselves: the data's scale is in their units already."""
 
     @classmethod
     def of(
         cls,
         data: Rows,
         weights: FloatArray | None,
-        scale: FloatArray | None = None,
+        measure: Measure = EUCLIDEAN,
         kernel: KernelName = "portable",
     ) -> Points:
-        """Bring data into solver units; float32 stays float32, sparse data stays sparse."""
+        """Bring data into solver units; sparse data stays sparse."""
         omega = kernels.unit_weights(weights, data.shape[0])
-        moments = kernels.moments(data, omega, kernel)
-        each = np.ones(data.shape[1]) if scale is None else scale
+        seen = measure.rows(data)
+        moments = kernels.moments(seen, omega, kernel)
+        d = seen.shape[1]
+        if not measure.squared:
+            mean = measure.whole(moments.mean, seen)
+            average = float(omega @ measure.distances(seen, mean)) / moments.weight
+            nothing, ones = np.zeros(d), np.ones(d)
+            return cls(seen, omega, nothing, ones, 1.0, average, kernel, measure)
+        each = np.ones(d) if measure.scale is None else measure.scale
         variances = np.maximum(moments.scatter, 0.0) / moments.weight / each**2
         spread = float(np.sqrt(variances.sum())) or 1.0
         unit = each * spread
-        if is_sparse(data):
+        own = replace(measure, scale=None)
+        if is_sparse(seen):
             # A shift would make zeros into numbers.
-            rows, origin = data.astype(np.float64) * (1.0 / unit), np.zeros(data.shape[1])
-            return cls(rows.tocsr(), omega, origin, unit, spread, kernel)
-        rows = kernels.as_floats(data)
+            rows, origin = (seen.astype(np.float64) * (1.0 / unit)).tocsr(), np.zeros(d)
+            return cls(rows, omega, origin, unit, spread**2, 1.0, kernel, own)
+        rows = kernels.as_floats(seen)
         origin = moments.mean.astype(rows.dtype)
         rows = (rows - origin) * (1.0 / unit).astype(rows.dtype)
-        return cls(rows, omega, origin.astype(np.float64), unit, spread, kernel)
-
-    @property
-    def cost_unit(self) -> float:
-        """What a cost of 1 in solver units is in the data's, or in its scaled ones."""
-        return self.spread**2
+        wide = origin.astype(np.float64)
+        return cls(rows, omega, wide, unit, spread**2, 1.0, kernel, own)
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
     @property
     def variance(self) -> float:
-        """Weighted variance of a column, on average over the columns, in solver units."""
-        return 1.0 / self.rows.shape[1]
+        """The same, on average over the columns too: with squared distances, a variance."""
+        return self.average / self.rows.shape[1]
+
+    def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Slopes and offsets of a score row·slope + offset that is larger for nearer centers."""
+        return self.measure.tangents(centers, sparse=is_sparse(self.rows))
+
+    def means(self, sums: FloatArray, totals: FloatArray) -> FloatArray:
+        """Centers of clusters, from the sums of their rows and weights."""
+        means = self.measure.whole(sums / totals[:, None], self.rows)
+        if self.measure.divergence.constrained:
+            means = self.to_units(self.to_data(means))
+        return means
+
+    def moved(self, new: FloatArray, old: FloatArray) -> float:
+        """How far centers have gone, all together."""
+        return float(self.measure.between(new, old).sum())
+
+    def own_distances(self, piece: slice, centers: FloatArray, labels: IntArray) -> FloatArray:
+        """Of some points from their own centers, by differences, so that small ones keep digits."""
+        rows = self.rows[piece]
+        if self.measure.squared and not is_sparse(rows):
+            return kernels.own_distances(rows, centers, labels, None, self.kernel)
+        return self.measure.own_distances(rows, centers, labels)
 
     def to_units(self, centers: FloatArray) -> FloatArray:
         """Bring centers from the data's units into the solver's."""
-        return (centers - self.origin) / self.unit
+        divergence = self.measure.divergence
+        return (divergence.settled(divergence.inward(centers)) - self.origin) / self.unit
 
     def to_data(self, centers: FloatArray) -> FloatArray:
         """Bring centers from the solver's units into the data's."""
-        return centers * self.unit + self.origin
+        return self.measure.divergence.backward(centers * self.unit + self.origin)
 
     def to_data_rows(self) -> Rows:
         """The rows in the data's units, for whoever is to see them."""
-        if is_sparse(self.rows):
+        if not is_sparse(self.rows):
+            return self.to_data(self.rows).astype(self.rows.dtype)
+        if self.measure.squared:
             return (self.rows * self.unit).tocsr()
-        return self.to_data(self.rows).astype(self.rows.dtype)
+        rows, own = self.rows.copy(), self.measure.divergence
+        rows.data = rows.data / (1.0 - own.smoothing) + own.zero
+        return rows
 
     def dense(self, at: IntArray) -> FloatArray:
-        """Some rows as float64, dense."""
-        rows = self.rows[at]
-        return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+        """Some rows as float64, dense: as centers."""
+        return self.measure.full(self.rows[at])
 
     def pieces(self, n_centers: int) -> Iterator[slice]:
         """Cut the rows so that a piece times the centers stays in cache, always the same way."""

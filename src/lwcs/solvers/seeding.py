@@ -59,6 +59,8 @@ def kmeans_plusplus(
     chosen = _draw(np.cumsum(points.weights), uniforms[0, :1])
     if is_sparse(points.rows):
         chosen = _rounds(points, _SparseDistances(points), uniforms, chosen, 0.0)
+    elif not points.measure.squared:
+        chosen = _rounds(points, _DenseDistances(points, np.float64), uniforms, chosen, 0.0)
     else:
         single = _DenseDistances(points, np.float32)
         chosen = _rounds(points, single, uniforms, chosen, FLOAT32_DOWN_TO)
@@ -99,30 +101,39 @@ def _rounds(
 
 
 class _DenseDistances:
-    """‖x‖² − 2x·c + ‖c‖² as one product: the norms ride along as two more columns."""
+    """φ(x) − (x·slope + offset) as one product: φ and the offsets ride along as two columns.
+
+    Of squared distances that is ‖x‖² − 2x·c + ‖c‖².
+    """
 
     def __init__(self, points: Points, dtype: type) -> None:
-        rows = points.rows.astype(dtype, copy=False)
-        norms = np.einsum("ij,ij->i", rows, rows)
+        self._points = points
+        self._rows = rows = points.rows.astype(dtype, copy=False)
+        if points.measure.squared:
+            heights: npt.NDArray[Any] = np.einsum("ij,ij->i", rows, rows)
+        else:
+            heights = points.measure.phi(rows)
         ones: npt.NDArray[Any] = np.ones(len(rows), dtype=dtype)
         # One column after the other in memory: this way round the product is twice as fast.
-        self._all = np.ascontiguousarray(np.vstack([rows.T, norms, ones]))
-        self._each = np.column_stack([-2 * rows, ones, norms])
+        self._all = np.ascontiguousarray(np.vstack([rows.T, heights, ones]))
         self._out: npt.NDArray[Any] = np.empty((0, len(rows)), dtype=dtype)
 
     def __call__(self, candidates: IntArray) -> npt.NDArray[Any]:
         """Rounding may leave some a little below zero."""
         if len(self._out) != len(candidates):
             self._out = np.empty((len(candidates), self._all.shape[1]), dtype=self._all.dtype)
-        return np.matmul(self._each[candidates], self._all, out=self._out)
+        slopes, offsets = self._points.tangents(self._rows[candidates])
+        ones: npt.NDArray[Any] = np.ones(len(candidates), dtype=self._all.dtype)
+        each = np.column_stack([-slopes, ones, -offsets])
+        return np.matmul(each, self._all, out=self._out)
 
 
 class _SparseDistances:
     def __init__(self, points: Points) -> None:
-        self._rows = points.rows
-        self._norms = np.asarray(points.rows.multiply(points.rows).sum(axis=1)).ravel()
+        self._points, self._heights = points, points.measure.phi(points.rows)
 
     def __call__(self, candidates: IntArray) -> npt.NDArray[Any]:
         """At the cost of the non-zeros, once a candidate."""
-        products = (self._rows @ self._rows[candidates].toarray().T).T
-        return self._norms[candidates, None] - 2.0 * products + self._norms
+        slopes, offsets = self._points.tangents(self._points.dense(candidates))
+        scores = (self._points.rows @ slopes.T).T
+        return self._heights - scores - offsets[:, None]

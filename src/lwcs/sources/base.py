@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map
 
 if TYPE_CHECKING:
@@ -142,15 +142,15 @@ class Source(ABC):
         """Say which row and column a bad value is in, if a task inside comes upon one."""
         try:
             yield
-        except NotFiniteError as bad:
+        except BadValueError as bad:
             raise self.explain(bad) from None
 
-    def explain(self, bad: NotFiniteError) -> ValueError:
+    def explain(self, bad: BadValueError) -> ValueError:
         """Name the row and the column of a bad value, by this source's way of counting."""
         first_row, where = self.locate(bad.partition)
         return bad.explained(first_row, where, self.feature_names)
 
-    def explain_row(self, bad: NotFiniteError) -> ValueError:
+    def explain_row(self, bad: BadValueError) -> ValueError:
         """The same where rows are counted through all partitions."""
         return bad.explained(0, "", self.feature_names)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources.arrow import ArrowBatch, Selection
@@ -205,7 +205,7 @@ class Work:
                 blocks = counted(self.reading(rows, partition))
                 result = self.task(blocks, partition if item is None else pickle.loads(item))
             outcome = Outcome(result, counted.dropped)
-        except NotFiniteError as bad:
+        except BadValueError as bad:
             outcome = Outcome(None, error=bad)
         except (TypeError, ValueError) as error:
             outcome = Outcome(None, error=_placed(error, partition))
@@ -258,7 +258,7 @@ class RowWork:
             with single_threaded_blas():
                 blocks = self.reading(rows, partition or 0, first_row)
                 values = [without_dropped(self.task(block), block) for block in blocks]
-        except NotFiniteError as bad:
+        except BadValueError as bad:
             where = "" if partition is None else f" of partition {partition}"
             raise bad.explained(first_row, where, self.reading.feature_names) from None
         return np.concatenate(values) if values else np.empty(0, dtype=np.int32)

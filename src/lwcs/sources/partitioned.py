@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.checks import NotFiniteError, check_choice
+from lwcs.foundation.checks import BadValueError, check_choice
 from lwcs.foundation.parallel import ordered_map
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources.base import LocalSource, ScaleName, Source, Task
@@ -108,7 +108,7 @@ class PartitionedSource(Source):
         """Compute one value a row, as one array a table."""
         values = []
         for i, part in enumerate(self.parts):
-            with NotFiniteError.in_partition(i):
+            with BadValueError.in_partition(i):
                 values.append(part.map_rows(task, n_jobs=n_jobs))
         return values
 

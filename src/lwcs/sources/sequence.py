@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from lwcs.foundation.checks import NotFiniteError
+from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map, prefetch
 from lwcs.foundation.types import is_sparse
 from lwcs.kernels import COMPILED_FROM
@@ -266,7 +266,7 @@ class SequenceSource(Source, ABC):
         """Compute one value a row, as an array."""
 
         def over(blocks: Iterator[Block], partition: int) -> list[DenseRows]:
-            with NotFiniteError.in_partition(partition):
+            with BadValueError.in_partition(partition):
                 return [without_dropped(task(block), block) for block in blocks]
 
         parts = [part for some in self.gather(over, n_jobs=n_jobs) for part in some]
@@ -276,13 +276,13 @@ class SequenceSource(Source, ABC):
         """Rows are numbered through; see also `explaining`."""
         return partition * base.PARTITION_ROWS, ""
 
-    def explain(self, bad: NotFiniteError) -> ValueError:
+    def explain(self, bad: BadValueError) -> ValueError:
         """Name the file, and the row in it."""
         first = bad.partition * base.PARTITION_ROWS
         start, where = self.places.find(first + bad.row)
         return bad.explained(first - start, where, self.feature_names)
 
-    def explain_row(self, bad: NotFiniteError) -> ValueError:
+    def explain_row(self, bad: BadValueError) -> ValueError:
         """Rows are counted through anyway."""
         return self.explain(bad)
 

@@ -19,7 +19,7 @@ import numpy as np
 from lwcs import coreset, kernels
 from lwcs.coreset import Coreset
 from lwcs.divergences import available
-from lwcs.foundation.checks import NotFiniteError, check_choice, check_count
+from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.types import is_sparse
 from lwcs.kernels import Pivot
@@ -166,7 +166,7 @@ def _extent(blocks: Iterator[Block], partition: int) -> tuple[float, float]:
     for block in blocks:
         values = block.points.data if is_sparse(block.points) else np.asarray(block.points)
         if not np.isfinite(values).all():
-            raise NotFiniteError.found_in(block.points, block.first_row, partition)
+            raise BadValueError.found_in(block.points, block.first_row, partition)
         full = not is_sparse(block.points) or values.size == np.prod(block.points.shape)
         low = min(low, values.min(initial=np.inf if full else 0.0))
         high = max(high, values.max(initial=-np.inf if full else 0.0))

@@ -1,0 +1,278 @@
+"""Coresets by a divergence follow d_φ(x, mean), are unbiased, and keep the two-term error.
+
+Chi-squared and z-tests with fixed seeds; each fails a correct sampler with probability 1e-4
+(Bonferroni over sets of centers), and there are 42 of them. The laws are written out here with
+scipy's functions, not with ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import kl_div, logsumexp
+from scipy.stats import norm
+
+import lwcs
+from lwcs import divergences
+from lwcs.divergences import Divergence
+from lwcs.solvers.passes import full_cost
+from tests.statistical.paths import data, in_parts, weights
+from tests.statistical.test_law import assert_follows, total_counts
+
+FALSE_ALARM = 1e-4
+M = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 0.4]])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A divergence, rows of its domain, what is done to rows first, and d_φ written out."""
+
+    divergence: Divergence
+    X: np.ndarray
+    d: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    seen: Callable[[np.ndarray], np.ndarray] = lambda X: X
+
+    def measured(self, w: np.ndarray) -> np.ndarray:
+        """Rows as they are measured: seen, then smoothed."""
+        rows, tau = self.seen(self.X), self.divergence.smoothing
+        return (1.0 - tau) * rows + tau * (w @ rows / w.sum())
+
+    def q(self, w: np.ndarray | None) -> np.ndarray:
+        w = np.ones(len(self.X)) if w is None else w
+        rows = self.measured(w)
+        cost = w * self.d(rows, w @ rows / w.sum()).sum(axis=1)
+        return 0.5 * w / w.sum() + 0.5 * cost / cost.sum()
+
+
+def itakura_saito(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x / y - np.log(x / y) - 1.0
+
+
+COUNTS = np.floor(np.abs(data()))
+POSITIVE = np.abs(data()) + 0.1
+CASES = {
+    "kl": Case(divergences.KL(), COUNTS, kl_div),
+    "kl, unsmoothed": Case(divergences.KL(smoothing=0.0), POSITIVE, kl_div),
+    "kl_simplex": Case(
+        divergences.SimplexKL(smoothing=0.2),
+        COUNTS + [0.0, 0.0, 1.0],
+        kl_div,
+        lambda X: X / X.sum(axis=1, keepdims=True),
+    ),
+    "itakura_saito": Case(divergences.ItakuraSaito(), POSITIVE, itakura_saito),
+    "itakura_saito, floor": Case(
+        divergences.ItakuraSaito(floor=0.5), COUNTS, itakura_saito, lambda X: np.maximum(X, 0.5)
+    ),
+    "exponential": Case(
+        divergences.Exponential(),
+        data() / 10.0,
+        lambda x, y: np.exp(x) - np.exp(y) * (1.0 + x - y),
+    ),
+    "logistic": Case(
+        divergences.Logistic(),
+        np.minimum(COUNTS, 5.0) / 5.0,
+        lambda x, y: kl_div(x, y) + kl_div(1.0 - x, 1.0 - y),
+    ),
+    "mahalanobis": Case(divergences.Mahalanobis(M), data(), lambda x, y: (x - y) @ M * (x - y)),
+    "cosine": Case(
+        divergences.Cosine(),
+        data() + [0.0, 0.0, 30.0],
+        lambda x, y: (x - y) ** 2,
+        lambda X: X / np.linalg.norm(X, axis=1, keepdims=True),
+    ),
+}
+ALL = pytest.mark.parametrize("name", CASES)
+
+
+def build(case: Case, rows: object, seed: int, size: int, **options: object) -> lwcs.Coreset:
+    divergence = case.divergence
+    return lwcs.build(rows, size, divergence=divergence, random_state=seed, n_jobs=1, **options)
+
+
+@pytest.mark.usefixtures("small_partitions")
+@ALL
+@pytest.mark.parametrize("kind", ["sparse", "weighted", "partitioned"])
+def test_draws_follow_the_divergence_from_the_mean(name, kind):
+    case, w = CASES[name], weights() if kind == "weighted" else None
+    rows = {"sparse": sp.csr_array, "weighted": np.asarray, "partitioned": in_parts}[kind](case.X)
+    options = {} if w is None else {"sample_weight": w}
+    path = (lambda s, m: build(case, rows, s, m, **options)), w
+    assert_follows(total_counts(path, 400, 50), case.q(w))
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_stratified_draws_follow_it_too():
+    case, rng, counts = CASES["kl"], np.random.default_rng(0), np.zeros(150, dtype=np.int64)
+    method = lwcs.Lightweight(draws="stratified")
+    for seed in range(4000):
+        coreset = build(case, case.X, seed, 20, method=method)
+        counts[rng.choice(np.repeat(coreset.indices, coreset.counts))] += 1
+    assert_follows(counts, case.q(None))
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("passes", [1, 2])
+def test_by_name_draws_follow_the_papers_squared_distance(passes):
+    case, method = CASES["itakura_saito"], lwcs.Lightweight(distance="mahalanobis")
+    path = (lambda s, m: build(case, case.X, s, m, method=method, passes=passes)), None
+    squared = replace(case, d=lambda x, y: (x - y) ** 2)
+    assert_follows(total_counts(path, 400, 50), squared.q(None))
+    coreset = build(case, case.X, 0, 50, method=method)
+    assert coreset.details["distance"] == "mahalanobis"
+    assert coreset.total_cost is None
+
+
+def center_sets(case: Case) -> list[np.ndarray]:
+    rows, rng = case.measured(np.ones(len(case.X))), np.random.default_rng(3)
+    sets = [
+        rows.mean(axis=0, keepdims=True),
+        rows[:40].mean(axis=0, keepdims=True),
+        np.stack([part.mean(axis=0) for part in np.array_split(rows[rng.permutation(150)], 8)]),
+    ]
+    return [case.divergence.settled(centers) for centers in sets]
+
+
+def true_cost(case: Case, centers: np.ndarray, w: np.ndarray) -> float:
+    rows = case.measured(w)
+    return float(w @ np.min([case.d(rows, center).sum(axis=1) for center in centers], axis=0))
+
+
+METHODS = {
+    "lightweight": {},
+    "d_A": {"method": lwcs.Lightweight(distance="mahalanobis")},
+    "uniform": {"method": "uniform"},
+    "sensitivity": {"method": "sensitivity", "n_clusters": 4},
+    "refined": {"method": "refined", "n_clusters": 4},
+}
+
+
+@pytest.mark.usefixtures("small_partitions")
+@ALL
+@pytest.mark.parametrize("method", METHODS)
+def test_costs_are_unbiased(name, method):
+    """And Σw/Ω + φ_C({mean})/Φ = 2, drawn by the divergence itself."""
+    case, sets = CASES[name], center_sets(CASES[name])
+    sparse = method == "sensitivity"
+    rows = sp.csr_array(case.X) if sparse else case.X
+    truth = np.array([true_cost(case, centers, np.ones(150)) for centers in sets])
+    estimates = np.empty((300, len(sets)))
+    for seed in range(len(estimates)):
+        coreset = build(case, rows, seed, 40, **METHODS[method])
+        estimates[seed] = [_cost(coreset, centers) for centers in sets]
+        if method == "lightweight":
+            own = coreset.measure
+            at_mean = own.distances(own.rows(coreset.points), own.mean) @ coreset.weights
+            total = coreset.weights.sum() / coreset.total_weight + at_mean / coreset.total_cost
+            assert total == pytest.approx(2.0)
+    error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
+    z = (estimates.mean(axis=0) - truth) / error
+    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(sets)), z
+
+
+def _cost(coreset: lwcs.Coreset, centers: np.ndarray) -> float:
+    return coreset.cost(coreset.divergence.backward(centers))
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_costs_of_streams_are_unbiased():
+    """Rows that come once are drawn by squared distances, and measured by the divergence."""
+    case, sets = CASES["kl"], center_sets(CASES["kl"])[1:]
+    truth = np.array([true_cost(case, centers, np.ones(150)) for centers in sets])
+    estimates = np.empty((300, len(sets)))
+    for seed in range(len(estimates)):
+        stream = lwcs.StreamingCoreset(40, divergence="kl", random_state=seed)
+        stream.update(case.X)
+        estimates[seed] = [stream.coreset().cost(centers) for centers in sets]
+    z = (estimates.mean(axis=0) - truth) / (estimates.std(axis=0, ddof=1) / np.sqrt(300))
+    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(sets)), z
+
+
+@dataclass(frozen=True)
+class Real:
+    """Real rows, with rows from which centers are chosen."""
+
+    rows: object
+    divergence: Divergence
+
+    @property
+    def n(self) -> int:
+        return self.rows.shape[0]
+
+    @cache  # noqa: B019  # two of these live as long as the tests
+    def coreset(self, seed: int, size: int) -> lwcs.Coreset:
+        return lwcs.build(self.rows, size, divergence=self.divergence, random_state=seed)
+
+    def __hash__(self) -> int:
+        return id(self.rows)
+
+
+@pytest.fixture(scope="module", params=["kl on 20 Newsgroups", "Itakura-Saito on mel spectra"])
+def real(request: pytest.FixtureRequest) -> Real:
+    if request.param.startswith("kl"):
+        return Real(request.getfixturevalue("news"), divergences.KL())
+    return Real(request.getfixturevalue("mel"), divergences.ItakuraSaito())
+
+
+def real_sets(real: Real) -> list[np.ndarray]:
+    """60 sets: means of random groups of rows, and of few rows, smoothed as rows are."""
+    rng, own = np.random.default_rng(0), real.coreset(0, 2_000).measure
+    sets = []
+    for k in (1, 2, 5, 20):
+        for members in (1, 20, 500):
+            for _ in range(5):
+                groups = [real.rows[rng.choice(real.n, members)] for _ in range(k)]
+                centers = [own.full(own.rows(group)).mean(axis=0) for group in groups]
+                sets.append(np.stack(centers))
+    return sets
+
+
+def test_draws_of_real_rows_follow_the_divergence(real):
+    own = real.coreset(0, 2_000).measure
+    d = own.distances(own.rows(real.rows), own.mean)
+    counts = np.zeros(real.n, dtype=np.int64)
+    for seed in range(12):
+        coreset = lwcs.build(real.rows, 20_000, divergence=real.divergence, random_state=seed)
+        counts[coreset.indices] += coreset.counts
+    assert_follows(counts, 0.5 / real.n + 0.5 * d / d.sum())
+
+
+def test_real_costs_are_unbiased_and_keep_the_two_term_error(real):
+    """|φ_X − φ_C| ≤ ε/2·φ_X + ε/2·Φ, ε = 0.1, 60 sets, m = 5,000; z-tests over 30 coresets."""
+    source, sets = lwcs.scan(real.rows), real_sets(real)
+    coresets = [real.coreset(seed, 5_000) for seed in range(30)]
+    measure = coresets[0].measure
+    full = np.array([full_cost(source, centers, measure) for centers in sets])
+    some = sets[::4]
+    costs = np.array([[coreset.cost(centers) for centers in some] for coreset in coresets])
+    z = (costs.mean(axis=0) - full[::4]) / (costs.std(axis=0, ddof=1) / np.sqrt(len(costs)))
+    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(some)), z
+    allowed = 0.5 * full + 0.5 * coresets[0].total_cost
+    errors = np.abs([coresets[0].cost(centers) for centers in sets] - full) / allowed
+    assert errors.max() < 0.1, errors.max()
+
+
+def soft_cost(coreset_or_all: tuple, own: divergences.Measure, centers: np.ndarray) -> float:
+    """Σω·(−ln Σ_j π_j·e^(−d(x, m_j))), with equal π."""
+    rows, w = coreset_or_all
+    n = rows.shape[0]
+    each = [own.own_distances(rows, centers, np.full(n, j)) for j in range(len(centers))]
+    return float(w @ -(logsumexp(-np.stack(each), axis=0) - np.log(len(centers))))
+
+
+def test_the_soft_cost_keeps_the_two_term_error_too(real):
+    """The same bound with ε = 0.1 for the cost of a mixture, 12 sets, m = 5,000."""
+    coreset = real.coreset(0, 5_000)
+    own = coreset.measure
+    everything = own.rows(real.rows), np.ones(real.n)
+    drawn = own.rows(coreset.points), coreset.weights
+    errors = []
+    for centers in real_sets(real)[::5]:
+        full = soft_cost(everything, own, centers)
+        error = abs(soft_cost(drawn, own, centers) - full)
+        errors.append(error / (0.5 * full + 0.5 * coreset.total_cost))
+    assert max(errors) < 0.1, errors
