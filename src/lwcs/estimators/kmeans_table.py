@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.divergences import Measure, recalled
+from lwcs.divergences import Mahalanobis, Measure, as_divergence, recalled
 from lwcs.estimators.kmeans import CoresetKMeans
 from lwcs.foundation.storage import with_metadata
 
@@ -55,7 +55,10 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
             _vector(metadata["scale"]),
             _vector(metadata.get("mean")),
         )
-        model = CoresetKMeans(**parameters | {"divergence": measure.divergence})
+        own: Any = measure.divergence
+        if not isinstance(own, Mahalanobis) and own == as_divergence(own.name):
+            own = own.name
+        model = CoresetKMeans(**parameters | {"divergence": own})
         fitted = {
             "cluster_centers_": np.stack(columns, axis=1),
             "inertia_": float(metadata["inertia"]),
