@@ -161,7 +161,7 @@ class Divergence(ABC):
             at = int(np.flatnonzero(outside)[0])
             row, column = place_of(rows, at)
             value = float(values.ravel()[at])
-            wants = "" if not np.isfinite(value) else self._wants()
+            wants = "" if not np.isfinite(value) else self._wants(value)
             raise BadValueError(0, first_row + row, column, value, wants)
         if is_sparse(rows) and self.domain.outside(0.0):
             lengths = np.diff(rows.indptr)
@@ -170,13 +170,16 @@ class Divergence(ABC):
                 row = int(short[0])
                 there = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
                 column = int(np.setdiff1d(np.arange(rows.shape[1]), there)[0])
-                raise BadValueError(0, first_row + row, column, 0.0, self._wants())
+                raise BadValueError(0, first_row + row, column, 0.0, self._wants(0.0))
 
-    def _wants(self) -> str:
+    def _wants(self, value: float) -> str:
+        # In these words scikit-learn's tools look for it.
+        negative = " (Negative values in data)" if value < 0.0 == self.domain.low else ""
         family = getattr(self, "_family", None)
-        if family is not None:
-            return f"family={family!r} takes {self.domain}: leave such rows out, or choose another"
-        return f"divergence={self.name!r} takes {self.domain}: {self.remedy}"
+        if family is None:
+            return f"divergence={self.name!r} takes {self.domain}{negative}: {self.remedy}"
+        rest = "leave such rows out, or choose another family"
+        return f"family={family!r} takes {self.domain}{negative}: {rest}"
 
     def of_family(self, family: str) -> Self:
         """Belong to the mixtures of a family: errors then name that."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A precision matrix this near to a singular one leaves no digits in its coordinates.
 _SINGULAR = 1e-13
+# Squares of larger numbers overflow.
+_LONGEST = 1e150
 
 
 class Mahalanobis(SquaredEuclidean):
@@ -90,7 +92,7 @@ class Cosine(SquaredEuclidean):
         """Rows of unit length."""
         wide = rows.astype(np.float64, copy=False)
         squares = wide.multiply(wide) if is_sparse(wide) else wide * wide
-        return divided(rows, np.sqrt(np.asarray(squares.sum(axis=1)).ravel()))
+        return divided(wide, np.sqrt(np.asarray(squares.sum(axis=1)).ravel()))
 
     def settled(self, centers: FloatArray) -> FloatArray:
         """Centers of unit length; one at the origin has no direction, and stays there."""
@@ -98,7 +100,10 @@ class Cosine(SquaredEuclidean):
         return centers / np.where(lengths > 0.0, lengths, 1.0)[:, None]
 
     def check(self, rows: Rows, first_row: int) -> None:
-        """Refuse rows without a direction."""
+        """Refuse rows without a direction, and so long that none is left."""
+        values = rows.data if is_sparse(rows) else rows
+        if values.size and float(np.abs(values).max()) > _LONGEST:
+            raise BadValueError.found_in(rows, first_row, 0)
         refuse_empty(rows, first_row, "has no direction (all its values are zero)")
 
 
@@ -147,9 +152,9 @@ def divided(rows: Rows, by: FloatArray) -> Rows:
     """Rows divided by a number each; a row of zeros stays as it is."""
     factors = 1.0 / np.where(by == 0.0, 1.0, by)
     if not is_sparse(rows):
-        return rows * factors[:, None].astype(rows.dtype if rows.dtype.kind == "f" else np.float64)
-    scaled = rows.astype(rows.dtype if rows.dtype.kind == "f" else np.float64)
-    scaled.data *= np.repeat(factors, np.diff(rows.indptr)).astype(scaled.dtype)
+        return rows * factors[:, None]
+    scaled = rows.astype(np.float64)
+    scaled.data *= np.repeat(factors, np.diff(rows.indptr))
     return scaled
 
 

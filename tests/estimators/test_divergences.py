@@ -1,0 +1,440 @@
+"""Hard clustering by a divergence, through the estimator: the same Lloyd, other distances."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lwcs
+from lwcs import CoresetKMeans, divergences
+from lwcs.divergences import Divergence, Domain, Measure, as_divergence
+from lwcs.solvers.lloyd import lloyd
+from lwcs.solvers.points import Points
+
+
+class OwnEuclidean(Divergence):
+    """Squared distances by the way of any other divergence."""
+
+    name = "own_euclidean"
+
+    def phi(self, x):
+        return x * x
+
+    def gradient(self, y):
+        return 2.0 * y
+
+
+class Burg(Divergence):
+    """Itakura–Saito as a user writes it: φ, its gradient, a domain."""
+
+    name = "burg"
+    domain = Domain(low=0.0, closed=False)
+
+    def phi(self, x):
+        return -np.log(x)
+
+    def gradient(self, y):
+        return -1.0 / y
+
+
+def blobs(n: int = 3_000, d: int = 5, k: int = 6, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(k, d))[rng.integers(k, size=n)] * 6.0 + rng.normal(size=(n, d))
+
+
+def topics(n: int = 4_000, d: int = 60, k: int = 5, seed: int = 0) -> tuple:
+    """Counts of k topics, sparse, and which topic each row is of."""
+    rng = np.random.default_rng(seed)
+    chances = rng.dirichlet(np.full(d, 0.1), size=k)
+    label = rng.integers(k, size=n)
+    lengths = rng.integers(20, 60, size=n)
+    counts = np.stack([rng.multinomial(m, chances[j]) for m, j in zip(lengths, label, strict=True)])
+    return sp.csr_array(counts.astype(float)), label
+
+
+def spectra(n: int = 4_000, d: int = 12, k: int = 4, seed: int = 0) -> tuple:
+    """Gamma noise of shape 6 around k spectra, whose powers differ by decades."""
+    rng = np.random.default_rng(seed)
+    shapes = 10.0 ** rng.uniform(-3, 3, size=(k, d))
+    label = rng.integers(k, size=n)
+    return shapes[label] * rng.gamma(6.0, 1.0 / 6.0, size=(n, d)), label
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("method", ["lightweight", "refined"])
+def test_squared_distances_by_the_bregman_way_are_k_means(make, method):
+    """From the same coreset and start; the steps of Lloyd's algorithm are then the same."""
+    X = blobs()
+    coreset = lwcs.build(make(X), 800, method=method, n_clusters=6, random_state=0)
+    options = {"init": X[:6], "random_state": 0}
+    plain = CoresetKMeans(6, **options).fit(coreset)
+    bregman = CoresetKMeans(6, divergence=OwnEuclidean(), **options).fit(coreset)
+    np.testing.assert_allclose(bregman.cluster_centers_, plain.cluster_centers_, rtol=1e-9)
+    assert bregman.inertia_ == pytest.approx(plain.inertia_, rel=1e-9)
+    assert bregman.n_iter_ == plain.n_iter_
+    np.testing.assert_array_equal(bregman.predict(X), plain.predict(X))
+    np.testing.assert_allclose(bregman.transform(X), plain.transform(X) ** 2, rtol=1e-9, atol=1e-9)
+    assert bregman.score(X) == pytest.approx(plain.score(X), rel=1e-12)
+
+
+def test_the_bregman_way_draws_and_seeds_by_the_same_law():
+    """Same cost on average over 40 seeds, each from its own coreset and k-means++ start."""
+    X = blobs(k=12)
+    costs = {
+        divergence: [
+            CoresetKMeans(12, coreset_size=300, divergence=divergence, random_state=s)
+            .fit(X)
+            .inertia_
+            for s in range(40)
+        ]
+        for divergence in ("sqeuclidean", "own_euclidean")
+    }
+    a, b = (np.array(cost) for cost in costs.values())
+    error = np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+    # A correct one fails with probability 1e-4.
+    assert abs(a.mean() - b.mean()) < 3.9 * error
+
+
+@pytest.mark.parametrize("polish", [0, 2])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_mahalanobis_is_k_means_in_its_coordinates(make, polish):
+    X, rng = blobs(), np.random.default_rng(1)
+    A = rng.normal(size=(5, 5))
+    own = divergences.Mahalanobis(A @ A.T + 0.2 * np.eye(5))
+    L = np.linalg.cholesky(own.precision)
+    options = {"coreset_size": 600, "polish": polish, "random_state": 3}
+    there = CoresetKMeans(6, divergence=own, **options).fit(make(X))
+    mapped = CoresetKMeans(6, **options).fit(X @ L)
+    np.testing.assert_allclose(there.cluster_centers_ @ L, mapped.cluster_centers_, rtol=1e-8)
+    np.testing.assert_array_equal(there.labels_, mapped.labels_)
+    assert there.inertia_ == pytest.approx(mapped.inertia_, rel=1e-9)
+    np.testing.assert_allclose(
+        there.coreset_.points if make is np.asarray else 0.0,
+        X[there.coreset_.indices] if make is np.asarray else 0.0,
+    )
+    np.testing.assert_allclose(there.coreset_.mean, X.mean(axis=0), rtol=1e-8)
+
+
+def test_cosine_is_k_means_on_the_sphere():
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(4, 8))
+    label = rng.integers(4, size=3_000)
+    X = (directions[label] * 2.0 + 0.3 * rng.normal(size=(3_000, 8))) * rng.uniform(
+        0.01, 100.0, size=(3_000, 1)
+    )
+    model = CoresetKMeans(4, divergence="cosine", coreset_size=500, random_state=0).fit(X)
+    assert adjusted_rand_score(label, model.labels_) > 0.99
+    np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1.0)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    cosines = unit @ model.cluster_centers_.T
+    np.testing.assert_array_equal(model.labels_, cosines.argmax(axis=1))
+    assert model.inertia_ == pytest.approx(2.0 * (1.0 - cosines.max(axis=1)).sum())
+    assert adjusted_rand_score(label, CoresetKMeans(4, random_state=0).fit(X).labels_) < 0.9
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", ["kl", "kl_simplex"])
+def test_kl_finds_topics(make, name):
+    X, label = topics()
+    X = make(X.toarray())
+    model = CoresetKMeans(5, divergence=name, coreset_size=1_000, n_init=3, random_state=0).fit(X)
+    assert adjusted_rand_score(label, model.labels_) > 0.95
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    assert model.inertia_ == pytest.approx(-model.score(X))
+    np.testing.assert_array_equal(model.transform(X).argmin(axis=1), model.labels_)
+    seen = np.asarray(X.sum(axis=0)).ravel() > 0
+    assert (model.cluster_centers_[:, seen] > 0).all()
+
+
+def test_sparse_and_dense_counts_give_one_answer():
+    X, _ = topics()
+    options = {"divergence": "kl", "coreset_size": 700, "random_state": 1}
+    sparse, dense = (CoresetKMeans(5, **options).fit(rows) for rows in (X, X.toarray()))
+    np.testing.assert_array_equal(sparse.coreset_.indices, dense.coreset_.indices)
+    np.testing.assert_allclose(sparse.cluster_centers_, dense.cluster_centers_, rtol=1e-9)
+    np.testing.assert_array_equal(sparse.labels_, dense.labels_)
+    assert sp.issparse(sparse.coreset_.points)
+
+
+@pytest.mark.parametrize("divergence", ["itakura_saito", Burg()], ids=["ours", "a user's"])
+@pytest.mark.parametrize("method", ["lightweight", "uniform", "sensitivity", "refined"])
+def test_itakura_saito_finds_spectra(divergence, method):
+    X, label = spectra()
+    model = CoresetKMeans(
+        4, divergence=divergence, method=method, coreset_size=800, n_init=3, random_state=0
+    ).fit(X)
+    assert adjusted_rand_score(label, model.labels_) > 0.99
+    # Scales differ by six decades, and k-means sees the loudest bands alone.
+    assert adjusted_rand_score(label, KMeans(4, n_init=3, random_state=0).fit_predict(X)) < 0.97
+
+
+@pytest.mark.parametrize(
+    ("divergence", "X"),
+    [
+        (divergences.KL(), topics()[0]),
+        (divergences.ItakuraSaito(), spectra()[0]),
+        (divergences.Logistic(), np.minimum(topics()[0].toarray(), 1.0)),
+        (divergences.Exponential(), blobs() / 8.0),
+        (divergences.Cosine(), blobs() + 9.0),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_lloyd_never_raises_the_cost(divergence, X):
+    rows = Measure(divergence).rows(X)
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    points = Points.of(X, None, Measure(divergence, mean=mean))
+    centers = points.dense(np.arange(7))
+    costs = [
+        lloyd(points, centers, max_iter=rounds, tol=0.0).cost for rounds in (1, 2, 3, 5, 8, 13, 40)
+    ]
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(costs))
+    assert costs[-1] < costs[0]
+
+
+def test_weight_three_equals_three_copies():
+    X, _ = topics(n=300)
+    X, w = X.toarray(), np.random.default_rng(0).integers(0, 4, size=300)
+    options = {"divergence": "kl", "init": X[:4] + 0.1, "coreset_size": 2_000}
+    weighted = CoresetKMeans(4, **options).fit(X, sample_weight=w)
+    copied = CoresetKMeans(4, **options).fit(np.repeat(X, w, axis=0))
+    np.testing.assert_allclose(weighted.cluster_centers_, copied.cluster_centers_, rtol=1e-9)
+    assert weighted.inertia_ == pytest.approx(copied.inertia_)
+
+
+def test_polish_lowers_the_cost_on_all_rows():
+    X, _ = topics()
+    costs = [
+        CoresetKMeans(8, divergence="kl", coreset_size=200, polish=steps, random_state=0)
+        .fit(X)
+        .inertia_
+        for steps in (0, 1, 3)
+    ]
+    assert costs[0] > costs[1] > costs[2]
+
+
+MODELS = [
+    ("kl", topics()[0]),
+    (divergences.KL(smoothing=0.3), topics()[0]),
+    (divergences.ItakuraSaito(floor=1e-3), spectra()[0]),
+    (divergences.Mahalanobis(np.diag([1.0, 2.0, 3.0, 4.0, 5.0])), blobs()),
+    ("cosine", blobs() + 9.0),
+    (Burg(), spectra()[0]),
+]
+
+
+@pytest.mark.parametrize(("divergence", "X"), MODELS, ids=lambda v: getattr(v, "name", ""))
+def test_what_is_saved_measures_as_before(divergence, X, tmp_path):
+    model = CoresetKMeans(4, divergence=divergence, coreset_size=300, random_state=0).fit(X)
+    model.save(tmp_path / "m.parquet")
+    again = lwcs.load(tmp_path / "m.parquet")
+    np.testing.assert_array_equal(again.predict(X), model.labels_)
+    assert again.score(X) == model.score(X)
+    assert as_divergence(again.divergence) == as_divergence(divergence)
+    model.coreset_.save(tmp_path / "c.parquet")
+    coreset = lwcs.load(tmp_path / "c.parquet")
+    assert coreset == model.coreset_
+    assert coreset.cost(model.cluster_centers_) == model.coreset_.cost(model.cluster_centers_)
+
+
+def test_a_file_by_a_divergence_that_is_gone_says_so(tmp_path):
+    class Gone(Burg):
+        name = "gone"
+
+    lwcs.build(spectra()[0], 50, divergence=Gone()).save(tmp_path / "c.parquet")
+    del Divergence._known["gone"]
+    with pytest.raises(ValueError, match="'gone', which is not defined here; import the class"):
+        lwcs.load(tmp_path / "c.parquet")
+
+
+@pytest.mark.parametrize("name", ["itakura_saito", "mahalanobis"])
+def test_unions_know_their_mean_and_cost_exactly(name):
+    X, _ = spectra()
+    own = divergences.Mahalanobis(np.diag(np.arange(1.0, 13.0))) if name == "mahalanobis" else name
+    a, b = (lwcs.build(part, 100, divergence=own, random_state=0) for part in (X[:1000], X[1000:]))
+    whole = lwcs.build(X, 100, divergence=own, random_state=0)
+    union = a + b
+    np.testing.assert_allclose(union.mean, whole.mean, rtol=1e-12)
+    assert union.total_cost == pytest.approx(whole.total_cost, rel=1e-9)
+    assert union.reduce(60, random_state=0).size == 60
+
+
+def test_unions_of_smoothed_ones_are_smoothed_towards_the_common_mean():
+    X, _ = topics()
+    a, b = (lwcs.build(part, 100, divergence="kl", random_state=0) for part in (X[:1000], X[1000:]))
+    union = a + b
+    np.testing.assert_allclose(union.mean, np.asarray(X.mean(axis=0)).ravel(), rtol=1e-12)
+    assert union.total_cost is None
+    with pytest.raises(ValueError, match="differ in divergence"):
+        a + lwcs.build(X, 100, divergence=divergences.KL(smoothing=0.5))
+
+
+def test_batches_are_fitted_by_a_divergence(tmp_path):
+    X, label = topics()
+    model = CoresetKMeans(5, divergence="kl", coreset_size=1_000, n_init=3, random_state=0)
+    for start in range(0, 4_000, 500):
+        model.partial_fit(X[start : start + 500])
+    assert adjusted_rand_score(label, model.predict(X)) > 0.9
+    stream = lwcs.StreamingCoreset(200, divergence=divergences.KL(0.2), random_state=0)
+    stream.update(X)
+    stream.save(tmp_path / "s.parquet")
+    again = lwcs.load(tmp_path / "s.parquet")
+    assert again.coreset() == stream.coreset()
+    assert again.coreset().divergence == divergences.KL(0.2)
+
+
+def test_a_coreset_by_squared_distances_serves_any_divergence():
+    """As in the paper, where d_A with A = c·I draws the rows."""
+    X, label = spectra()
+    coreset = lwcs.build(X, 1_500, random_state=0)
+    model = CoresetKMeans(4, divergence="itakura_saito", n_init=3, random_state=0).fit(coreset)
+    assert adjusted_rand_score(label, model.predict(X)) > 0.9
+    with pytest.raises(ValueError, match=r"measured by ItakuraSaito.*but the model by SquaredEuc"):
+        CoresetKMeans(4).fit(lwcs.build(X, 500, divergence="itakura_saito"))
+
+
+COUNTS = topics()[0].toarray()
+
+
+def spoiled(value: float, X: np.ndarray = COUNTS) -> np.ndarray:
+    X = X.copy()
+    X[7, 2] = value
+    return X
+
+
+BAD = {
+    "negative counts": (spoiled(-1.0), "kl", "row 7, column 2 is -1.0; .*'kl' takes x >= 0"),
+    "negative, sparse": (sp.csr_array(spoiled(-1.0)), "kl", "row 7, column 2 is -1.0"),
+    "negative shares": (spoiled(-1.0), "kl_simplex", "row 7, column 2 is -1.0"),
+    "a zero for spectra": (
+        spoiled(0.0, spectra()[0]),
+        "itakura_saito",
+        r"row 7, column 2 is 0.0; .* takes x > 0: .*ItakuraSaito\(floor=",
+    ),
+    "sparse zeros for spectra": (sp.csr_array(COUNTS), "itakura_saito", "row 0, column .* is 0.0"),
+    "above one": (
+        spoiled(1.5, np.minimum(COUNTS, 1.0)),
+        "logistic",
+        "row 7, column 2 is 1.5; .*takes 0 <= x <= 1",
+    ),
+    "an empty row of shares": (
+        np.where(np.arange(4_000)[:, None] == 9, 0.0, COUNTS),
+        "kl_simplex",
+        "row 9 has no shares",
+    ),
+    "an empty row of directions": (
+        np.where(np.arange(4_000)[:, None] == 9, 0.0, COUNTS),
+        "cosine",
+        "row 9 has no direction",
+    ),
+    "NaN": (spoiled(np.nan), "kl", "row 7, column 2 is nan; every value must be finite"),
+    "infinity": (spoiled(np.inf), "itakura_saito", "is inf; every value must be finite|is 0.0"),
+    "another width": (
+        COUNTS,
+        divergences.Mahalanobis(np.eye(3)),
+        "precision is for 3 columns but the data has 60",
+    ),
+    "a typo": (COUNTS, "itakura-saito", "did you mean 'itakura_saito'"),
+    "scaled": (
+        lwcs.scan(COUNTS, scale="standard"),
+        "kl",
+        "scale='standard' is for squared distances, not for KL",
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [100, 100_000], ids=["drawn", "all rows"])
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_are_named(name, size):
+    rows, divergence, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        CoresetKMeans(4, divergence=divergence, coreset_size=size, random_state=0).fit(rows)
+
+
+def test_bad_rows_are_named_when_predicting_and_by_column():
+    pd = pytest.importorskip("pandas")
+    model = CoresetKMeans(4, divergence="kl", random_state=0).fit(COUNTS)
+    with pytest.raises(ValueError, match=r"row 7, column 2 is -1.0"):
+        model.predict(spoiled(-1.0))
+    frame = pd.DataFrame(spoiled(-1.0), columns=[f"w{j}" for j in range(60)])
+    with pytest.raises(ValueError, match=r"row 7, column 2 \('w2'\) is -1.0"):
+        CoresetKMeans(4, divergence="kl").fit(frame)
+
+
+def test_centers_outside_of_the_domain_are_named():
+    coreset = lwcs.build(spectra()[0], 50, divergence="itakura_saito", random_state=0)
+    with pytest.raises(ValueError, match=r"centers\[0, 0\]=0.0 is not allowed.*takes x > 0"):
+        coreset.cost(np.zeros((1, 12)))
+
+
+def test_without_smoothing_a_row_may_be_infinitely_far():
+    own = divergences.KL(smoothing=0.0)
+    coreset = lwcs.build(COUNTS, 50, divergence=own, random_state=0)
+    with pytest.raises(ValueError, match=r"infinitely far from every center.*smoothing=0.1"):
+        coreset.cost(np.eye(60)[:1])
+
+
+@pytest.mark.parametrize("divergence", ["kl", "itakura_saito", "cosine"])
+def test_equal_rows_cost_nothing(divergence):
+    X = np.tile([0.1, 0.7, 3.3], (500, 1))
+    coreset = lwcs.build(X, 20, divergence=divergence, random_state=0)
+    assert coreset.total_cost == pytest.approx(0.0, abs=1e-25)
+    np.testing.assert_allclose(coreset.weights, coreset.counts * 25.0)
+    with pytest.warns(ConvergenceWarning, match="distinct clusters"):
+        model = CoresetKMeans(3, divergence=divergence, random_state=0).fit(X)
+    assert model.inertia_ == pytest.approx(0.0, abs=1e-20)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_same_seed_same_model_for_any_threads(jobs):
+    X, _ = topics()
+    options = {"divergence": "kl", "method": "refined", "coreset_size": 500, "random_state": 5}
+    model = CoresetKMeans(5, n_jobs=jobs, **options).fit(X)
+    assert model.coreset_ == CoresetKMeans(5, n_jobs=3, **options).fit(X).coreset_
+
+
+def test_files_give_the_coreset_of_the_same_rows_in_memory(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, _ = spectra()
+    table = pa.table({f"x{j}": X[:, j] for j in range(12)})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=700)
+    options = {"divergence": "itakura_saito", "random_state": 0}
+    for method in ("lightweight", "refined"):
+        here = lwcs.build(table, 200, method=method, n_clusters=4, **options)
+        there = lwcs.build(str(tmp_path / "x.parquet"), 200, method=method, n_clusters=4, **options)
+        np.testing.assert_array_equal(here.indices, there.indices)
+        np.testing.assert_allclose(here.weights, there.weights, rtol=1e-12)
+    with pytest.raises(ValueError, match="makes 3 passes over this data"):
+        lwcs.build(str(tmp_path / "x.parquet"), 200, passes=2, **options)
+
+
+def _not_for(estimator: CoresetKMeans) -> dict[str, str]:
+    """Checks whose rows a divergence does not take, with the reason."""
+    order = "random draws depend on the rows' order"
+    known = {
+        "check_sample_weight_equivalence_on_dense_data": order,
+        "check_sample_weight_equivalence_on_sparse_data": order,
+    }
+    if estimator.divergence == "cosine":
+        kinds = ("tag", "array", "matrix")
+        checks = ("check_estimators_dtypes", *(f"check_estimator_sparse_{kind}" for kind in kinds))
+        return known | dict.fromkeys(checks, "it has rows of zeros, which have no direction")
+    checks = ("check_clusterer_compute_labels_predict", "check_clustering")
+    return known | dict.fromkeys(checks, "it has negative numbers, whatever the tags say")
+
+
+@parametrize_with_checks(
+    [
+        CoresetKMeans(3, divergence="cosine", random_state=0),
+        CoresetKMeans(3, divergence=divergences.KL(), random_state=0),
+    ],
+    expected_failed_checks=_not_for,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
