@@ -31,6 +31,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         from lwcs.estimators import kmeans_table
 
         return kmeans_table.from_table(table, metadata, str(path))
+    if kind == "mixture":
+        from lwcs.estimators import mixture_table
+
+        return mixture_table.from_table(table, metadata, str(path))
     if kind == "stream":
         from lwcs import streaming_table
 

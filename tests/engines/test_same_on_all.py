@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lwcs
+from lwcs import divergences
 from tests.statistical.paths import data, weights
 from tests.statistical.test_law import assert_follows
 
@@ -85,6 +86,26 @@ def test_a_fit_is_the_same_with_polish_labels_and_cost(engine, X):
     local = np.concatenate(want.predict(lwcs.PartitionedSource(parts)))
     np.testing.assert_array_equal(engine.labels(model.predict(rows)), local)
     np.testing.assert_array_equal(engine.labels(model.fit_predict(rows)), local)
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [divergences.KL(), divergences.Mahalanobis(np.diag(np.arange(1.0, D + 1)))],
+    ids=["kl", "mahalanobis"],
+)
+def test_a_fit_by_a_divergence_is_the_same(engine, X, divergence):
+    parts = cut(np.floor(np.abs(X)), CUTS)
+    options = {"divergence": divergence, "coreset_size": 500, "polish": 1, "random_state": 0}
+    for method in ("lightweight", "refined"):
+        rows, local = engine.arrays(parts), lwcs.PartitionedSource(parts)
+        model = lwcs.CoresetKMeans(4, method=method, **options).fit(rows)
+        want = lwcs.CoresetKMeans(4, method=method, **options).fit(local)
+        assert_same(model.coreset_, want.coreset_)
+        np.testing.assert_array_equal(model.cluster_centers_, want.cluster_centers_)
+        assert model.inertia_ == want.inertia_
+        np.testing.assert_array_equal(
+            engine.labels(model.predict(rows)), np.concatenate(want.predict(local))
+        )
 
 
 def test_polish_adds_up_many_partitions_as_local_rows_do(engine, X):

@@ -185,3 +185,19 @@ def test_samples_of_a_gaussian_have_its_moments(kind):
         "tied": lambda: np.diag(family.covariances),
     }.get(kind, lambda: np.broadcast_to(family.covariances[1], 3))()
     np.testing.assert_allclose(drawn.var(axis=0), variances, rtol=6 * np.sqrt(2 / 40_000))
+
+
+def test_one_step_of_multinomial_written_out():
+    rows = np.array([[3.0, 1.0], [2.0, 2.0], [0.0, 5.0]])
+    shares = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    weights = np.array([1.0, 2.0, 1.0])
+    found = fit_mixture(rows, weights, Multinomial(), shares, max_iter=1, tol=0.0)
+    # From shares: counts (3 + 2, 1 + 2) and (2, 2 + 5), both with half of the weight.
+    trials = rows.sum(axis=1).astype(int)
+    low = stats.multinomial.pmf(rows, trials, [5 / 8, 3 / 8])
+    high = stats.multinomial.pmf(rows, trials, [2 / 9, 7 / 9])
+    evidence = 0.5 * low + 0.5 * high
+    assert found.lower_bound == pytest.approx(weights @ np.log(evidence) / 4.0)
+    owned = weights * 0.5 * low / evidence
+    np.testing.assert_allclose(found.family.means[0], owned @ rows / (owned @ trials), rtol=1e-9)
+    assert found.weights[0] == pytest.approx(owned.sum() / 4.0)

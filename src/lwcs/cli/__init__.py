@@ -13,6 +13,7 @@ from lwcs.cli.demo import demo
 from lwcs.cli.errors import Commands
 from lwcs.cli.fit import fit
 from lwcs.cli.inspect import inspect
+from lwcs.cli.mixture import mixture
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,5 +22,5 @@ def main() -> None:
     """Cluster data of any size through lightweight coresets."""
 
 
-for command in (build, fit, assign, inspect, compare, demo, completion):
+for command in (build, fit, mixture, assign, inspect, compare, demo, completion):
     main.add_command(command)

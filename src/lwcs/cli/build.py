@@ -10,6 +10,7 @@ import click
 from lwcs.cli.options import (
     check_output,
     check_parquet,
+    divergence_of,
     drawing,
     open_rows,
     reading,
@@ -36,6 +37,9 @@ def build(
     size: int,
     output: str,
     method: str,
+    divergence: str,
+    smoothing: float | None,
+    floor: float | None,
     clusters: int | None,
     passes: str,
     standardize: bool,
@@ -60,6 +64,7 @@ def build(
         source,
         size,
         method=method,
+        divergence=divergence_of(divergence, smoothing, floor),
         n_clusters=clusters,
         passes="auto" if passes == "auto" else int(passes),  # type: ignore[arg-type]
         random_state=seed,
@@ -72,6 +77,7 @@ def build(
         "rows": coreset.n_samples,
         "size": coreset.size,
         "method": coreset.method,
+        "divergence": coreset.divergence.name,
         "seed": coreset.seed,
         "seconds": round(seconds, 3),
         **coreset.details,

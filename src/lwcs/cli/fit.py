@@ -10,6 +10,7 @@ import click
 from lwcs.cli.options import (
     check_output,
     check_parquet,
+    divergence_of,
     drawing,
     open_rows,
     reading,
@@ -46,6 +47,9 @@ def fit(
     output: str,
     size: int | None,
     method: str,
+    divergence: str,
+    smoothing: float | None,
+    floor: float | None,
     n_init: int,
     polish: int,
     cost: bool,
@@ -68,7 +72,11 @@ def fit(
     check_parquet(output)
     if size is not None and size < clusters:
         raise click.UsageError(f"--size {size} is smaller than -k {clusters}; pass at least that")
-    rows: Any = _coreset(data)
+    measured_by = divergence_of(divergence, smoothing, floor)
+    rows: Any = coreset_of(data)
+    if rows is not None and divergence == "sqeuclidean":
+        # What a coreset was built for is what it is fitted for.
+        measured_by = rows.divergence
     if rows is not None and (options["columns"] or options["weight"] or standardize or polish):
         raise click.UsageError(
             "a coreset's columns, weights and scale are fixed, and the other rows are not here: "
@@ -81,6 +89,7 @@ def fit(
         clusters,
         coreset_size="auto" if size is None else size,
         method=method,
+        divergence=measured_by,
         n_init=n_init,
         polish=polish,
         compute_labels=cost,
@@ -93,6 +102,7 @@ def fit(
     measured = cost and not isinstance(rows, lwcs.Coreset) and rows.rereadable
     facts = {
         "clusters": clusters,
+        "divergence": measured_by.name,
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
         "cost": model.inertia_,
@@ -109,7 +119,7 @@ def fit(
     )
 
 
-def _coreset(data: tuple[str, ...]) -> Coreset | None:
+def coreset_of(data: tuple[str, ...]) -> Coreset | None:
     """The union of coresets, if that is what DATA are."""
     import lwcs
     from lwcs.foundation.storage import is_ours

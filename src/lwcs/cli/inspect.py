@@ -56,6 +56,7 @@ def _facts(file: str) -> dict[str, Any]:
         return {
             "kind": "coreset",
             "method": found.method,
+            "divergence": repr(found.divergence),
             "draws": found.size,
             "rows": len(found.weights),
             "of_rows": found.n_samples,
@@ -72,6 +73,7 @@ def _facts(file: str) -> dict[str, Any]:
         return {
             "kind": "stream",
             "method": found.method,
+            "divergence": repr(found.divergence),
             "draws": found.size,
             "of_rows": found.n_samples,
             "features": found.n_features,
@@ -86,8 +88,21 @@ def _facts(file: str) -> dict[str, Any]:
             "sizes": found.sizes(),
         }
     names = getattr(found, "feature_names_in_", [f"{found.n_features_in_} without names"])
+    if isinstance(found, lwcs.CoresetMixture):
+        gaussian = {"covariance": found.covariance_type} if found.family == "gaussian" else {}
+        return {
+            "kind": "mixture",
+            "family": found.family,
+            **gaussian,
+            "components": len(found.weights_),
+            "features": [str(name) for name in names],
+            "log_likelihood": found.lower_bound_,
+            "iterations": int(found.n_iter_),
+            "converged": found.converged_,
+        }
     return {
         "kind": "model",
+        "divergence": repr(found.measure_.divergence),
         "clusters": len(found.cluster_centers_),
         "features": [str(name) for name in names],
         "cost": found.inertia_,

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import re
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.divergences import Mahalanobis, available
 from lwcs.samplers import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lwcs.divergences import Divergence
     from lwcs.sources import Source
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+DIVERGENCES = tuple(name for name in available() if name != Mahalanobis.name)
 STDIN_FORMATS = ("csv", "tsv", "arrow")
 
 
@@ -86,6 +90,23 @@ _DRAWING = [
         help="How rows are drawn.",
     ),
     click.option(
+        "--divergence",
+        default="sqeuclidean",
+        show_default=True,
+        type=click.Choice(DIVERGENCES),
+        help="What costs are made of.",
+    ),
+    click.option(
+        "--smoothing",
+        type=click.FloatRange(0.0, 1.0, max_open=True),
+        help="Of kl, kl_simplex and logistic: how far rows go towards the mean.  [default: 0.1]",
+    ),
+    click.option(
+        "--floor",
+        type=click.FloatRange(0.0),
+        help="Of itakura_saito: the smallest number that counts.",
+    ),
+    click.option(
         "--standardize", is_flag=True, help="Measure in standard deviations of each column."
     ),
     click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same result."),
@@ -123,6 +144,17 @@ def _with(command: Callable[..., Any], options: list[Any]) -> Callable[..., Any]
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def divergence_of(name: str, smoothing: float | None, floor: float | None) -> Divergence:
+    """The divergence that the options name, with the parameters that they give."""
+    kind = available()[name]
+    given = {"smoothing": smoothing, "floor": floor}
+    options = {key: value for key, value in given.items() if value is not None}
+    for key in options:
+        if key not in signature(kind).parameters:
+            raise click.UsageError(f"--divergence {name} has no --{key}; leave it out")
+    return kind(**options)
 
 
 def open_rows(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,19 +15,24 @@ from lwcs import kernels
 from lwcs.coreset import Coreset, explaining_points
 from lwcs.divergences import Measure
 from lwcs.estimators.inputs import check_rows, scan_rows, set_features, size_of, summarise
-from lwcs.foundation.checks import BadValueError, check_choice, check_count
+from lwcs.estimators.mixture_rows import MixtureTask, directions, prepared
+from lwcs.foundation import storage
+from lwcs.foundation.checks import check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.types import is_sparse
 from lwcs.samplers import as_sampler
 from lwcs.solvers.assignment import nearest
 from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Multinomial, Poisson
 from lwcs.solvers.gaussian import COVARIANCES, Gaussian
 from lwcs.solvers.kmeans import cluster
 from lwcs.solvers.mixture import Mixture, fit_mixture, log_joint
-from lwcs.sources import Block, LocalSource
+from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
     from lwcs.foundation.types import DenseRows, FloatArray, Rows
     from lwcs.solvers.families import Family
 
@@ -184,8 +188,9 @@ class CoresetMixture(DensityMixin, BaseEstimator):
                 "without it"
             )
         with explaining_points(coreset):
-            rows = _prepared(coreset.points, family)
-        self._keep(self._best(rows, coreset.weights, seed), coreset)
+            rows = prepared(coreset.points, family)
+        self._keep(self._best(rows, coreset.weights, seed))
+        self.coreset_ = coreset
         return self
 
     def _check(self) -> int:
@@ -240,7 +245,7 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             return rng.dirichlet(np.ones(self.n_components), rows.shape[0])
         if isinstance(self.init, str):
             start = self._new_family().start
-            seen = _directions(rows) if self.family == "multinomial" else rows
+            seen = directions(rows) if self.family == "multinomial" else rows
             mean = np.asarray(weights @ seen) / weights.sum() if start.smoothing else None
             labels = cluster(
                 seen,
@@ -261,8 +266,8 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             labels = nearest(rows, means)[0].astype(np.int64)
         return np.eye(self.n_components)[labels]
 
-    def _keep(self, found: Mixture, coreset: Coreset) -> None:
-        self.mixture_, self.coreset_ = found, coreset
+    def _keep(self, found: Mixture) -> None:
+        self.mixture_ = found
         self.weights_, self.means_ = found.weights, found.family.means
         self.lower_bound_, self.n_iter_ = found.lower_bound, found.n_iter
         self.converged_ = found.converged
@@ -320,51 +325,24 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         rows = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
 
+    def to_arrow(self) -> pa.Table:
+        """The model as a pyarrow table: a row a component, metadata in the schema."""
+        from lwcs.estimators.mixture_table import to_table
+
+        check_is_fitted(self, "mixture_")
+        return to_table(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as Parquet; `lwcs.load` reads it back.
+
+        The coreset is not in it, nor are parameters that are objects (an `init` array, a
+        sampler): those come back as their defaults.
+        """
+        storage.write_table(self.to_arrow(), path)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         known = FAMILIES.get(self.family)
         tags.input_tags.sparse = known is not None and known.sparse
         tags.input_tags.positive_only = known is not None and known.divergence.domain.low == 0.0
         return tags
-
-
-@dataclass(frozen=True, slots=True)
-class MixtureTask:
-    """What a mixture says of every row of a block."""
-
-    family: Family
-    weights: FloatArray
-    what: str
-
-    def __call__(self, block: Block) -> DenseRows:
-        """Labels, shares or log-likelihoods."""
-        values = block.points.data if is_sparse(block.points) else block.points
-        if not np.isfinite(values).all():
-            raise BadValueError.found_in(block.points, block.first_row, 0)
-        rows = _prepared(block.points, self.family, block.first_row)
-        joint = log_joint(self.family, self.weights, rows)
-        if self.what == "labels":
-            return np.argmax(joint, axis=1).astype(np.int32)
-        evidence = logsumexp(joint, axis=1)
-        return evidence if self.what == "evidence" else np.exp(joint - evidence[:, None])
-
-
-def _prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
-    """Rows as float64, if they are what the family is made for."""
-    if is_sparse(points) and not family.sparse:
-        raise TypeError(
-            f"family={family.name!r} does not take sparse rows; pass dense ones, X.toarray()"
-        )
-    family.divergence.check(points, first_row)
-    return points.astype(np.float64, copy=False)
-
-
-def _directions(rows: Rows) -> Rows:
-    """Rows divided by their sums, so that long documents do not make a cluster of their own."""
-    totals = np.asarray(rows.sum(axis=1)).ravel()
-    factors = 1.0 / np.where(totals > 0.0, totals, 1.0)
-    if is_sparse(rows):
-        import scipy.sparse as sp
-
-        return (sp.diags_array(factors) @ rows).tocsr()
-    return rows * factors[:, None]
