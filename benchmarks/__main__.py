@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import build, engines, files, kmeans, mixture, samplers
+from benchmarks import build, divergences, engines, files, kmeans, mixture, samplers
 from benchmarks.measure import Result, machine
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
@@ -17,6 +17,7 @@ SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "files": files.benchmarks,
     "engines": engines.benchmarks,
     "mixture": mixture.benchmarks,
+    "divergences": divergences.benchmarks,
 }
 HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "target", "reached")
 

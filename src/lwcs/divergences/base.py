@@ -156,8 +156,8 @@ class Divergence(ABC):
         if self.domain.everything:
             return
         values = rows.data if is_sparse(rows) else rows
-        outside = self.domain.outside(values)
-        if outside.any():
+        if values.size and self.domain.outside([values.min(), values.max()]).any():
+            outside = self.domain.outside(values)
             at = int(np.flatnonzero(outside)[0])
             row, column = place_of(rows, at)
             value = float(values.ravel()[at])

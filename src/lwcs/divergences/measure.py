@@ -17,11 +17,15 @@ from lwcs.foundation.exact import split_exactly
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lwcs.divergences.base import Divergence
     from lwcs.foundation.types import FloatArray, Labels, Rows
 
 # Rows × columns of a dense temporary that stays in cache.
 _PIECE_VALUES = 2**15
+# A distance above this part of what zeros cost keeps eleven digits by way of tangents.
+_CLEAR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -54,15 +58,16 @@ class Measure:
         seen = own.forward(points)
         if own.squared:
             return seen
+        tau = 0.0 if self.mean is None else own.smoothing
+        if is_sparse(seen):
+            if not tau and not own.zero:
+                return seen
+            moved = seen.data - own.zero if own.zero else seen.data
+            return _like(seen, np.multiply(moved, 1.0 - tau, dtype=np.float64))
         wide = seen.astype(np.float64, copy=False)
-        tau = own.smoothing
-        if is_sparse(wide):
-            if (tau and self.mean is not None) or own.zero:
-                wide = wide.copy() if wide is points else wide
-                factor = 1.0 if self.mean is None else 1.0 - tau
-                wide.data = factor * (wide.data - own.zero)
+        if not tau or self.mean is None:
             return wide
-        return wide if not tau or self.mean is None else (1.0 - tau) * wide + tau * self.mean
+        return (1.0 - tau) * wide + tau * self.mean
 
     def zeros(self, n_features: int) -> FloatArray:
         """What a zero of every column of sparse rows stands for."""
@@ -135,6 +140,24 @@ EUCLIDEAN = Measure()
 """Squared distances, of data as it is."""
 
 
+def _lots(indptr: Any) -> Iterator[slice]:
+    """Cut sparse rows so that their non-zeros stay in cache."""
+    start, n_rows = 0, len(indptr) - 1
+    while start < n_rows:
+        stop = int(np.searchsorted(indptr, indptr[start] + _PIECE_VALUES, side="right")) - 1
+        stop = min(max(stop, start + 1), n_rows)
+        yield slice(start, stop)
+        start = stop
+
+
+def _like(rows: Any, data: FloatArray) -> Any:
+    """Sparse rows with other values at the same places."""
+    other = type(rows)(rows.shape, dtype=data.dtype)
+    # Set one by one: the constructor looks at all of them.
+    other.data, other.indices, other.indptr = data, rows.indices, rows.indptr
+    return other
+
+
 class SparseCenters:
     """Centers, ready for the distances of sparse rows: those of a row of zeros are known."""
 
@@ -148,8 +171,47 @@ class SparseCenters:
         parts = zip(*map(split_exactly, costs), strict=True)
         # All columns less a row's non-zeros, in two exactly summed parts.
         self._shares = [(array, array.sum(axis=1)) for array in map(np.array, parts)]
+        self._totals: FloatArray = np.add(*(total for _, total in self._shares))
+        self._careful = measure.squared or bool(self._endless.any())
+        if not self._careful:
+            self._heights = measure.divergence.phi(self._zeros)
+            self._slopes = measure.divergence.tangents(centers)[0]
 
     def distances(self, rows: Any, labels: Labels) -> FloatArray:
+        """Of every row from the center that its label names."""
+        if self._careful:
+            return self._by_differences(rows, labels)
+        distances = self._by_tangents(rows, labels)
+        # Small against what a row of zeros costs, it is a difference of large numbers.
+        unclear = np.flatnonzero(distances < _CLEAR * self._totals[labels])
+        if len(unclear):
+            distances[unclear] = self._by_differences(rows[unclear], labels[unclear])
+        return distances
+
+    def _by_tangents(self, rows: Any, labels: Labels) -> FloatArray:
+        """What zeros cost, and Σ φ(x) − φ(b) − slope·(x − b) over the non-zeros: one φ each."""
+        phi, slopes = self._measure.divergence.phi, self._slopes
+        distances = self._totals[labels]
+        one = slopes[0] if len(slopes) == 1 else None
+        for part in _lots(rows.indptr):
+            ends = rows.indptr[part.start : part.stop + 1]
+            inside = slice(ends[0], ends[-1])
+            columns, moved = rows.indices[inside], rows.data[inside].astype(np.float64, copy=False)
+            lengths = np.diff(ends)
+            if one is not None:
+                slope = one[columns]
+            else:
+                slope = slopes[np.repeat(labels[part], lengths), columns]
+            terms = phi(moved + self._zeros[columns])
+            terms -= self._heights[columns]
+            terms -= slope * moved
+            there = np.flatnonzero(lengths)
+            if len(there):
+                sums = np.add.reduceat(terms, ends[there] - ends[0])
+                distances[part.start + there] += sums
+        return distances
+
+    def _by_differences(self, rows: Any, labels: Labels) -> FloatArray:
         """Non-zeros from the differences, zeros by exact subtraction."""
         row_of = np.repeat(np.arange(len(labels)), np.diff(rows.indptr))
         own = (labels[row_of], rows.indices)

@@ -165,15 +165,27 @@ class FirstRound:
         for block in blocks:
             with BadValueError.in_partition(partition):
                 rows = self.measure.rows(block.points, block.first_row)
-            part = Moments(rows.shape[0], *kernels.moments(rows, block.weights, self.kernel))
+            if self.measure.squared:
+                part = Moments(rows.shape[0], *kernels.moments(rows, block.weights, self.kernel))
+            else:
+                part = self._mean(rows, block.weights)
             if not np.isfinite(part.mean.sum() + part.scatter.sum()):
                 raise BadValueError.found_in(block.points, block.first_row, partition)
-            part = replace(part, mean=self.measure.whole(part.mean, rows))
             total = part if total is None else total + part
         if total is None:
             empty = np.zeros(self.n_features)
             return Moments(0, 0.0, empty, empty)
         return total
+
+    def _mean(self, rows: Rows, weights: FloatArray | None) -> Moments:
+        """Without the scatter, which is that of squared distances."""
+        omega = kernels.unit_weights(weights, rows.shape[0])
+        weight, nothing = float(omega.sum()), np.zeros(rows.shape[1])
+        # NaN times zero is NaN, so that a bad row without weight is seen too.
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = np.asarray(rows.T @ omega)
+        mean = self.measure.whole(sums / weight, rows) if weight else sums
+        return Moments(rows.shape[0], weight, mean, nothing)
 
 
 def looks_first(source: Source, divergence: Divergence) -> bool:

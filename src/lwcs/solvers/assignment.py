@@ -47,7 +47,14 @@ def nearest(
     rows × centers for all rows. Products are float32 for `dtype` float32, where that can tell the
     centers apart; distances are float64.
     """
-    labels, distances = np.empty(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
+    labels, distances = np.zeros(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
+    if len(centers) == 1 and not measure.squared:
+        # One center is everybody's nearest: no product.
+        distances = measure.distances(measure.rows(points, first_row), centers[0])
+        if np.isnan(distances.sum()):
+            raise BadValueError.found_in(points, first_row, 0)
+        _refuse_infinite(distances, measure, first_row)
+        return labels, distances
     for piece, find, rows, found in _labelled(points, centers, measure, dtype, first_row):
         labels[piece] = found
         distances[piece] = find.distances(rows, found, kernel)
