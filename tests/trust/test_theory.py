@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs import theory
+from lwcs.divergences import KL, ItakuraSaito
 
 
 @pytest.mark.parametrize("k", [1, 2, 10, 500])
@@ -236,22 +237,38 @@ def test_a_similarity_that_says_nothing_is_refused(similarity, message):
         theory.bregman_size(10, 5, 0.1, similarity)
 
 
+def test_a_bound_beyond_all_data_is_called_empty():
+    with pytest.warns(UserWarning, match="1e-15 asks for .* the bound is empty here"):
+        assert theory.bregman_size(10, 5, 0.1, 1e-15) > 10**30
+
+
 def test_similarity_is_that_of_the_box_of_the_data():
     X = np.random.default_rng(0).uniform(0.5, 2.0, (1_000, 3))
     X[7, 1], X[500, 2] = 0.25, 4.0
-    assert theory.similarity(X, "kl") == pytest.approx(0.25 / 4.0)
+    plain = KL(smoothing=0.0)
+    assert theory.similarity(X, plain) == pytest.approx(0.25 / 4.0)
     assert theory.similarity(lwcs.PartitionedSource([X[:600], X[600:]]), "itakura_saito") == (
         pytest.approx((0.25 / 4.0) ** 2)
     )
     # Zeros of sparse rows count, and make KL unlike any squared distance.
-    assert theory.similarity(sp.csr_array(np.array([[1.0, 0.0], [2.0, 3.0]])), "kl") == 0.0
-    assert theory.similarity(sp.csr_array(np.array([[1.0, 2.0], [2.0, 3.0]])), "kl") == (
+    assert theory.similarity(sp.csr_array(np.array([[1.0, 0.0], [2.0, 3.0]])), plain) == 0.0
+    assert theory.similarity(sp.csr_array(np.array([[1.0, 2.0], [2.0, 3.0]])), plain) == (
         pytest.approx(1.0 / 3.0)
     )
-    with pytest.raises(ValueError, match="from -1 to 2 are not all in the domain of kl"):
+    assert theory.similarity(X - 5.0, "cosine") == 1.0
+    with pytest.raises(ValueError, match=r"row 0, column 0 is -1.0; .*takes x >= 0"):
         theory.similarity(np.array([[-1.0, 2.0]]), "kl")
     with pytest.raises(ValueError, match="did you mean 'kl'"):
         theory.similarity(X, "kll")
     X[3, 2] = np.nan
     with pytest.raises(ValueError, match="row 3, column 2 is nan"):
         theory.similarity(X, "kl")
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_similarity_is_of_rows_as_they_are_measured(make):
+    """Smoothed, or lifted to a floor, zeros are far from the edge; a column of zeros is nothing."""
+    X = np.array([[1.0, 0.0, 0.0], [3.0, 4.0, 0.0]])
+    # (1 − τ)·x + τ·mean: from 0.25·2 = 0.5 to 0.75·4 + 0.25·2 = 3.5.
+    assert theory.similarity(make(X), KL(smoothing=0.25)) == pytest.approx(0.5 / 3.5)
+    assert theory.similarity(make(X), ItakuraSaito(floor=0.5)) == pytest.approx((0.5 / 4.0) ** 2)

@@ -7,6 +7,7 @@ size grows, not what it has to be. `calibrated_size` tells what sufficed in prac
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil, isfinite, log, sqrt
@@ -18,8 +19,8 @@ import numpy as np
 
 from lwcs import coreset, kernels
 from lwcs.coreset import Coreset
-from lwcs.divergences import available
-from lwcs.foundation.checks import BadValueError, check_choice, check_count
+from lwcs.divergences import Measure, as_divergence
+from lwcs.foundation.checks import BadValueError, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.types import is_sparse
 from lwcs.kernels import Pivot
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.divergences import Divergence
+    from lwcs.foundation.types import FloatArray, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 # for nine in ten of its data sets.
 CALIBRATED_AT, CALIBRATED_POWER = 1.29, 0.748
 CALIBRATED_RANGE = (0.01, 0.5)
+# More draws than this are no coreset of anything.
+_EMPTY = 10**12
 
 
 def coreset_size(
@@ -120,19 +124,29 @@ def bregman_size(
     needed = _complexity(n_clusters, n_features, delta, constant)
     if soft:
         needed = constant * ((n_features * n_clusters) ** 2 + log(1.0 / delta))
-    return ceil(needed / (similarity * epsilon) ** 2)
+    size = ceil(needed / (similarity * epsilon) ** 2)
+    if size > _EMPTY:
+        warnings.warn(
+            f"similarity={similarity:g} asks for {size:.1e} draws, more than anybody has rows: the "
+            "bound is empty here, and says nothing about coresets of a useful size; look at what "
+            "is measured instead (lwcs.compare, docs/divergences.md)",
+            UserWarning,
+            stacklevel=2,
+        )
+    return size
 
 
 def similarity(data: Any, divergence: Divergence | str, *, n_jobs: int | None = None) -> float:
     """μ of section 6 for a divergence on the box that the data lies in.
 
     μ·d_A ≤ d ≤ d_A there, for a squared distance d_A. Near 1 the divergence is as good as one;
-    near 0 the sizes of section 6 say nothing.
+    near 0 the sizes of section 6 say nothing. Rows count as they are measured: lifted to a floor,
+    smoothed towards their mean.
 
     Parameters
     ----------
     data : whatever `lwcs.scan` takes
-        Read once.
+        Read once, or twice for a smoothed divergence.
     divergence : str or Divergence
         One of `lwcs.divergences.available()`, or one of your own.
     n_jobs : int, optional
@@ -142,35 +156,55 @@ def similarity(data: Any, divergence: Divergence | str, *, n_jobs: int | None = 
     --------
     >>> import numpy as np
     >>> from lwcs import theory
-    >>> theory.similarity(np.array([[1.0, 2.0], [4.0, 2.0]]), "kl")
+    >>> from lwcs.divergences import KL
+    >>> theory.similarity(np.array([[1.0, 2.0], [4.0, 2.0]]), KL(smoothing=0))
     0.25
     """
-    if isinstance(divergence, str):
-        check_choice(divergence, "divergence", list(available()))
-        divergence = available()[divergence]()
-    source = scan(data)
+    own = as_divergence(divergence)
+    if own.squared:
+        return 1.0
+    source, measure, threads = scan(data), Measure(own), as_threads(n_jobs)
     with source.explaining():
-        ends = list(source.gather(_extent, n_jobs=as_threads(n_jobs)))
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    if divergence.domain.outside([low, high]).any():
-        raise ValueError(
-            f"values from {low:g} to {high:g} are not all in the domain of {divergence.name}, "
-            f"which takes {divergence.domain}"
-        )
-    return divergence.similarity(low, high)
+        if own.smoothing:
+            first = FirstRound(kernels.choose(source.n_values), source.n_features, measure)
+            mean = reduce(add, source.gather(first, n_jobs=threads)).mean
+            measure = Measure(own, mean=mean)
+        ends = list(source.gather(_Extent(measure), n_jobs=threads))
+    return own.similarity(min(end[0] for end in ends), max(end[1] for end in ends))
 
 
-def _extent(blocks: Iterator[Block], partition: int) -> tuple[float, float]:
-    """The smallest and the largest value of a partition, zeros of sparse rows among them."""
-    low, high = np.inf, -np.inf
-    for block in blocks:
-        values = block.points.data if is_sparse(block.points) else np.asarray(block.points)
-        if not np.isfinite(values).all():
-            raise BadValueError.found_in(block.points, block.first_row, partition)
-        full = not is_sparse(block.points) or values.size == np.prod(block.points.shape)
-        low = min(low, values.min(initial=np.inf if full else 0.0))
-        high = max(high, values.max(initial=-np.inf if full else 0.0))
-    return float(low), float(high)
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """The smallest and the largest value of a partition, as they are measured."""
+
+    measure: Measure
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> tuple[float, float]:
+        low, high = np.inf, -np.inf
+        for block in blocks:
+            with BadValueError.in_partition(partition):
+                rows = self.measure.rows(block.points, block.first_row)
+            values = self._values(rows)
+            if not np.isfinite(values).all():
+                raise BadValueError.found_in(block.points, block.first_row, partition)
+            low = min(low, values.min(initial=np.inf))
+            high = max(high, values.max(initial=-np.inf))
+        return float(low), float(high)
+
+    def _values(self, rows: Rows) -> FloatArray:
+        own, d = self.measure, rows.shape[1]
+        counts = np.ones(d, dtype=bool)
+        if own.mean is not None:
+            # A column whose mean is at the edge of the domain never leaves it, and costs nothing.
+            counts = own.divergence.domain.interior(own.mean)
+        if not is_sparse(rows):
+            return rows[:, counts]
+        zeros = own.zeros(d)
+        there = counts[rows.indices]
+        values = rows.data[there] + zeros[rows.indices[there]]
+        # A column without any zero in this block has none to count.
+        absent = np.bincount(rows.indices, minlength=d) < rows.shape[0]
+        return np.concatenate([values, zeros[absent & counts]])
 
 
 def statistical_sample_size(
