@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-engines soak lint bench paper calibrate statistical docs clean
+.PHONY: help demo test test-engines soak lint bench paper calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ paper: $(VENV)/.installed-bench ## Run the paper's experiments on the data in th
 
 calibrate: $(VENV)/.installed-bench ## Measure what size a coreset needs for an error
 	$(BIN)/python -m benchmarks.calibrate
+
+divergences: $(VENV)/.installed-bench ## Cluster documents by KL and spectra by Itakura-Saito (LWCS_DATA)
+	$(BIN)/python -m benchmarks.divergences
 
 statistical: $(VENV)/.installed-bench ## Summarise many rows, or take few: section 7 of the paper
 	$(BIN)/python -m benchmarks.statistical

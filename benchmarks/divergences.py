@@ -1,14 +1,12 @@
 """Coresets and clusters by a divergence: 20 Newsgroups by KL, mel spectra by Itakura–Saito.
 
-The data is in the folder that LWCS_DATA names. `python -m benchmarks.divergences FILE` writes what
-clusters by KL and by k-means on tf-idf have in common with the newsgroups, and how good
-coresets of spectra are, as a page.
+The data is in the folder that LWCS_DATA names. `make divergences` writes what clusters by KL and by
+k-means on tf-idf have in common with the newsgroups, and how good coresets of spectra are, for the docs.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +26,7 @@ from lwcs.divergences import Measure
 from lwcs.solvers.passes import full_cost
 
 SEEDS = 10
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def benchmarks() -> Iterator[Result]:
@@ -170,15 +169,13 @@ def _built(X: np.ndarray, size: int, method: Any, seed: int, k: int) -> lwcs.Cor
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    lines: list[str] = []
     for part in (topics, spectra):
+        lines = []
         for line in part():
             print(line, flush=True)
             lines.append(line)
-        lines.append("")
-        if part is topics:
-            lines.append("<!-- spectra -->")
-    Path(sys.argv[1]).write_text("\n".join(lines), encoding="utf-8")
+        page = RESULTS / f"divergences_{part.__name__}.md"
+        page.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":
