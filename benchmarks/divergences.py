@@ -1,7 +1,8 @@
 """Coresets and clusters by a divergence: 20 Newsgroups by KL, mel spectra by Itakura–Saito.
 
 The data is in the folder that LWCS_DATA names. `make divergences` writes what clusters by KL and by
-k-means on tf-idf have in common with the newsgroups, and how good coresets of spectra are, for the docs.
+k-means on tf-idf have in common with the newsgroups, and how good coresets of spectra are, into the
+docs.
 """
 
 from __future__ import annotations

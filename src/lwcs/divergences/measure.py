@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.divergences.separable import SquaredEuclidean
-from lwcs.foundation.exact import split_exactly
+from lwcs.divergences.sparse_centers import SparseCenters
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lwcs.divergences.base import Divergence
     from lwcs.foundation.types import FloatArray, Labels, Rows
 
 # Rows × columns of a dense temporary that stays in cache.
 _PIECE_VALUES = 2**15
-# A distance above this part of what zeros cost keeps eleven digits by way of tangents.
-_CLEAR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,7 @@ class Measure:
     def own_distances(self, rows: Rows, centers: FloatArray, labels: Labels) -> FloatArray:
         """D of every row, as `rows` gives it, from the center that its label names."""
         if is_sparse(rows):
-            return SparseCenters(self, centers).distances(rows, labels)
+            return self.ready(centers).distances(rows, labels)
         out = np.empty(len(rows))
         step = max(1, _PIECE_VALUES // max(1, rows.shape[1]))
         for start in range(0, len(rows), step):
@@ -109,6 +105,23 @@ class Measure:
             wide = rows[part].astype(np.float64, copy=False)
             out[part] = self.between(wide, centers[labels[part]]).sum(axis=1)
         return out
+
+    def ready(self, centers: FloatArray) -> SparseCenters:
+        """Centers for sparse rows; the last ones are kept, since blocks of rows share them."""
+        known: tuple[FloatArray, SparseCenters] | None = self.__dict__.get("_ready")
+        if known is None or known[0] is not centers:
+            # A center so far away that its square overflows is nobody's nearest.
+            with np.errstate(over="ignore", invalid="ignore"):
+                known = (centers, SparseCenters(self, centers))
+            self.__dict__["_ready"] = known
+        return known[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the centers that are ready: tasks travel."""
+        return {name: value for name, value in vars(self).items() if name != "_ready"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def tangents(self, centers: FloatArray, *, sparse: bool) -> tuple[FloatArray, FloatArray]:
         """Slopes and offsets of a score row·slope + offset that is larger for nearer centers."""
@@ -140,88 +153,9 @@ EUCLIDEAN = Measure()
 """Squared distances, of data as it is."""
 
 
-def _lots(indptr: Any) -> Iterator[slice]:
-    """Cut sparse rows so that their non-zeros stay in cache."""
-    start, n_rows = 0, len(indptr) - 1
-    while start < n_rows:
-        stop = int(np.searchsorted(indptr, indptr[start] + _PIECE_VALUES, side="right")) - 1
-        stop = min(max(stop, start + 1), n_rows)
-        yield slice(start, stop)
-        start = stop
-
-
 def _like(rows: Any, data: FloatArray) -> Any:
     """Sparse rows with other values at the same places."""
     other = type(rows)(rows.shape, dtype=data.dtype)
     # Set one by one: the constructor looks at all of them.
     other.data, other.indices, other.indptr = data, rows.indices, rows.indptr
     return other
-
-
-class SparseCenters:
-    """Centers, ready for the distances of sparse rows: those of a row of zeros are known."""
-
-    def __init__(self, measure: Measure, centers: FloatArray) -> None:
-        self._measure, self._centers = measure, centers
-        self._zeros = measure.zeros(centers.shape[1])
-        costs = measure.between(self._zeros, centers)
-        # Columns where a zero would be infinitely far are counted, since ∞ − ∞ is nothing.
-        self._endless = np.isinf(costs)
-        costs[self._endless] = 0.0
-        parts = zip(*map(split_exactly, costs), strict=True)
-        # All columns less a row's non-zeros, in two exactly summed parts.
-        self._shares = [(array, array.sum(axis=1)) for array in map(np.array, parts)]
-        self._totals: FloatArray = np.add(*(total for _, total in self._shares))
-        self._careful = measure.squared or bool(self._endless.any())
-        if not self._careful:
-            self._heights = measure.divergence.phi(self._zeros)
-            self._slopes = measure.divergence.tangents(centers)[0]
-
-    def distances(self, rows: Any, labels: Labels) -> FloatArray:
-        """Of every row from the center that its label names."""
-        if self._careful:
-            return self._by_differences(rows, labels)
-        distances = self._by_tangents(rows, labels)
-        # Small against what a row of zeros costs, it is a difference of large numbers.
-        unclear = np.flatnonzero(distances < _CLEAR * self._totals[labels])
-        if len(unclear):
-            distances[unclear] = self._by_differences(rows[unclear], labels[unclear])
-        return distances
-
-    def _by_tangents(self, rows: Any, labels: Labels) -> FloatArray:
-        """What zeros cost, and Σ φ(x) − φ(b) − slope·(x − b) over the non-zeros: one φ each."""
-        phi, slopes = self._measure.divergence.phi, self._slopes
-        distances = self._totals[labels]
-        one = slopes[0] if len(slopes) == 1 else None
-        for part in _lots(rows.indptr):
-            ends = rows.indptr[part.start : part.stop + 1]
-            inside = slice(ends[0], ends[-1])
-            columns, moved = rows.indices[inside], rows.data[inside].astype(np.float64, copy=False)
-            lengths = np.diff(ends)
-            if one is not None:
-                slope = one[columns]
-            else:
-                slope = slopes[np.repeat(labels[part], lengths), columns]
-            terms = phi(moved + self._zeros[columns])
-            terms -= self._heights[columns]
-            terms -= slope * moved
-            there = np.flatnonzero(lengths)
-            if len(there):
-                sums = np.add.reduceat(terms, ends[there] - ends[0])
-                distances[part.start + there] += sums
-        return distances
-
-    def _by_differences(self, rows: Any, labels: Labels) -> FloatArray:
-        """Non-zeros from the differences, zeros by exact subtraction."""
-        row_of = np.repeat(np.arange(len(labels)), np.diff(rows.indptr))
-        own = (labels[row_of], rows.indices)
-        values = rows.data + self._zeros[rows.indices]
-        found = self._measure.between(values, self._centers[own], rows.indices)
-        distances = np.zeros(len(labels))
-        distances += np.bincount(row_of, found, len(labels))
-        for share, total in self._shares:
-            distances += total[labels] - np.bincount(row_of, share[own], len(labels))
-        if self._endless.any():
-            there = np.bincount(row_of, self._endless[own], len(labels))
-            distances[self._endless.sum(axis=1)[labels] > there] = np.inf
-        return np.maximum(distances, 0.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.divergences.measure import EUCLIDEAN, SparseCenters
+from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.types import is_sparse
 
@@ -229,7 +229,7 @@ class _SparseNearest:
             self._offsets: FloatArray = -np.einsum("ij,ij->i", centers + origin, apart)
         else:
             self._slopes, self._offsets = measure.tangents(centers, sparse=True)
-        self._own = SparseCenters(measure, centers)
+        self._measure, self._centers = measure, centers
 
     def best(self, piece: Any) -> tuple[IntArray, DenseRows]:
         """As `_DenseNearest.best`."""
@@ -238,8 +238,8 @@ class _SparseNearest:
         return labels, scores[np.arange(len(labels)), labels]
 
     def distances(self, piece: Any, labels: Labels, _: KernelName) -> FloatArray:
-        """Non-zeros from the differences, zeros by exact subtraction."""
-        return self._own.distances(piece, labels)
+        """At the cost of the non-zeros."""
+        return self._measure.own_distances(piece, self._centers, labels)
 
 
 def quantization_error(
