@@ -56,6 +56,8 @@ def everything(
         check_cost(cost)
     else:
         cost = float(weights @ measure.distances(measure.rows(points), moments.mean))
+        if cost <= measure.noise(moments.mean, moments.weight, moments.rows):
+            cost = 0.0
     return Coreset(
         points=points.view() if isinstance(points, np.ndarray) else points,
         weights=weights,

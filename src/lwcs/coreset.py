@@ -50,8 +50,9 @@ class Coreset:
     n_samples, total_weight : int, float
         Rows of the data, and their total weight Ω.
     mean, total_cost : array of shape (d,) and float, or None
-        Mean of the data and Φ, the cost of the mean as the only center; None where the
-        sampler did not look at all rows (`uniform`).
+        Mean of the data (as its divergence sees rows: of unit length, as shares, above a floor) and
+        Φ, the cost of the mean as the only center; None where the sampler did not look at all
+        rows (`uniform`), Φ also where rows were drawn by another distance.
     scale : array of shape (d,) or None
         Standard deviations in which distances are measured, if the data was scanned with
         ``scale="standard"``. Points, mean and centers keep the units of the data.
@@ -120,7 +121,8 @@ class Coreset:
         mean = self.mean
         if mean is None and self.divergence.smoothing:
             seen = Measure(self.divergence)
-            rows = seen.rows(self.points)
+            with explaining_points(self):
+                rows = seen.rows(self.points)
             own = kernels.moments(rows, self.weights, "portable").mean
             return Measure(self.divergence, self.scale, seen.whole(own, rows))
         inward = None if mean is None else self.divergence.inward(mean)
@@ -140,9 +142,10 @@ class Coreset:
         Parameters
         ----------
         centers : array of shape (k, d)
-            In the units of the data.
+            In the units of the data. Of a smoothed divergence, centers must be inside of its
+            domain, as those of a model are; rows become so by ``coreset.measure.smoothed(rows)``.
         """
-        own = as_centers(centers, self.n_features, self.divergence)
+        own = self.measure.centers(check_centers(centers, self.n_features))
         with single_threaded_blas(), explaining_points(self):
             return quantization_error(self.points, self.weights, own, self.measure)
 
@@ -246,19 +249,6 @@ class Coreset:
             f"Coreset({len(self.weights):,} rows × {self.n_features:,}, {self.size:,} draws "
             f"by {self.method}, of {self.n_samples:,} rows)"
         )
-
-
-def as_centers(centers: Any, n_features: int, divergence: Divergence) -> FloatArray:
-    """Centers in the units of the data, checked, in the coordinates of a divergence."""
-    checked = check_centers(centers, n_features)
-    outside = divergence.domain.outside(checked)
-    if outside.any():
-        row, column = map(int, np.argwhere(outside)[0])
-        raise ValueError(
-            f"centers[{row}, {column}]={checked[row, column]} is not allowed: "
-            f"divergence={divergence.name!r} takes {divergence.domain}"
-        )
-    return divergence.settled(divergence.inward(checked))
 
 
 @contextmanager

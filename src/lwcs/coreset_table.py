@@ -43,7 +43,7 @@ def describe(coreset: Coreset) -> dict[str, Any]:
     return {
         **{name: getattr(coreset, name) for name in _PLAIN},
         "divergence": coreset.divergence.name,
-        "divergence_parameters": coreset.divergence.parameters(),
+        "divergence_parameters": coreset.divergence.remembered(),
         "mean": None if coreset.mean is None else coreset.mean.tolist(),
         "scale": None if coreset.scale is None else coreset.scale.tolist(),
         "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),

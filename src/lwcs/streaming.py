@@ -118,7 +118,7 @@ class StreamingCoreset:
         with np.errstate(over="ignore"):
             stored = rows if self.dtype is None else rows.astype(self.dtype, copy=False)
         values = stored.data if is_sparse(stored) else stored
-        # Beyond this, squared distances overflow, and everything that came before is lost.
+        # Beyond this, their distances overflow, and everything that came before is lost.
         if values.size and not float(np.abs(values).max()) < _LARGEST:
             raise BadValueError.found_in(stored, 0, 0).explained(
                 0, " of this batch", source.feature_names
@@ -185,7 +185,7 @@ class StreamingCoreset:
             _pass(state, self.filling.block(state.rows))
         draws = state.finish()
         return Coreset.drawn(
-            draws if self.divergence.squared else by_squared_distance(draws),
+            draws if self.divergence.squared else by_squared_distance(draws, self.divergence),
             method=self.method,
             divergence=self.divergence,
             seed=self.seed,

@@ -47,7 +47,7 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         "seed": stream.seed,
         "method": stream.method,
         "divergence": stream.divergence.name,
-        "divergence_parameters": stream.divergence.parameters(),
+        "divergence_parameters": stream.divergence.remembered(),
         "n_features": stream.n_features,
         "feature_names": None if stream.feature_names is None else list(stream.feature_names),
         "dtype": None if stream.dtype is None else stream.dtype.name,

@@ -46,10 +46,12 @@ def available() -> dict[str, type[Divergence]]:
     return dict(Divergence._known)
 
 
-def as_divergence(divergence: str | Divergence) -> Divergence:
+def as_divergence(divergence: Any) -> Divergence:
     """Give the divergence that a name stands for; one stands for itself."""
     if isinstance(divergence, Divergence):
         return divergence
+    if isinstance(divergence, type) and issubclass(divergence, Divergence):
+        raise TypeError(f"divergence={divergence.__name__} is a class; pass one of it, with ()")
     if not isinstance(divergence, str):
         raise TypeError(
             f"divergence={divergence!r} is none; pass one of {', '.join(map(repr, available()))}, "

@@ -40,6 +40,13 @@ class Domain:
         """Whether all finite numbers are in it."""
         return np.isinf(self.low) and np.isinf(self.high)
 
+    @property
+    def some(self) -> float:
+        """A number in its interior."""
+        if np.isinf(self.low):
+            return 0.5 if np.isinf(self.high) else self.high - 1.0
+        return self.low + (1.0 if np.isinf(self.high) else 0.5 * (self.high - self.low))
+
     def outside(self, values: Any) -> Mask:
         """Which values are not in it; NaN never is."""
         x = np.asarray(values)
@@ -84,7 +91,7 @@ class Divergence(ABC):
     name: ClassVar[str]
     domain: ClassVar[Domain] = Domain()
     remedy: ClassVar[str] = "leave such rows out, or choose another divergence"
-    """What to do about values outside of the domain."""
+    """What to do about values outside of the domain, or infinitely far from every center."""
     squared: ClassVar[bool] = False
     """Whether it is the squared distance of rows as `forward` gives them."""
     constrained: ClassVar[bool] = False
@@ -96,11 +103,19 @@ class Divergence(ABC):
 
     _known: ClassVar[dict[str, type[Divergence]]] = {}
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Make the name stand for the class."""
+    def __init_subclass__(cls, *, listed: bool = True, **options: Any) -> None:
+        """Make the name stand for the class; without one, it is called like the class."""
         super().__init_subclass__(**options)
-        if "name" in vars(cls):
-            Divergence._known[cls.name] = cls
+        if not listed:
+            return
+        if "name" not in vars(cls):
+            cls.name = cls.__name__.lower()
+        taken = Divergence._known.get(cls.name)
+        if taken is not None and taken.__module__.startswith("lwcs."):
+            raise TypeError(
+                f"name={cls.name!r} is that of {taken.__name__}; call {cls.__name__} otherwise"
+            )
+        Divergence._known[cls.name] = cls
 
     @abstractmethod
     def phi(self, x: FloatArray) -> FloatArray:
@@ -112,11 +127,19 @@ class Divergence(ABC):
 
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """D of every value of x from that of y; overridden where the difference cancels."""
-        return self.phi(x) - self.phi(y) - self.gradient(y) * (x - y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.phi(x) - self.phi(y) - self.gradient(y) * (x - y)
+        # At an end of the domain the slope may be infinite: from there, all else is infinitely far.
+        return np.where(x == y, 0.0, np.where(np.isnan(found) & ~np.isnan(x), np.inf, found))
 
     def __call__(self, x: Any, y: Any) -> Any:
         """d(x, y), summed over the last axis; without smoothing, which is towards a mean."""
         one, other = (np.asarray(each, dtype=np.float64) for each in (x, y))
+        for each in (one, other):
+            try:
+                self.check(np.atleast_2d(each), 0)
+            except BadValueError as bad:
+                raise bad.explained(0, "", None) from None
         parts = self.between(*(self._forward_dense(each) for each in (one, other)))
         total = parts.sum(axis=-1)
         return float(total) if np.ndim(total) == 0 else total
@@ -140,6 +163,10 @@ class Divergence(ABC):
     def settled(self, centers: FloatArray) -> FloatArray:
         """Centers, from means of rows or from a user, as they are allowed to be."""
         return centers
+
+    def tidy(self, values: FloatArray) -> FloatArray:
+        """Values without what rounding did to those at an end of the domain."""
+        return values
 
     def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
         """∇φ(c) and φ(c) − ⟨∇φ(c), c⟩ of every center: d(x, c) = φ(x) − (x·slope + offset).
@@ -187,14 +214,19 @@ class Divergence(ABC):
         return self
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
-        """The least and the largest φ'' on [low, high]; from slopes of φ' unless overridden."""
+        """The least and the largest φ'' on [low, high].
+
+        Unless overridden, from slopes of φ' between 4,097 points: about right.
+        """
         if not low < high:
             step = max(abs(low), 1.0) * 1e-4
             low, high = max(low - step, self.domain.low), min(high + step, self.domain.high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ends = self.gradient(np.array([low, high]))
         grid = np.linspace(low, high, _SLOPES + 1)
         inner = grid[self.domain.interior(grid)]
         slopes = np.diff(self.gradient(inner)) / np.diff(inner)
-        return float(slopes.min()), float(slopes.max())
+        return float(slopes.min()), float(slopes.max()) if np.isfinite(ends).all() else np.inf
 
     def similarity(self, low: float, high: float) -> float:
         """μ of the paper: μ·d_A ≤ d ≤ d_A on [low, high], with A = (largest φ'' / 2)·I."""
@@ -206,6 +238,21 @@ class Divergence(ABC):
     def quadratic(self, low: float, high: float) -> float:
         """The factor a of d_A(x, y) = a·‖x − y‖², which d does not exceed on [low, high]."""
         return 0.5 * self.curvature(low, high)[1]
+
+    def remembered(self) -> dict[str, Any]:
+        """The parameters, if they make it anew: what a file may hold."""
+        found = self.parameters()
+        try:
+            again = type(self)(**found)
+        except TypeError:
+            again = None
+        if again != self:
+            raise TypeError(
+                f"{self!r} cannot be made anew from its parameters {found}, so that no file can "
+                "hold it; keep every argument of __init__ under its own name, and other values "
+                "under _names"
+            )
+        return found
 
     def parameters(self) -> dict[str, Any]:
         """What it was made with, as JSON has it."""

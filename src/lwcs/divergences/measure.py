@@ -7,18 +7,19 @@ of zeros plus what the non-zeros change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.divergences.ready_centers import DenseCenters, SparseCenters
 from lwcs.divergences.separable import SquaredEuclidean
-from lwcs.divergences.sparse_centers import SparseCenters
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
     from lwcs.divergences.base import Divergence
-    from lwcs.foundation.types import FloatArray, Labels, Rows
+    from lwcs.foundation.types import FloatArray, Labels, Mask, Rows
 
 # Rows × columns of a dense temporary that stays in cache.
 _PIECE_VALUES = 2**15
@@ -44,34 +45,56 @@ class Measure:
         """1/scale², if there is a scale."""
         return None if self.scale is None else self.scale**-2.0
 
+    @property
+    def _tau(self) -> float:
+        return 0.0 if self.mean is None else self.divergence.smoothing
+
+    @cached_property
+    def _unseen(self) -> Mask | None:
+        """Columns whose mean is at the edge of the domain, and other rows are measured without.
+
+        No row that was averaged has left the edge there, so that no center can.
+        """
+        if not self._tau or self.mean is None:
+            return None
+        unseen: Mask = ~self.divergence.domain.interior(self.divergence.tidy(self.mean))
+        return unseen if unseen.any() else None
+
     def rows(self, points: Rows, first_row: int = 0) -> Rows:
         """Rows as they are measured, less what a zero stands for if they are sparse; checked."""
         own = self.divergence
         # One that measures rows as they are, and takes any number, has nothing to do here.
-        if own.squared and type(own) is SquaredEuclidean:
+        if type(own) is SquaredEuclidean:
             return points
         own.check(points, first_row)
         seen = own.forward(points)
-        if own.squared:
-            return seen
-        tau = 0.0 if self.mean is None else own.smoothing
         if is_sparse(seen):
-            if not tau and not own.zero:
-                return seen
-            moved = seen.data - own.zero if own.zero else seen.data
-            return _like(seen, np.multiply(moved, 1.0 - tau, dtype=np.float64))
-        wide = seen.astype(np.float64, copy=False)
-        if not tau or self.mean is None:
-            return wide
-        return (1.0 - tau) * wide + tau * self.mean
+            return self._sparse_rows(seen)
+        return seen if own.squared else self.smoothed(seen.astype(np.float64, copy=False))
+
+    def smoothed(self, points: FloatArray) -> FloatArray:
+        """Dense rows or centers, a step towards the mean."""
+        if not self._tau or self.mean is None:
+            return points
+        moved: FloatArray = (1.0 - self._tau) * points + self._tau * self.mean
+        if self._unseen is not None:
+            moved[:, self._unseen] = self.mean[self._unseen]
+        return moved
+
+    def _sparse_rows(self, seen: Any) -> Any:
+        zero = self.divergence.zero
+        if not zero and (self.squared or not self._tau):
+            return seen
+        moved = seen.data - zero if zero else seen.data
+        data = np.multiply(moved, 1.0 - self._tau, dtype=np.float64)
+        if self._unseen is not None:
+            data[self._unseen[seen.indices]] = 0.0
+        return _like(seen, data)
 
     def zeros(self, n_features: int) -> FloatArray:
         """What a zero of every column of sparse rows stands for."""
-        zeros = np.full(n_features, self.divergence.zero)
-        if self.mean is None:
-            return zeros
-        tau = self.divergence.smoothing
-        return np.asarray((1.0 - tau) * zeros + tau * self.mean)
+        zeros = np.full((1, n_features), self.divergence.zero)
+        return self.smoothed(zeros)[0]
 
     def whole(self, values: FloatArray, rows: Rows) -> FloatArray:
         """Means or rows that were computed from what `rows` gave, in full."""
@@ -83,6 +106,22 @@ class Measure:
         """Rows, as `rows` gives them, dense and in full: as centers."""
         dense = rows.toarray() if is_sparse(rows) else rows
         return self.whole(np.asarray(dense, dtype=np.float64), rows)
+
+    def centers(self, given: FloatArray, name: str = "centers") -> FloatArray:
+        """Centers in the units of the data, as they are measured; checked against the domain."""
+        own = self.divergence
+        seen: FloatArray = own.forward(given)
+        outside = own.domain.outside(seen)
+        why = f"divergence={own.name!r} takes {own.domain}"
+        if self._tau and self.mean is not None and not outside.any():
+            # Where rows have a mean inside of the domain, centers must be inside, too.
+            outside = ~own.domain.interior(seen) & own.domain.interior(own.tidy(self.mean))
+            why = "all rows would be infinitely far from it; smooth centers as rows are"
+        if outside.any():
+            row, column = map(int, np.argwhere(outside)[0])
+            value = given[row, column]
+            raise ValueError(f"{name}[{row}, {column}]={value} is not allowed: {why}")
+        return seen
 
     def between(self, x: FloatArray, center: FloatArray, columns: Any = slice(None)) -> FloatArray:
         """D of values of some columns from those of a center."""
@@ -100,25 +139,29 @@ class Measure:
             return self.ready(centers).distances(rows, labels)
         out = np.empty(len(rows))
         step = max(1, _PIECE_VALUES // max(1, rows.shape[1]))
+        find = self._differences if self.squared else DenseCenters(self.divergence, centers)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             wide = rows[part].astype(np.float64, copy=False)
-            out[part] = self.between(wide, centers[labels[part]]).sum(axis=1)
+            out[part] = find(wide, centers[labels[part]], labels[part])
         return out
+
+    def _differences(self, rows: FloatArray, own: FloatArray, _: Labels) -> FloatArray:
+        return self.between(rows, own).sum(axis=1)
 
     def ready(self, centers: FloatArray) -> SparseCenters:
         """Centers for sparse rows; the last ones are kept, since blocks of rows share them."""
-        known: tuple[FloatArray, SparseCenters] | None = self.__dict__.get("_ready")
-        if known is None or known[0] is not centers:
+        known: SparseCenters | None = self.__dict__.get("_ready")
+        if known is None or not np.array_equal(known.centers, centers):
             # A center so far away that its square overflows is nobody's nearest.
             with np.errstate(over="ignore", invalid="ignore"):
-                known = (centers, SparseCenters(self, centers))
+                known = SparseCenters(self, centers.copy())
             self.__dict__["_ready"] = known
-        return known[1]
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the centers that are ready: tasks travel."""
-        return {name: value for name, value in vars(self).items() if name != "_ready"}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -136,17 +179,22 @@ class Measure:
         if not is_sparse(rows):
             return own.phi(rows).sum(axis=1)
         zeros = self.zeros(rows.shape[1])
-        b = zeros[rows.indices]
+        with np.errstate(divide="ignore"):
+            heights = own.phi(zeros)
+        # Where a zero has no φ there is none: the domain was checked.
+        heights[np.isinf(heights)] = 0.0
         row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        changes = np.bincount(row_of, own.phi(rows.data + b) - own.phi(b), rows.shape[0])
-        return np.asarray(own.phi(zeros).sum() + changes)
+        values = own.phi(rows.data + zeros[rows.indices]) - heights[rows.indices]
+        return np.asarray(heights.sum() + np.bincount(row_of, values, rows.shape[0]))
 
-    def noise(self, mean: FloatArray, weight: float) -> float:
-        """What rows that lie on their mean still cost, since a mean is rounded."""
-        spread = 8.0 * np.finfo(np.float64).eps
+    def noise(self, mean: FloatArray, weight: float, n_rows: int) -> float:
+        """What rows that lie on their mean still cost, since a mean of n rows is rounded."""
+        spread = 8.0 * np.finfo(np.float64).eps * np.sqrt(n_rows)
         near = mean * (1.0 - spread)
         with np.errstate(invalid="ignore"):
-            return float(weight * np.nan_to_num(self.between(near, mean)).sum())
+            apart = self.between(near, mean)
+        # At an edge of the domain next to the mean is infinitely far, and no row is.
+        return float(weight * apart[np.isfinite(apart)].sum())
 
 
 EUCLIDEAN = Measure()

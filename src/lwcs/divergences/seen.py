@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # A precision matrix this near to a singular one leaves no digits in its coordinates.
 _SINGULAR = 1e-13
-# Squares of larger numbers overflow.
-_LONGEST = 1e150
+# Squares of lengths outside of this lose digits.
+_SQUARES = (1e-280, 1e280)
 
 
 class Mahalanobis(SquaredEuclidean):
@@ -91,8 +91,17 @@ class Cosine(SquaredEuclidean):
     def forward(self, rows: Rows) -> Rows:
         """Rows of unit length."""
         wide = rows.astype(np.float64, copy=False)
-        squares = wide.multiply(wide) if is_sparse(wide) else wide * wide
-        return divided(wide, np.sqrt(np.asarray(squares.sum(axis=1)).ravel()))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            squares = _squares(wide)
+            odd = np.flatnonzero(~((squares > _SQUARES[0]) & (squares < _SQUARES[1])))
+            lengths = np.sqrt(squares)
+            if len(odd):
+                # By their largest value first: that changes no direction.
+                part = abs(wide[odd])
+                largest = np.asarray(part.max(axis=1).todense() if is_sparse(part) else part.max(1))
+                largest = largest.ravel()
+                lengths[odd] = largest * np.sqrt(_squares(divided(wide[odd], largest)))
+            return divided(wide, lengths)
 
     def settled(self, centers: FloatArray) -> FloatArray:
         """Centers of unit length; one at the origin has no direction, and stays there."""
@@ -100,18 +109,20 @@ class Cosine(SquaredEuclidean):
         return centers / np.where(lengths > 0.0, lengths, 1.0)[:, None]
 
     def check(self, rows: Rows, first_row: int) -> None:
-        """Refuse rows without a direction, and so long that none is left."""
-        values = rows.data if is_sparse(rows) else rows
-        if values.size and float(np.abs(values).max()) > _LONGEST:
-            raise BadValueError.found_in(rows, first_row, 0)
+        """Refuse rows without a direction."""
         refuse_empty(rows, first_row, "has no direction (all its values are zero)")
 
 
-class Quadratic(SquaredEuclidean):
+class Quadratic(SquaredEuclidean, listed=False):
     """d_A of another divergence, A = a·I: squared distances of rows as that one sees them."""
 
     def __init__(self, of: Divergence) -> None:
         self._of = of
+
+    @property
+    def zero(self) -> float:  # type: ignore[override]
+        """As of the other one."""
+        return self._of.zero
 
     def forward(self, rows: Rows) -> Rows:
         """As the other one."""
@@ -135,7 +146,8 @@ class SimplexKL(KL):
 
     def forward(self, rows: Rows) -> Rows:
         """Rows that sum to one."""
-        return divided(rows, np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())
+        with np.errstate(invalid="ignore", over="ignore"):
+            return divided(rows, np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())
 
     def settled(self, centers: FloatArray) -> FloatArray:
         """Centers that sum to one."""
@@ -150,12 +162,21 @@ class SimplexKL(KL):
 
 def divided(rows: Rows, by: FloatArray) -> Rows:
     """Rows divided by a number each; a row of zeros stays as it is."""
-    factors = 1.0 / np.where(by == 0.0, 1.0, by)
-    if not is_sparse(rows):
-        return rows * factors[:, None]
-    scaled = rows.astype(np.float64)
-    scaled.data *= np.repeat(factors, np.diff(rows.indptr))
+    each = np.where(by == 0.0, 1.0, by)
+    # What is not finite shows in the sums that are taken of these.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not is_sparse(rows):
+            return rows / each[:, None]
+        scaled = rows.astype(np.float64)
+        scaled.data /= np.repeat(each, np.diff(rows.indptr))
     return scaled
+
+
+def _squares(rows: Rows) -> FloatArray:
+    """Squared lengths of rows."""
+    if is_sparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def refuse_empty(rows: Rows, first_row: int, what: str) -> None:

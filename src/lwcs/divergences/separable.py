@@ -7,11 +7,13 @@ logarithms does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.divergences.base import Divergence, Domain
+from lwcs.foundation.checks import BadValueError, place_of
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
 
 # Below, seven terms of a series are exact; above, the closed form has lost no more than 1e-13.
 _NEAR = 0.02
+_LEAST = 1e-300
+_ROUNDED = 16 * np.finfo(np.float64).eps
 _KL_SERIES = [1 / 2, -1 / 6, 1 / 12, -1 / 20, 1 / 30, -1 / 42, 1 / 56, -1 / 72]
 _IS_SERIES = [1 / 2, -1 / 3, 1 / 4, -1 / 5, 1 / 6, -1 / 7, 1 / 8, -1 / 9]
 _EXP_SERIES = [1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320, 1 / 362880]
 
 
-def check_part(value: float, name: str) -> float:
+def check_part(value: Any, name: str) -> float:
     """Check a number from 0 to less than 1."""
-    if isinstance(value, (bool, str)) or not 0.0 <= float(value) < 1.0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < 1.0:
         raise ValueError(f"{name}={value!r} is not allowed; pass 0 <= {name} < 1, such as 0.1")
     return float(value)
 
@@ -69,6 +73,11 @@ class SquaredEuclidean(Divergence):
         return 2.0, 2.0
 
 
+def _power(x: float, exponent: float) -> float:
+    """A negative power, infinite at zero."""
+    return float(x**exponent) if x > 0.0 else np.inf
+
+
 class KL(Divergence):
     """Generalised Kullback–Leibler (I-)divergence Σ x·ln(x/y) − x + y, for x ≥ 0: counts.
 
@@ -100,7 +109,7 @@ class KL(Divergence):
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = 1/x."""
-        return 1.0 / high, np.inf if low <= 0.0 else 1.0 / low
+        return _power(high, -1.0), _power(low, -1.0)
 
 
 def i_divergence(x: FloatArray, y: FloatArray, t: FloatArray) -> FloatArray:
@@ -127,10 +136,11 @@ class ItakuraSaito(Divergence):
 
     name = "itakura_saito"
     domain = Domain(low=0.0, closed=False)
-    remedy = "give the smallest power that counts, ItakuraSaito(floor=…)"
+    remedy = "give the smallest number that counts, ItakuraSaito(floor=…), or --floor for commands"
 
-    def __init__(self, floor: float = 0.0) -> None:
-        if isinstance(floor, (bool, str)) or not 0.0 <= float(floor) < np.inf:
+    def __init__(self, floor: Any = 0.0) -> None:
+        number = isinstance(floor, Real) and not isinstance(floor, bool)
+        if not number or not 0.0 <= float(floor) < np.inf:
             raise ValueError(f"floor={floor!r} is not allowed; pass a number >= 0")
         self.floor = float(floor)
 
@@ -141,8 +151,21 @@ class ItakuraSaito(Divergence):
 
     def check(self, rows: Rows, first_row: int) -> None:
         """Refuse values that are not > 0, unless there is a floor."""
+        values = rows.data if is_sparse(rows) else rows
         if not self.floor:
             super().check(rows, first_row)
+            if values.size and values.min() < _LEAST:
+                at = int(np.argmin(values))
+                wants = f"of smaller numbers than {_LEAST:g}, 1/x overflows: {self.remedy}"
+                raise BadValueError(
+                    0,
+                    first_row + place_of(rows, at)[0],
+                    place_of(rows, at)[1],
+                    float(values.ravel()[at]),
+                    wants,
+                )
+        elif values.size and not np.isfinite([values.min(), values.max()]).all():
+            raise BadValueError.found_in(rows, first_row, 0)
 
     def forward(self, rows: Rows) -> Rows:
         """Nothing below the floor; what is not a number stays so."""
@@ -172,7 +195,7 @@ class ItakuraSaito(Divergence):
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = 1/x²."""
-        return high**-2.0, np.inf if low <= 0.0 else low**-2.0
+        return _power(high, -2.0), _power(low, -2.0)
 
 
 class Exponential(Divergence):
@@ -200,7 +223,8 @@ class Exponential(Divergence):
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = eˣ."""
-        return float(np.exp(low)), float(np.exp(high))
+        with np.errstate(over="ignore"):
+            return float(np.exp(low)), float(np.exp(high))
 
 
 class Logistic(Divergence):
@@ -218,18 +242,25 @@ class Logistic(Divergence):
     def __init__(self, smoothing: float = 0.1) -> None:
         self.smoothing = check_part(smoothing, "smoothing")
 
+    def tidy(self, values: FloatArray) -> FloatArray:
+        """A mean of ones may be rounded to either side of 1, and is 1."""
+        return np.where(values > 1.0 - _ROUNDED, 1.0, values)
+
     def phi(self, x: FloatArray) -> FloatArray:
         """x·ln x + (1 − x)·ln(1 − x)."""
+        x = self.tidy(x)
         with np.errstate(divide="ignore", invalid="ignore"):
             one = np.where(x > 0.0, x * np.log(x), 0.0)
             return one + np.where(x < 1.0, (1.0 - x) * np.log1p(-x), 0.0)
 
     def gradient(self, y: FloatArray) -> FloatArray:
         """ln(y/(1 − y))."""
+        y = self.tidy(y)
         return np.log(y) - np.log1p(-y)
 
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Two I-divergences that share x − y."""
+        x, y = self.tidy(x), self.tidy(y)
         t = x - y
         return i_divergence(x, y, t) + i_divergence(1.0 - x, 1.0 - y, -t)
 

@@ -232,8 +232,8 @@ class CoresetKMeans(
         self, coreset: Coreset, kernel: kernels.KernelName, seed: int, threads: int
     ) -> dict[str, Any]:
         """Cluster a coreset; return what that sets."""
-        measure = coreset.measure
         with explaining_points(coreset):
+            measure = coreset.measure
             found = cluster(
                 coreset.points,
                 coreset.weights,

@@ -28,7 +28,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": centers.shape[1],
         "divergence": measure.divergence.name,
-        "divergence_parameters": measure.divergence.parameters(),
+        "divergence_parameters": measure.divergence.remembered(),
         "mean": None if measure.mean is None else measure.mean.tolist(),
     }
     return with_metadata(pa.table(columns), KIND, metadata)

@@ -17,10 +17,10 @@ from lwcs.divergences import Measure
 from lwcs.estimators.inputs import check_rows, scan_rows, set_features, size_of, summarise
 from lwcs.estimators.mixture_rows import MixtureTask, directions, prepared
 from lwcs.foundation import storage
-from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.checks import check_centers, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.samplers import as_sampler
+from lwcs.samplers import Refined, Sensitivity, as_sampler
 from lwcs.solvers.assignment import nearest
 from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Multinomial, Poisson
 from lwcs.solvers.gaussian import COVARIANCES, Gaussian
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lwcs.divergences import Divergence
     from lwcs.foundation.types import DenseRows, FloatArray, Rows
     from lwcs.solvers.families import Family
 
@@ -175,7 +176,7 @@ class CoresetMixture(DensityMixin, BaseEstimator):
                 size,
                 self.n_components,
                 method=self.method,
-                divergence=family.divergence,
+                divergence=self._drawn_by(family),
                 kernel=kernels.choose(source.n_values),
                 seed=seed,
                 n_jobs=as_threads(self.n_jobs),
@@ -209,6 +210,11 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         as_sampler(self.method)
         return size_of(self.coreset_size, k, DRAWS_PER_COMPONENT, "n_components")
 
+    def _drawn_by(self, family: Family) -> Divergence:
+        """The family's divergence; smoothed if rows are to be centers of a rough solution."""
+        rough = isinstance(as_sampler(self.method), Sensitivity | Refined)
+        return family.start if rough else family.divergence
+
     def _new_family(self) -> Family:
         if self.family == "gaussian":
             return Gaussian(self.covariance_type, self.reg_covar)
@@ -234,9 +240,28 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             )
         return best
 
+    def _given_means(self, d: int) -> FloatArray:
+        shape = (self.n_components, d)
+        if np.shape(self.init) != shape:
+            raise ValueError(
+                f"init has shape {np.shape(self.init)}; pass means of shape {shape}, or one of "
+                f"{', '.join(map(repr, _INITS))}"
+            )
+        return Measure(self._new_family().divergence).centers(check_centers(self.init, d), "init")
+
+    def _goes_on(self, rows: Rows) -> bool:
+        """Whether the last fit was one of the same kind."""
+        known: Mixture | None = getattr(self, "mixture_", None)
+        shape = (self.n_components, rows.shape[1])
+        return (
+            known is not None
+            and known.family.name == self.family
+            and (known.family.means.shape == shape)
+        )
+
     def _shares(self, rows: Rows, weights: FloatArray, seed: int, attempt: int) -> FloatArray:
         """What part of every row each component starts with."""
-        if self.warm_start and hasattr(self, "mixture_"):
+        if self.warm_start and self._goes_on(rows):
             joint = log_joint(self.mixture_.family, self.mixture_.weights, rows)
             shared: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
             return shared
@@ -257,13 +282,7 @@ class CoresetMixture(DensityMixin, BaseEstimator):
                 n_jobs=as_threads(self.n_jobs),
             ).labels
         else:
-            means = np.asarray(self.init, dtype=np.float64)
-            if means.shape != (self.n_components, rows.shape[1]):
-                raise ValueError(
-                    f"init has shape {means.shape}; pass means of shape ({self.n_components}, "
-                    f"{rows.shape[1]})"
-                )
-            labels = nearest(rows, means)[0].astype(np.int64)
+            labels = nearest(rows, self._given_means(rows.shape[1]))[0].astype(np.int64)
         return np.eye(self.n_components)[labels]
 
     def _keep(self, found: Mixture) -> None:

@@ -37,7 +37,10 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
         return
     from difflib import get_close_matches
 
-    near = get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    own = str(value)
+    names = {str(choice).lower(): str(choice) for choice in choices}
+    near = get_close_matches(own.lower(), names, n=1)
+    near = [names[match] for match in near]
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
 
@@ -148,7 +151,7 @@ class BadValueError(ValueError):
             return ValueError(f"row {row}{where} {self.wants}")
         if self.column is None:
             return ValueError(
-                f"values in row {row}{where} are so large (up to {self.value:g}) that squared "
+                f"values in row {row}{where} are so large (up to {self.value:g}) that their "
                 "distances overflow; scale the data down, for example to unit variance"
             )
         name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""

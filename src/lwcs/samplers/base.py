@@ -129,11 +129,14 @@ class Draws:
     """What else is to be known of how they were drawn."""
 
 
-def by_squared_distance(draws: Draws) -> Draws:
+def by_squared_distance(draws: Draws, divergence: Divergence) -> Draws:
     """Say that Φ is of the squared distance that rows were drawn by, and not the divergence's."""
-    known = draws.summary
+    known, mean = draws.summary, draws.summary.mean
     details = {**draws.details, "distance": "mahalanobis", "squared_cost": known.cost}
-    return replace(draws, summary=replace(known, cost=None), details=details)
+    if mean is not None:
+        # Sparse rows were measured less what a zero stands for.
+        mean = Measure(divergence).whole(mean, draws.points)
+    return replace(draws, summary=replace(known, mean=mean, cost=None), details=details)
 
 
 class Sampler(Protocol):

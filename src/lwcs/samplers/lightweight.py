@@ -98,8 +98,8 @@ class Lightweight:
             check_passes(source, passes, self.passes(source, run.divergence), self.name)
             return self._draw_by_divergence(source, size, run)
         if not run.divergence.squared:
-            run = replace(run, divergence=Quadratic(run.divergence))
-            return by_squared_distance(self.draw(source, size, passes, run))
+            squared = replace(run, divergence=Quadratic(run.divergence))
+            return by_squared_distance(self.draw(source, size, passes, squared), run.divergence)
         check_passes_possible(source, passes, self._hindrance(source))
         if passes == 1 and isinstance(source, SequenceSource):
             return draw_in_one_pass(source, size, run)
@@ -125,7 +125,7 @@ class Lightweight:
             rough = assign(source, rough.centers, measure, run)
         weighed = weigh(source, rough, run)
         cost = float(sum(part.costs[0] for part in weighed))
-        if cost <= measure.noise(known.mean, known.weight):
+        if cost <= measure.noise(known.mean, known.weight, known.rows):
             cost = 0.0
         scores = Sensitivities(known.weight / cost if cost else 0.0, np.ones(1))
         known, strata = replace(known, cost=cost), self.draws == "stratified"

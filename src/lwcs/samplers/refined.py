@@ -92,7 +92,7 @@ def _noise(pilot: Draws, measure: Measure) -> float:
     assert known.mean is not None
     assert known.cost is not None
     if not measure.squared:
-        return measure.noise(known.mean, known.weight)
+        return measure.noise(known.mean, known.weight, known.rows)
     precision = np.finfo(np.float32 if dtype == np.float32 else np.float64).eps
     mean = known.mean if known.scale is None else known.mean / known.scale
     return float((8.0 * precision) ** 2 * (known.cost + known.weight * float(mean @ mean)))

@@ -23,7 +23,7 @@ from lwcs.foundation.types import is_sparse
 from lwcs.kernels import Pivot
 from lwcs.samplers.base import check_total
 from lwcs.samplers.one_read import draw_by_weight, weight_cells
-from lwcs.solvers.assignment import nearest_in
+from lwcs.solvers.assignment import nearest_in, refuse_infinite
 from lwcs.solvers.passes import FinalPass
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ class _Seeding:
             distances = self._measure.distances(rows, center.point)
             cost, spared = kernels.keep_closer(distances, weights, label, closest, labels), 0
         if not np.isfinite(cost):
+            if not self._measure.squared:
+                refuse_infinite(points, closest, self._measure, start)
             raise BadValueError.found_in(points, start, 0)
         return cost, spared
 

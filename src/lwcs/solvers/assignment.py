@@ -47,19 +47,18 @@ def nearest(
     rows × centers for all rows. Products are float32 for `dtype` float32, where that can tell the
     centers apart; distances are float64.
     """
-    labels, distances = np.zeros(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
     if len(centers) == 1 and not measure.squared:
         # One center is everybody's nearest: no product.
+        labels = np.zeros(points.shape[0], dtype=np.int32)
         distances = measure.distances(measure.rows(points, first_row), centers[0])
-        if np.isnan(distances.sum()):
-            raise BadValueError.found_in(points, first_row, 0)
-        _refuse_infinite(distances, measure, first_row)
-        return labels, distances
-    for piece, find, rows, found in _labelled(points, centers, measure, dtype, first_row):
-        labels[piece] = found
-        distances[piece] = find.distances(rows, found, kernel)
-    if not measure.squared:
-        _refuse_infinite(distances, measure, first_row)
+    else:
+        labels, distances = np.empty(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
+        for piece, find, rows, found in _labelled(points, centers, measure, dtype, first_row):
+            labels[piece] = found
+            distances[piece] = find.distances(rows, found, kernel)
+    if not measure.squared and not np.isfinite(distances.sum()):
+        _look_again(points, centers, measure, labels, distances)
+        refuse_infinite(points, distances, measure, first_row)
     return labels, distances
 
 
@@ -87,8 +86,11 @@ def nearest_labels(
 ) -> npt.NDArray[np.int32]:
     """The labels alone, as `nearest` gives them."""
     labels = np.empty(points.shape[0], dtype=np.int32)
-    for piece, _, _, found in _labelled(points, centers, measure, dtype, first_row):
+    for piece, find, rows, found in _labelled(points, centers, measure, dtype, first_row):
         labels[piece] = found
+        if not measure.squared and not measure.divergence.domain.interior(centers).all():
+            distances = find.distances(rows, found, "portable")
+            _look_again(points[piece], centers, measure, labels[piece], distances)
     return labels
 
 
@@ -115,17 +117,38 @@ def _labelled(
         yield piece, find, part, labels
 
 
-def _refuse_infinite(distances: FloatArray, measure: Measure, first_row: int) -> None:
-    far = np.flatnonzero(~np.isfinite(distances))
-    if len(far):
-        raise BadValueError(
-            0,
-            first_row + int(far[0]),
-            None,
-            np.inf,
-            f"is infinitely far from every center by {measure.divergence!r}: it has values where "
-            "the centers can have none; pass smoothing=0.1 or more, or leave the row out",
-        )
+def _look_again(
+    points: Rows,
+    centers: FloatArray,
+    measure: Measure,
+    labels: npt.NDArray[np.int32],
+    distances: FloatArray,
+) -> None:
+    """Find a nearer center for rows that are infinitely far from theirs, in place.
+
+    Where a center is at the edge of the domain its slope has no end, and a finite one stands in
+    for it, which may be outdone by a center that is only very far.
+    """
+    far = np.flatnonzero(np.isinf(distances))
+    if len(far) and len(centers) > 1:
+        rows = measure.rows(points[far])
+        each = np.stack([measure.distances(rows, center) for center in centers])
+        labels[far], distances[far] = np.argmin(each, axis=0), each.min(axis=0)
+
+
+def refuse_infinite(points: Rows, distances: FloatArray, measure: Measure, first_row: int) -> None:
+    """Name the first row that no center can be measured from."""
+    bad = np.flatnonzero(~np.isfinite(distances))
+    if not len(bad):
+        return
+    row = int(bad[0])
+    values = points[[row]].data if is_sparse(points) else points[row]
+    if not np.isfinite(values).all():
+        raise BadValueError.found_in(points, first_row, 0)
+    own = measure.divergence
+    remedy = "pass smoothing=0.1 or more" if "smoothing" in vars(own) else own.remedy
+    wants = f"is infinitely far from every center by {own!r}: {remedy}"
+    raise BadValueError(0, first_row + row, None, np.inf, wants)
 
 
 def _pieces(n_rows: int, width: int) -> Iterator[slice]:

@@ -96,7 +96,7 @@ def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> Float
             f"init has {len(centers)} centers but n_clusters={k}; pass shape ({k}, "
             f"{points.rows.shape[1]})"
         )
-    return points.to_units(centers)
+    return points.starting(centers)
 
 
 def _random_rows(points: Points, k: int, rng: np.random.Generator) -> Any:

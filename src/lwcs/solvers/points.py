@@ -54,6 +54,7 @@ class Points:
         moments = kernels.moments(seen, omega, kernel)
         d = seen.shape[1]
         if not measure.squared:
+            seen = seen.astype(np.float64, copy=False)
             mean = measure.whole(moments.mean, seen)
             average = float(omega @ measure.distances(seen, mean)) / moments.weight
             nothing, ones = np.zeros(d), np.ones(d)
@@ -114,13 +115,22 @@ class Points:
 
     def to_data_rows(self) -> Rows:
         """The rows in the data's units, for whoever is to see them."""
-        if not is_sparse(self.rows):
-            return self.to_data(self.rows).astype(self.rows.dtype)
-        if self.measure.squared:
+        measure, tau = self.measure, self.measure.divergence.smoothing
+        if measure.squared and is_sparse(self.rows):
             return (self.rows * self.unit).tocsr()
-        rows, own = self.rows.copy(), self.measure.divergence
-        rows.data = rows.data / (1.0 - own.smoothing) + own.zero
-        return rows
+        if measure.squared:
+            return self.to_data(self.rows).astype(self.rows.dtype)
+        if is_sparse(self.rows):
+            rows = self.rows.copy()
+            rows.data = rows.data / (1.0 - tau) + measure.divergence.zero
+            return rows
+        return self.rows if measure.mean is None else (self.rows - tau * measure.mean) / (1.0 - tau)
+
+    def starting(self, centers: FloatArray) -> FloatArray:
+        """Centers that somebody gave, in solver units: smoothed, as the rows are."""
+        measure = self.measure
+        seen = measure.smoothed(replace(measure, mean=None).centers(centers, "init"))
+        return (seen - self.origin) / self.unit
 
     def dense(self, at: IntArray) -> FloatArray:
         """Some rows as float64, dense: as centers."""

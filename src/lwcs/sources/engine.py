@@ -128,7 +128,7 @@ class ArrowReading:
             given = kernels.unit_weights(chosen.weights(0, batch.num_rows), batch.num_rows)
             vectors = as_csr(batch.column(name), len(self.feature_names), name)
             missing = chosen.missing_sparse(vectors)
-            vectors.data[np.repeat(missing, np.diff(vectors.indptr))] = 0.0
+            vectors.data[np.repeat(missing, np.diff(vectors.indptr))] = 1.0
             rows.append(vectors)
             weights.append(np.where(missing, 0.0, given))
             gaps.append(missing)

@@ -314,13 +314,14 @@ class Filling:
             if weights is not None:
                 self._weights[part] = weights
             if missing is not None:
-                # Without weight it is never drawn and counts for nothing; its number stays.
+                # Without weight it is never drawn and counts for nothing; its number stays. It is
+                # ones, which every divergence takes, and every direction.
                 if self._dropped is None:
                     self._dropped = np.zeros(self._room, dtype=bool)
                 self._dropped[part] = missing
                 self._weights[part][missing] = 0.0
                 assert self._dense is not None
-                self._dense[part][missing] = 0.0
+                self._dense[part][missing] = 1.0
         self.n_rows = part.stop
         return 0 if missing is None else int(missing.sum())
 

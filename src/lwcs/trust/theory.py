@@ -110,11 +110,11 @@ def bregman_size(
     46973
     """
     _positive(epsilon, "epsilon", "0.1")
-    if _is_number(similarity) and similarity == 0.0:
+    if _is_number(similarity) and similarity >= 0.0 and (similarity * epsilon) ** 2 == 0.0:
         raise ValueError(
-            "similarity=0 makes the bound empty: on this range of values no squared distance is "
-            "near the divergence, as with Itakura–Saito over many decades; bound the values away "
-            "from the edge of their domain, or look at what is measured instead of this bound"
+            f"similarity={similarity:g} makes the bound empty: on this range of values no squared "
+            "distance is near the divergence, as with Itakura–Saito over many decades; bound the "
+            "values away from the edge of their domain, or look at what is measured instead of it"
         )
     if not _is_number(similarity) or not 0.0 < similarity <= 1.0:
         raise ValueError(
@@ -129,7 +129,7 @@ def bregman_size(
         warnings.warn(
             f"similarity={similarity:g} asks for {size:.1e} draws, more than anybody has rows: the "
             "bound is empty here, and says nothing about coresets of a useful size; look at what "
-            "is measured instead (lwcs.compare, docs/divergences.md)",
+            "is measured instead (docs/divergences.md)",
             UserWarning,
             stacklevel=2,
         )
