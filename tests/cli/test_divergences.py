@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,21 @@ def test_mistakes_are_answered_in_one_line(folder, arguments, code, message):
     assert message in said
     assert "Traceback" not in said
     assert not Path("c").exists()
+
+
+def test_a_coreset_for_another_divergence_is_refused(folder):
+    run("build", "counts.npz", "--size", "50", "--divergence", "kl", "-o", "c.parquet", "-q")
+    for divergence in ("sqeuclidean", "cosine"):
+        code, _, said = run(
+            "fit", "c.parquet", "-k", "2", "--divergence", divergence, "-o", "m.parquet"
+        )
+        assert (code, "is measured by KL(smoothing=0.1)" in said) == (1, True)
+
+
+def test_commands_name_every_family():
+    command = import_module("lwcs.cli.mixture")
+    from lwcs.estimators.mixture import FAMILIES
+    from lwcs.solvers.gaussian import COVARIANCES
+
+    assert set(command.FAMILIES) == {"gaussian", *FAMILIES}
+    assert set(command.COVARIANCES) == set(COVARIANCES)

@@ -334,7 +334,19 @@ BAD = {
         "row 9 has no direction",
     ),
     "NaN": (spoiled(np.nan), "kl", "row 7, column 2 is nan; every value must be finite"),
-    "infinity": (spoiled(np.inf), "itakura_saito", "is inf; every value must be finite|is 0.0"),
+    "infinity": (
+        spoiled(np.inf, spectra()[0]),
+        "itakura_saito",
+        "row 7, column 2 is inf; every value must be finite",
+    ),
+    "minus infinity": (
+        spoiled(-np.inf, spectra()[0]),
+        divergences.ItakuraSaito(floor=0.1),
+        "row 7, column 2 is -inf; every value must be finite",
+    ),
+    "infinite shares": (spoiled(np.inf), "kl_simplex", "row 7, column 2 is inf"),
+    "next to nothing": (spoiled(1e-310, spectra()[0]), "itakura_saito", "1/x overflows"),
+    "a class": (COUNTS, "KLD", "did you mean 'kl'"),
     "another width": (
         COUNTS,
         divergences.Mahalanobis(np.eye(3)),

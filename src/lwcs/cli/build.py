@@ -12,6 +12,7 @@ from lwcs.cli.options import (
     check_parquet,
     divergence_of,
     drawing,
+    measuring,
     open_rows,
     reading,
     say,
@@ -30,6 +31,7 @@ from lwcs.cli.options import (
     "--passes", type=click.Choice(["auto", "1", "2"]), default="auto", help="Reads of the data."
 )
 @drawing
+@measuring
 @reading
 @saying
 def build(
@@ -37,7 +39,7 @@ def build(
     size: int,
     output: str,
     method: str,
-    divergence: str,
+    divergence: str | None,
     smoothing: float | None,
     floor: float | None,
     clusters: int | None,

@@ -12,6 +12,7 @@ from lwcs.cli.options import (
     check_parquet,
     divergence_of,
     drawing,
+    measuring,
     open_rows,
     reading,
     say,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--cost", is_flag=True, help="Measure the cost on all rows, in one more pass.")
 @drawing
+@measuring
 @reading
 @saying
 def fit(
@@ -47,7 +49,7 @@ def fit(
     output: str,
     size: int | None,
     method: str,
-    divergence: str,
+    divergence: str | None,
     smoothing: float | None,
     floor: float | None,
     n_init: int,
@@ -72,11 +74,8 @@ def fit(
     check_parquet(output)
     if size is not None and size < clusters:
         raise click.UsageError(f"--size {size} is smaller than -k {clusters}; pass at least that")
-    measured_by = divergence_of(divergence, smoothing, floor)
     rows: Any = coreset_of(data)
-    if rows is not None and divergence == "sqeuclidean":
-        # What a coreset was built for is what it is fitted for.
-        measured_by = rows.divergence
+    measured_by = divergence_of(divergence, smoothing, floor, rows)
     if rows is not None and (options["columns"] or options["weight"] or standardize or polish):
         raise click.UsageError(
             "a coreset's columns, weights and scale are fixed, and the other rows are not here: "

@@ -11,6 +11,7 @@ from lwcs.cli.fit import coreset_of
 from lwcs.cli.options import (
     check_output,
     check_parquet,
+    drawing,
     open_rows,
     reading,
     say,
@@ -18,8 +19,8 @@ from lwcs.cli.options import (
     within_memory,
     write_to,
 )
-from lwcs.samplers import METHODS
 
+# Named here, since what defines them takes half a second to load.
 FAMILIES = ("gaussian", "poisson", "multinomial", "bernoulli", "exponential", "gamma")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
@@ -44,14 +45,7 @@ COVARIANCES = ("full", "tied", "diag", "spherical")
 )
 @click.option("--size", type=click.IntRange(1), help="Draws of the coreset.  [default: 1000 n]")
 @click.option("--n-init", default=1, show_default=True, type=click.IntRange(1), help="Restarts.")
-@click.option(
-    "--method",
-    default="lightweight",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="How rows are drawn.",
-)
-@click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same result.")
+@drawing
 @reading
 @saying
 def mixture(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.divergences import Mahalanobis, available
+from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.samplers import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lwcs.coreset import Coreset
     from lwcs.divergences import Divergence
     from lwcs.sources import Source
 
@@ -89,12 +90,13 @@ _DRAWING = [
         type=click.Choice(METHODS),
         help="How rows are drawn.",
     ),
+    click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same result."),
+]
+_MEASURING = [
     click.option(
         "--divergence",
-        default="sqeuclidean",
-        show_default=True,
         type=click.Choice(DIVERGENCES),
-        help="What costs are made of.",
+        help="What costs are made of.  [default: sqeuclidean; of a coreset, its own]",
     ),
     click.option(
         "--smoothing",
@@ -109,7 +111,6 @@ _DRAWING = [
     click.option(
         "--standardize", is_flag=True, help="Measure in standard deviations of each column."
     ),
-    click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same result."),
 ]
 _SAYING = [
     click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors."),
@@ -135,6 +136,11 @@ def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with(command, _DRAWING)
 
 
+def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what distances are."""
+    return _with(command, _MEASURING)
+
+
 def saying(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what to print."""
     return _with(command, _SAYING)
@@ -146,8 +152,13 @@ def _with(command: Callable[..., Any], options: list[Any]) -> Callable[..., Any]
     return command
 
 
-def divergence_of(name: str, smoothing: float | None, floor: float | None) -> Divergence:
+def divergence_of(
+    name: str | None, smoothing: float | None, floor: float | None, coreset: Coreset | None = None
+) -> Divergence:
     """The divergence that the options name, with the parameters that they give."""
+    if coreset is not None and name is None and smoothing is None and floor is None:
+        return coreset.divergence
+    name = name or SquaredEuclidean.name
     kind = available()[name]
     given = {"smoothing": smoothing, "floor": floor}
     options = {key: value for key, value in given.items() if value is not None}
