@@ -90,7 +90,7 @@ def mel() -> np.ndarray:
 
 
 def topics() -> Iterator[str]:
-    """Normalised mutual information with the newsgroups, of four ways to cluster documents.
+    """Normalised mutual information with the newsgroups, of five ways to cluster documents.
 
     The smoothing is the default, fixed before anything was measured; rows without words are left
     out, since two of the ways cannot place them.

@@ -125,7 +125,8 @@ def build(
         Reads of the data. Two is the paper's procedure, and the default for files. Rows that
         can be fetched by number need only one, which is then the default and draws from the
         same distribution. Rows that come once (a pipe, a generator) are drawn by reservoirs, as
-        are files with ``passes=1``: unbiased too, with other weights (`Coreset.details`).
+        are files with ``passes=1``: unbiased too, with other weights (`Coreset.details`). "auto"
+        makes as many as it takes: by a divergence two of rows in memory, three of others.
     random_state : None, int or NumPy generator
         The same seed gives the same coreset, whatever the number of threads.
     n_jobs : int, optional

@@ -107,25 +107,23 @@ class _DenseDistances:
     """
 
     def __init__(self, points: Points, dtype: type) -> None:
-        self._points = points
-        self._rows = rows = points.rows.astype(dtype, copy=False)
+        rows = points.rows.astype(dtype, copy=False)
         if points.measure.squared:
             heights: npt.NDArray[Any] = np.einsum("ij,ij->i", rows, rows)
         else:
             heights = points.measure.phi(rows)
+        slopes, offsets = points.tangents(rows)
         ones: npt.NDArray[Any] = np.ones(len(rows), dtype=dtype)
         # One column after the other in memory: this way round the product is twice as fast.
         self._all = np.ascontiguousarray(np.vstack([rows.T, heights, ones]))
+        self._each = np.column_stack([-slopes, ones, -offsets])
         self._out: npt.NDArray[Any] = np.empty((0, len(rows)), dtype=dtype)
 
     def __call__(self, candidates: IntArray) -> npt.NDArray[Any]:
         """Rounding may leave some a little below zero."""
         if len(self._out) != len(candidates):
             self._out = np.empty((len(candidates), self._all.shape[1]), dtype=self._all.dtype)
-        slopes, offsets = self._points.tangents(self._rows[candidates])
-        ones: npt.NDArray[Any] = np.ones(len(candidates), dtype=self._all.dtype)
-        each = np.column_stack([-slopes, ones, -offsets])
-        return np.matmul(each, self._all, out=self._out)
+        return np.matmul(self._each[candidates], self._all, out=self._out)
 
 
 class _SparseDistances:
