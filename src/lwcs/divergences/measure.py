@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PIECE_VALUES = 2**15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measure:
     """What "far" means for the rows of one data set."""
 
@@ -150,13 +150,18 @@ class Measure:
         return self.between(rows, own).sum(axis=1)
 
     def ready(self, centers: FloatArray) -> SparseCenters:
-        """Centers for sparse rows; the last ones are kept, since blocks of rows share them."""
+        """Centers for sparse rows.
+
+        The last ones are kept, since blocks of rows share them; of squared distances, where they
+        are soon made, they are not: `EUCLIDEAN` would keep them for good.
+        """
         known: SparseCenters | None = self.__dict__.get("_ready")
         if known is None or not np.array_equal(known.centers, centers):
             # A center so far away that its square overflows is nobody's nearest.
             with np.errstate(over="ignore", invalid="ignore"):
                 known = SparseCenters(self, centers.copy())
-            self.__dict__["_ready"] = known
+            if not self.squared:
+                self.__dict__["_ready"] = known
         return known
 
     def __getstate__(self) -> dict[str, Any]:
