@@ -111,6 +111,9 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
+keep_closer = portable.keep_closer
+
+
 def closer(
     points: Rows,
     weights: FloatArray | None,
@@ -142,17 +145,6 @@ def closer(
             closest,
             labels,
         )
-
-
-def keep_closer(
-    distances: FloatArray,
-    weights: FloatArray | None,
-    label: int,
-    closest: FloatArray,
-    labels: Labels,
-) -> float:
-    """The same, of distances to one more center that are known already."""
-    return portable.keep_closer(distances, weights, label, closest, labels)
 
 
 def own_distances(
