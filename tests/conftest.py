@@ -29,10 +29,10 @@ def mel() -> np.ndarray:
 @pytest.fixture(scope="session")
 def news() -> sp.csr_array:
     """Word counts of 20 Newsgroups, 18,846 × 17,780, sparse; 41 rows are empty."""
-    return sp.csr_array(sp.load_npz(_real("news20_counts_csr.npz")))
+    return sp.csr_array(sp.load_npz(real_file("news20_counts_csr.npz")))
 
 
-def _real(name: str) -> Path:
+def real_file(name: str) -> Path:
     folder = os.environ.get("LWCS_DATA")
     if folder is None:
         pytest.skip("LWCS_DATA names no folder of real data")
@@ -45,7 +45,7 @@ def _real(name: str) -> Path:
 def _features(name: str, drop: tuple[str, ...]) -> np.ndarray:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(_real(name))
+    table = pq.read_table(real_file(name))
     table = table.drop_columns([column for column in drop if column in table.column_names])
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
