@@ -51,8 +51,9 @@ class Coreset:
         Rows of the data, and their total weight Ω.
     mean, total_cost : array of shape (d,) and float, or None
         Mean of the data (as its divergence sees rows: of unit length, as shares, above a floor) and
-        Φ, the cost of the mean as the only center; None where the sampler did not look at all
-        rows (`uniform`), Φ also where rows were drawn by another distance.
+        Φ, what rows cost around it (of cosine, a mean that is not of unit length); None where the
+        sampler did not look at all rows (`uniform`), Φ also where rows were drawn by another
+        distance.
     scale : array of shape (d,) or None
         Standard deviations in which distances are measured, if the data was scanned with
         ``scale="standard"``. Points, mean and centers keep the units of the data.

@@ -178,6 +178,24 @@ class Divergence(ABC):
             slopes = np.nan_to_num(self.gradient(centers), posinf=_STEEP, neginf=-_STEEP)
         return slopes, self.phi(centers).sum(axis=1) - np.einsum("ij,ij->i", slopes, centers)
 
+    def tangents_around(
+        self, centers: FloatArray, origin: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """∇φ(c) − ∇φ(o) and −d(o, c): d(x, c) = d(x, o) − ((x − o)·slope + offset).
+
+        That is the three-point identity. Near o nothing large is subtracted, so that centers far
+        from zero and near each other can be told apart.
+        """
+        slopes, here = self.tangents(centers)[0], self.tangents(origin[None, :])[0]
+        with np.errstate(invalid="ignore"):
+            apart = self.between(origin, centers)
+            endless = ~np.isfinite(apart)
+            if endless.any():
+                # By the same finite slope that stands in for an infinite one.
+                finite = self.phi(origin) - self.phi(centers) - slopes * (origin - centers)
+                apart = np.where(endless, finite, apart)
+        return slopes - here, -apart.sum(axis=1)
+
     def check(self, rows: Rows, first_row: int) -> None:
         """Refuse rows, as they come, that are outside of the domain."""
         if self.domain.everything:

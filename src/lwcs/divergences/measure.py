@@ -110,7 +110,7 @@ class Measure:
     def centers(self, given: FloatArray, name: str = "centers") -> FloatArray:
         """Centers in the units of the data, as they are measured; checked against the domain."""
         own = self.divergence
-        seen: FloatArray = own.forward(given)
+        seen: FloatArray = own.tidy(own.forward(given))
         outside = own.domain.outside(seen)
         why = f"divergence={own.name!r} takes {own.domain}"
         if self._tau and self.mean is not None and not outside.any():

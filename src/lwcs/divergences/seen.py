@@ -11,13 +11,15 @@ from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lwcs.divergences.base import Divergence
     from lwcs.foundation.types import FloatArray, Rows
 
 # A precision matrix this near to a singular one leaves no digits in its coordinates.
 _SINGULAR = 1e-13
-# Squares of lengths outside of this lose digits.
-_SQUARES = (1e-280, 1e280)
+# Squares of lengths outside of these lose digits.
+_SIZES = (1e-140, 1e140)
 
 
 class Mahalanobis(SquaredEuclidean):
@@ -90,18 +92,7 @@ class Cosine(SquaredEuclidean):
 
     def forward(self, rows: Rows) -> Rows:
         """Rows of unit length."""
-        wide = rows.astype(np.float64, copy=False)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            squares = _squares(wide)
-            odd = np.flatnonzero(~((squares > _SQUARES[0]) & (squares < _SQUARES[1])))
-            lengths = np.sqrt(squares)
-            if len(odd):
-                # By their largest value first: that changes no direction.
-                part = abs(wide[odd])
-                largest = np.asarray(part.max(axis=1).todense() if is_sparse(part) else part.max(1))
-                largest = largest.ravel()
-                lengths[odd] = largest * np.sqrt(_squares(divided(wide[odd], largest)))
-            return divided(wide, lengths)
+        return normalised(rows, _lengths)
 
     def settled(self, centers: FloatArray) -> FloatArray:
         """Centers of unit length; one at the origin has no direction, and stays there."""
@@ -146,8 +137,7 @@ class SimplexKL(KL):
 
     def forward(self, rows: Rows) -> Rows:
         """Rows that sum to one."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return divided(rows, np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())
+        return normalised(rows, _sums)
 
     def settled(self, centers: FloatArray) -> FloatArray:
         """Centers that sum to one."""
@@ -172,17 +162,42 @@ def divided(rows: Rows, by: FloatArray) -> Rows:
     return scaled
 
 
-def _squares(rows: Rows) -> FloatArray:
-    """Squared lengths of rows."""
+def normalised(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
+    """Rows of size one, in float64."""
+    wide = rows.astype(np.float64, copy=False)
+    # What is not finite shows in the sums that are taken of these.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        sizes = size(wide)
+        odd = np.flatnonzero(~((sizes > _SIZES[0]) & (sizes < _SIZES[1])))
+        if len(odd):
+            # Divided by their largest value first: that changes no direction, and no share.
+            part = abs(wide[odd])
+            most = part.max(axis=1).toarray() if is_sparse(part) else part.max(axis=1)
+            largest = np.ones(wide.shape[0])
+            largest[odd] = np.ravel(most)
+            wide = divided(wide, largest)
+            sizes[odd] = size(wide[odd])
+        return divided(wide, sizes)
+
+
+def _lengths(rows: Rows) -> FloatArray:
     if is_sparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+        return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def _sums(rows: Rows) -> FloatArray:
+    return np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
 
 
 def refuse_empty(rows: Rows, first_row: int, what: str) -> None:
     """Refuse the first row that has no value other than zero."""
-    values = abs(rows).sum(axis=1) if is_sparse(rows) else np.abs(rows).sum(axis=1)
-    empty = np.flatnonzero(np.asarray(values).ravel() == 0.0)
+    if is_sparse(rows):
+        row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        there = np.bincount(row_of[rows.data != 0], minlength=rows.shape[0]) > 0
+    else:
+        there = (rows != 0).any(axis=1)
+    empty = np.flatnonzero(~there)
     if len(empty):
         wants = f"{what}; leave such rows out, or choose another divergence"
         raise BadValueError(0, first_row + int(empty[0]), None, 0.0, wants)

@@ -139,7 +139,7 @@ def summarise(
         n_rows = coreset.n_samples
     if n_rows < k:
         raise ValueError(
-            f"n_samples={n_rows} should be >= {name}={k}; pass more rows or fewer clusters"
+            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
         )
     if coreset is None or (n_rows <= size and source.rereadable):
         return everything(source, kernel, n_jobs, divergence)
@@ -157,6 +157,12 @@ def measured_by(coreset: Coreset, divergence: Divergence) -> Coreset:
         )
     # Its mean is one of rows as they are, which is not how every divergence sees them.
     return replace(coreset, divergence=divergence, mean=None, total_cost=None)
+
+
+def forget(model: Any, *others: str) -> None:
+    """Make an estimator one that was not fitted."""
+    for name in [n for n in vars(model) if n.endswith("_") or n in others]:
+        delattr(model, name)
 
 
 def set_features(model: Model, data: Source | Coreset) -> None:

@@ -24,6 +24,7 @@ from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import (
     check_parameters,
     check_rows,
+    forget,
     measured_by,
     scan_rows,
     set_features,
@@ -176,9 +177,7 @@ class CoresetKMeans(
         return self
 
     def _forget(self) -> None:
-        own = ("_n_features_out", "_stream")
-        for name in [n for n in vars(self) if n.endswith("_") or n in own]:
-            delattr(self, name)
+        forget(self, "_n_features_out", "_stream")
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         """Do what `fit` does; return what it sets."""
@@ -248,7 +247,9 @@ class CoresetKMeans(
                 n_jobs=threads,
             )
         self._warn(found.converged, len(np.unique(found.labels)))
-        dtype = np.float32 if coreset.points.dtype == np.float32 else np.float64
+        # Rounded to float32, a center might be at an edge of its domain.
+        single = coreset.points.dtype == np.float32 and measure.squared
+        dtype = np.float32 if single else np.float64
         return {
             "cluster_centers_": found.centers.astype(dtype),
             "inertia_": found.cost,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from math import fsum
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from lwcs import kernels
 from lwcs.coreset import Coreset, explaining_points
 from lwcs.divergences import Measure
-from lwcs.estimators.inputs import check_rows, scan_rows, set_features, size_of, summarise
-from lwcs.estimators.mixture_rows import MixtureTask, directions, prepared
+from lwcs.estimators.inputs import check_rows, forget, scan_rows, set_features, size_of, summarise
+from lwcs.estimators.mixture_rows import EvidenceTask, MixtureTask, directions, prepared
 from lwcs.foundation import storage
 from lwcs.foundation.checks import check_centers, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.samplers import Refined, Sensitivity, as_sampler
+from lwcs.samplers.base import check_total
 from lwcs.solvers.assignment import nearest
 from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Multinomial, Poisson
 from lwcs.solvers.gaussian import COVARIANCES, Gaussian
@@ -160,6 +163,19 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             A row of weight 3 counts as that row three times.
         """
+        before = getattr(self, "mixture_", None) if self.warm_start else None
+        forget(self)
+        try:
+            coreset, found = self._fit(X, sample_weight, before)
+        except BaseException:
+            # Interrupted or refused, this is an estimator that was not fitted.
+            forget(self)
+            raise
+        self._keep(found)
+        self.coreset_ = coreset
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any, before: Mixture | None) -> tuple[Coreset, Mixture]:
         size, seed = self._check(), as_seed(self.random_state)
         family = self._new_family()
         if isinstance(X, Coreset):
@@ -190,9 +206,7 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             )
         with explaining_points(coreset):
             rows = prepared(coreset.points, family)
-        self._keep(self._best(rows, coreset.weights, seed))
-        self.coreset_ = coreset
-        return self
+        return coreset, self._best(rows, coreset.weights, seed, before)
 
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""
@@ -203,7 +217,8 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         check_count(self.max_iter, "max_iter")
         for name in ("tol", "reg_covar"):
             value = getattr(self, name)
-            if isinstance(value, (bool, str)) or not 0.0 <= float(value) < np.inf:
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0.0 <= float(value) < np.inf:
                 raise ValueError(f"{name}={value!r} is not allowed; pass a number >= 0")
         if isinstance(self.init, str):
             check_choice(self.init, "init", _INITS)
@@ -220,11 +235,11 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             return Gaussian(self.covariance_type, self.reg_covar)
         return FAMILIES[self.family]()
 
-    def _best(self, rows: Rows, weights: FloatArray, seed: int) -> Mixture:
+    def _best(self, rows: Rows, weights: FloatArray, seed: int, before: Mixture | None) -> Mixture:
         """The likeliest of some restarts."""
         best: Mixture | None = None
         for attempt in range(self.n_init):
-            shares = self._shares(rows, weights, seed, attempt)
+            shares = self._shares(rows, weights, seed, attempt, before)
             found = fit_mixture(
                 rows, weights, self._new_family(), shares, max_iter=self.max_iter, tol=self.tol
             )
@@ -249,20 +264,23 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             )
         return Measure(self._new_family().divergence).centers(check_centers(self.init, d), "init")
 
-    def _goes_on(self, rows: Rows) -> bool:
+    def _goes_on(self, before: Mixture | None, n_features: int) -> bool:
         """Whether the last fit was one of the same kind."""
-        known: Mixture | None = getattr(self, "mixture_", None)
-        shape = (self.n_components, rows.shape[1])
-        return (
-            known is not None
-            and known.family.name == self.family
-            and (known.family.means.shape == shape)
-        )
+        if before is None or before.family.name != self.family:
+            return False
+        return bool(before.family.means.shape == (self.n_components, n_features))
 
-    def _shares(self, rows: Rows, weights: FloatArray, seed: int, attempt: int) -> FloatArray:
+    def _shares(
+        self,
+        rows: Rows,
+        weights: FloatArray,
+        seed: int,
+        attempt: int,
+        before: Mixture | None,
+    ) -> FloatArray:
         """What part of every row each component starts with."""
-        if self.warm_start and self._goes_on(rows):
-            joint = log_joint(self.mixture_.family, self.mixture_.weights, rows)
+        if before is not None and self._goes_on(before, rows.shape[1]):
+            joint = log_joint(before.family, before.weights, rows)
             shared: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
             return shared
         if isinstance(self.init, str) and self.init == "random":
@@ -321,16 +339,28 @@ class CoresetMixture(DensityMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log-likelihood of a row, weighted if weights are given."""
-        return float(np.average(self.score_samples(X), weights=sample_weight))
+        total, weight = self._evidence(X, sample_weight)
+        return total / weight
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X: lower is better."""
-        found = self.score_samples(X)
-        return float(-2.0 * found.sum() + self._n_parameters() * np.log(len(found)))
+        total, weight = self._evidence(X)
+        return float(-2.0 * total + self._n_parameters() * np.log(weight))
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on X: lower is better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
+        return -2.0 * self._evidence(X)[0] + 2.0 * self._n_parameters()
+
+    def _evidence(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
+        """Log-likelihood of all rows, and their weight, wherever they are."""
+        check_is_fitted(self, "mixture_")
+        source = scan_rows(self, X, sample_weight, reset=False)
+        task = EvidenceTask(self.mixture_.family, self.mixture_.weights)
+        with source.explaining():
+            parts = list(source.gather(task, n_jobs=as_threads(self.n_jobs)))
+        weight = fsum(weight for _, weight in parts)
+        check_total(weight)
+        return fsum(total for total, _ in parts), weight
 
     def _n_parameters(self) -> int:
         return int(self.mixture_.family.n_parameters()) + len(self.weights_) - 1

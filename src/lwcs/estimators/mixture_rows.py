@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from lwcs import kernels
 from lwcs.divergences.seen import divided
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.types import is_sparse
 from lwcs.solvers.mixture import log_joint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from lwcs.foundation.types import DenseRows, FloatArray, Rows
@@ -38,6 +41,25 @@ class MixtureTask:
         return evidence if self.what == "evidence" else np.exp(joint - evidence[:, None])
 
 
+@dataclass(frozen=True, slots=True)
+class EvidenceTask:
+    """Σω·ln p and Σω of a partition."""
+
+    family: Family
+    weights: FloatArray
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> tuple[float, float]:
+        """Add up the blocks."""
+        total = weight = 0.0
+        for block in blocks:
+            with BadValueError.in_partition(partition):
+                evidence = logsumexp(_joint(self.family, self.weights, block), axis=1)
+            omega = kernels.unit_weights(block.weights, len(evidence))
+            total += float(omega @ evidence)
+            weight += float(omega.sum())
+        return total, weight
+
+
 def labelled(
     family: Family, weights: FloatArray, block: Block
 ) -> tuple[npt.NDArray[np.int32], FloatArray]:
@@ -50,7 +72,12 @@ def _joint(family: Family, weights: FloatArray, block: Block) -> FloatArray:
     values = block.points.data if is_sparse(block.points) else block.points
     if not np.isfinite(values).all():
         raise BadValueError.found_in(block.points, block.first_row, 0)
-    return log_joint(family, weights, prepared(block.points, family, block.first_row))
+    rows = prepared(block.points, family, block.first_row)
+    with np.errstate(over="ignore", invalid="ignore"):
+        joint = log_joint(family, weights, rows)
+    if not np.isfinite(joint.max(axis=1)).all():
+        raise BadValueError.found_in(block.points, block.first_row, 0)
+    return joint
 
 
 def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:

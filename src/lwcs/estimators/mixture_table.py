@@ -37,8 +37,11 @@ def to_table(model: CoresetMixture) -> pa.Table:
     if isinstance(found.family, Gamma):
         own["shape"] = _lists(found.family.shapes)
     columns, called = lay_out(own, found.family.means, names)
+    own_kind = {"n_components": k, "family": found.family.name}
+    if isinstance(found.family, Gaussian):
+        own_kind["covariance_type"] = found.family.covariance_type
     metadata = {
-        "parameters": plain(model.get_params(deep=False)) | {"n_components": k},
+        "parameters": plain(model.get_params(deep=False)) | own_kind,
         "lower_bound": found.lower_bound,
         "n_iter": found.n_iter,
         "converged": found.converged,

@@ -176,26 +176,24 @@ class _DenseNearest:
     """Centers, ready for products with dense rows.
 
     A row gets a 1 and a center its offset as one more column, so that the product is the score
-    x·slope + offset: of squared distances 2x·c − ‖c‖², around a point in the midst of the rows.
+    x·slope + offset, around a point in the midst of the rows: of squared distances 2x·c − ‖c‖².
     """
 
     def __init__(
         self, rows: DenseRows, centers: FloatArray, measure: Measure, dtype: npt.DTypeLike
     ) -> None:
         self._centers, self._measure, self._dtype = centers, measure, np.dtype(dtype)
-        self._origin: DenseRows | None = None
         self._factor: DenseRows | None = None
-        around = centers
         if measure.squared:
             self._origin = _middle(rows).astype(dtype)
             unit = _unit(rows, self._origin) if dtype == np.float32 else 1.0
             scale = measure.scale
             factor = np.asarray(unit if scale is None else unit / scale, dtype=np.float64)
-            around = (centers - self._origin) * factor
             self._factor = None if scale is None and unit == 1.0 else factor.astype(dtype)
+            slopes, offsets = measure.tangents((centers - self._origin) * factor, sparse=False)
         else:
-            self._dtype = np.dtype(np.float64)
-        slopes, offsets = measure.tangents(around, sparse=False)
+            self._dtype, self._origin = np.dtype(np.float64), _middle(rows)
+            slopes, offsets = measure.divergence.tangents_around(centers, self._origin)
         self._products = np.ascontiguousarray(np.vstack([slopes.T, offsets]), dtype=self._dtype)
         self._rows = np.ones((0, len(self._products)), dtype=self._dtype)
 
@@ -204,10 +202,7 @@ class _DenseNearest:
         if len(piece) > len(self._rows):
             self._rows = np.ones((len(piece), len(self._products)), dtype=self._dtype)
         rows = self._rows[: len(piece)]
-        if self._origin is None:
-            rows[:, :-1] = piece
-        else:
-            np.subtract(piece, self._origin, out=rows[:, :-1], casting="unsafe")
+        np.subtract(piece, self._origin, out=rows[:, :-1], casting="unsafe")
         if self._factor is not None:
             rows[:, :-1] *= self._factor
         scores = rows @ self._products

@@ -95,7 +95,7 @@ class Multinomial(Family):
         """Probabilities of the columns; `trials` is the mean number of counts of a row."""
         sums = np.asarray((rows.T @ shares).T if is_sparse(rows) else shares.T @ rows)
         self.trials = float(sums.sum() / shares.sum())
-        chances = np.maximum(sums, _TINY * max(sums.sum(), 1.0) / sums.shape[1])
+        chances = np.maximum(sums, _TINY * (sums.sum() or 1.0) / sums.shape[1])
         self.means = chances / chances.sum(axis=1, keepdims=True)
 
     def log_density(self, rows: Rows) -> FloatArray:

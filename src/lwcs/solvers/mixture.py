@@ -49,6 +49,8 @@ def fit_mixture(
 
     `shares` sum to one in every row. It ends once the mean log-likelihood gains less than `tol`.
     """
+    # On average 1, as rows count without weights: no constant of a family depends on their scale.
+    weights = weights * (len(weights) / weights.sum())
     mixing = _maximise(rows, weights, family, shares)
     bounds: list[float] = []
     converged = False

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.divergences import Measure
-    from lwcs.foundation.types import DenseRows, FloatArray
+    from lwcs.foundation.types import DenseRows, FloatArray, Mask, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block, Source
+
+
+# A distance above this part of what it is made of keeps eleven digits in a product.
+_CLEAR = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +88,43 @@ class DistancesTask:
     def __call__(self, block: Block) -> DenseRows:
         """By one product."""
         rows = self.measure.rows(block.points, block.first_row)
-        wide, centers = rows.astype(np.float64), self.centers
+        find = self._squared if self.measure.squared else self._divergences
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.measure.squared and not is_sparse(wide):
-                # Around the centers' median, an offset of the data costs no digits.
-                origin = np.median(centers, axis=0)
-                wide, centers = wide - origin, centers - origin
-            if self.measure.scale is not None:
-                wide, centers = wide * (1.0 / self.measure.scale), centers / self.measure.scale
-            wide = wide.tocsr() if is_sparse(wide) else wide
-            slopes, offsets = self.measure.tangents(centers, sparse=is_sparse(wide))
-            heights = self.measure.phi(wide)
-            distances = np.maximum(heights[:, None] - (wide @ slopes.T + offsets), 0.0)
-            if not np.isfinite(heights.sum()):
-                raise BadValueError.found_in(block.points, block.first_row, 0)
-        found = np.sqrt(distances) if self.measure.squared else distances
-        return found.astype(working_dtype(block.points))
+            distances = find(rows.astype(np.float64, copy=False))
+        if np.isnan(distances.sum()) or (self.measure.squared and np.isinf(distances).any()):
+            raise BadValueError.found_in(block.points, block.first_row, 0)
+        return distances.astype(working_dtype(block.points))
+
+    def _squared(self, rows: Rows) -> FloatArray:
+        centers, scale = self.centers, self.measure.scale
+        if not is_sparse(rows):
+            # Around the centers' median, an offset of the data costs no digits.
+            origin = np.median(centers, axis=0)
+            rows, centers = rows - origin, centers - origin
+        if scale is not None:
+            rows, centers = rows * (1.0 / scale), centers / scale
+            rows = rows.tocsr() if is_sparse(rows) else rows
+        slopes, offsets = EUCLIDEAN.tangents(centers, sparse=False)
+        distances = EUCLIDEAN.phi(rows)[:, None] - (rows @ slopes.T + offsets)
+        return np.sqrt(np.maximum(distances, 0.0))
+
+    def _divergences(self, rows: Rows) -> FloatArray:
+        """One after the other where a product has not enough digits, or no slope."""
+        own = self.measure
+        slopes, offsets = own.tangents(self.centers, sparse=is_sparse(rows))
+        scores = rows @ slopes.T + offsets
+        heights = own.phi(rows)[:, None]
+        distances = heights - scores
+        size = np.abs(heights) + abs(rows) @ np.abs(slopes).T + np.abs(offsets)
+        edges: Mask = np.any(~own.divergence.domain.interior(self.centers), axis=1)
+        for j, edge in enumerate(edges):
+            clear = distances[:, j] >= _CLEAR * size[:, j]
+            at = np.arange(len(scores)) if edge else np.flatnonzero(~clear)
+            if len(at):
+                distances[at, j] = own.own_distances(
+                    rows[at], self.centers, np.full(len(at), j, dtype=np.int64)
+                )
+        return np.asarray(distances)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 k-means does not mind a shift, and all columns may share one factor. Around the mean and
 of size one, products of float32 numbers neither overflow nor drown the distances in norms. Other
-divergences do mind, so their points stay where they are, in float64.
+divergences do mind: their points are in float64, of one size, and an origin is taken off for
+the products alone (`Divergence.tangents_around`).
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class Points:
             seen = seen.astype(np.float64, copy=False)
             mean = measure.whole(moments.mean, seen)
             average = float(omega @ measure.distances(seen, mean)) / moments.weight
-            nothing, ones = np.zeros(d), np.ones(d)
-            return cls(seen, omega, nothing, ones, 1.0, average, kernel, measure)
+            origin = np.zeros(d) if is_sparse(seen) else mean
+            rows = seen if is_sparse(seen) else seen - origin
+            return cls(rows, omega, origin, np.ones(d), 1.0, average, kernel, measure)
         each = np.ones(d) if measure.scale is None else measure.scale
         variances = np.maximum(moments.scatter, 0.0) / moments.weight / each**2
         spread = float(np.sqrt(variances.sum())) or 1.0
@@ -82,19 +84,39 @@ class Points:
         """The same, on average over the columns too: with squared distances, a variance."""
         return self.average / self.rows.shape[1]
 
+    @property
+    def _around(self) -> bool:
+        """Whether rows are less an origin that their divergence minds."""
+        return not self.measure.squared and not is_sparse(self.rows)
+
     def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Slopes and offsets of a score row·slope + offset that is larger for nearer centers."""
+        if self._around:
+            own = self.measure.divergence
+            return own.tangents_around(centers + self.origin, self.origin)
         return self.measure.tangents(centers, sparse=is_sparse(self.rows))
+
+    def heights(self, rows: Rows) -> FloatArray:
+        """What distances of rows are, but for their scores."""
+        if self._around:
+            return self.measure.distances(rows + self.origin, self.origin)
+        if is_sparse(rows):
+            return self.measure.phi(rows)
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
     def means(self, sums: FloatArray, totals: FloatArray) -> FloatArray:
         """Centers of clusters, from the sums of their rows and weights."""
         means = self.measure.whole(sums / totals[:, None], self.rows)
         if self.measure.divergence.constrained:
-            means = self.to_units(self.to_data(means))
-        return means
+            return self.to_units(self.to_data(means))
+        if self.measure.squared:
+            return means
+        return self.measure.divergence.tidy(means + self.origin) - self.origin
 
     def moved(self, new: FloatArray, old: FloatArray) -> float:
         """How far centers have gone, all together."""
+        if self._around:
+            new, old = new + self.origin, old + self.origin
         return float(self.measure.between(new, old).sum())
 
     def own_distances(self, piece: slice, centers: FloatArray, labels: IntArray) -> FloatArray:
@@ -102,6 +124,8 @@ class Points:
         rows = self.rows[piece]
         if self.measure.squared and not is_sparse(rows):
             return kernels.own_distances(rows, centers, labels, None, self.kernel)
+        if self._around:
+            rows, centers = rows + self.origin, centers + self.origin
         return self.measure.own_distances(rows, centers, labels)
 
     def to_units(self, centers: FloatArray) -> FloatArray:
@@ -124,7 +148,10 @@ class Points:
             rows = self.rows.copy()
             rows.data = rows.data / (1.0 - tau) + measure.divergence.zero
             return rows
-        return self.rows if measure.mean is None else (self.rows - tau * measure.mean) / (1.0 - tau)
+        rows, domain = self.rows + self.origin, measure.divergence.domain
+        if measure.mean is not None:
+            rows = (rows - tau * measure.mean) / (1.0 - tau)
+        return np.clip(rows, domain.low, domain.high)
 
     def starting(self, centers: FloatArray) -> FloatArray:
         """Centers that somebody gave, in solver units: smoothed, as the rows are."""

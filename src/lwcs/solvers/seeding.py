@@ -101,17 +101,14 @@ def _rounds(
 
 
 class _DenseDistances:
-    """φ(x) − (x·slope + offset) as one product: φ and the offsets ride along as two columns.
+    """Height − (x·slope + offset) as one product: heights and offsets ride along as two columns.
 
     Of squared distances that is ‖x‖² − 2x·c + ‖c‖².
     """
 
     def __init__(self, points: Points, dtype: type) -> None:
         rows = points.rows.astype(dtype, copy=False)
-        if points.measure.squared:
-            heights: npt.NDArray[Any] = np.einsum("ij,ij->i", rows, rows)
-        else:
-            heights = points.measure.phi(rows)
+        heights = points.heights(rows)
         slopes, offsets = points.tangents(rows)
         ones: npt.NDArray[Any] = np.ones(len(rows), dtype=dtype)
         # One column after the other in memory: this way round the product is twice as fast.
@@ -128,7 +125,7 @@ class _DenseDistances:
 
 class _SparseDistances:
     def __init__(self, points: Points) -> None:
-        self._points, self._heights = points, points.measure.phi(points.rows)
+        self._points, self._heights = points, points.heights(points.rows)
 
     def __call__(self, candidates: IntArray) -> npt.NDArray[Any]:
         """At the cost of the non-zeros, once a candidate."""
