@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import adjusted_rand_score
 
 import lwcs
 from lwcs import CoresetKMeans, divergences
@@ -154,6 +155,74 @@ def test_the_mean_of_lifted_sparse_rows_is_that_of_dense_ones():
 def test_many_equal_rows_cost_nothing():
     X = np.tile([0.1, 0.7, 3.3], (300_000, 1))
     assert lwcs.build(X, 20, divergence="kl", random_state=0).total_cost == 0.0
+
+
+@pytest.mark.parametrize(
+    "divergence", ["sqeuclidean", divergences.KL(smoothing=0.0), "kl", "itakura_saito"]
+)
+def test_clusters_far_from_zero_and_near_each_other_are_told_apart(divergence):
+    """By the three-point identity: scores of values less an origin lose no digits."""
+    rng, own = np.random.default_rng(0), np.repeat([0, 1, 2], 50)
+    X = 1e9 + np.array([[0.0, 0.0], [40.0, 0.0], [0.0, 40.0]])[own] + rng.normal(0, 2, (150, 2))
+    model = CoresetKMeans(3, divergence=divergence, n_init=3, random_state=0).fit(X)
+    assert adjusted_rand_score(own, model.labels_) == 1.0
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert model.n_iter_ < 20
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_distances_to_all_centers_agree_with_the_cost(make):
+    X = np.repeat(np.random.default_rng(0).integers(10**9, 2 * 10**9, (4, 5)) * 1.0, 5, axis=0)
+    model = CoresetKMeans(4, divergence="kl", random_state=0).fit(make(X))
+    assert model.transform(make(X)).min(axis=1).sum() == pytest.approx(model.inertia_, abs=1e-15)
+    # Where the distance is infinite, it is.
+    Y = np.array([[0.0, 1], [0, 2], [0, 3], [5, 1], [6, 1], [7, 1]])
+    plain = divergences.KL(smoothing=0.0)
+    model = CoresetKMeans(2, divergence=plain, random_state=0).fit(make(Y))
+    found = model.transform(make(Y))
+    assert np.isinf(found[3:]).sum() == 3
+    np.testing.assert_array_equal(found.argmin(axis=1), model.labels_)
+    np.testing.assert_allclose(found.min(axis=1).sum(), model.inertia_)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("name", ["kl_simplex", "cosine"])
+def test_sums_of_short_floats_do_not_overflow(name, dtype):
+    X = (np.random.default_rng(0).poisson(30, (200, 4_000)) + 1).astype(dtype)
+    if dtype == np.float32:
+        X *= np.float32(1e35)
+    short, long = (
+        CoresetKMeans(3, divergence=name, random_state=0).fit(rows).inertia_
+        for rows in (X, X.astype(np.float64))
+    )
+    assert short == pytest.approx(long, rel=1e-6)
+    assert short > 1.0 if name == "kl_simplex" else short > 0.1
+
+
+def test_shares_of_the_largest_numbers():
+    X = np.random.default_rng(0).random((50, 4))
+    large, small = (
+        CoresetKMeans(3, divergence="kl_simplex", random_state=0).fit(rows).inertia_
+        for rows in (X * 1e308, X)
+    )
+    assert large == pytest.approx(small, rel=1e-9)
+
+
+def test_the_least_int8_is_not_zero():
+    X = np.array([[-128, 64, 64], [1, 2, 3], [3, 4, 5], [-128, -128, 0]], dtype=np.int8)
+    for rows in (X, sp.csr_array(X)):
+        assert CoresetKMeans(3, divergence="cosine", random_state=0).fit(rows).inertia_ >= 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_models_own_centers_are_allowed(dtype):
+    X = (np.random.default_rng(0).random((3_000, 6)) < 0.3).astype(dtype)
+    X[:, 0] = 1.0
+    X[0, 5] = 1.0
+    model = CoresetKMeans(6, divergence="logistic", coreset_size=60, random_state=0).fit(X)
+    assert model.cluster_centers_.dtype == np.float64
+    assert np.isfinite(model.coreset_.cost(model.cluster_centers_))
+    CoresetKMeans(6, divergence="logistic", init=model.cluster_centers_, max_iter=500).fit(X)
 
 
 class TestClassesOfUsers:

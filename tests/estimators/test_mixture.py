@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -318,3 +318,60 @@ def test_a_damaged_model_is_refused(tmp_path):
     storage.write_table(table.drop_columns(["covariance"]), tmp_path / "m.parquet")
     with pytest.raises(ValueError, match="damaged model file"):
         lwcs.load(tmp_path / "m.parquet")
+
+
+def test_the_file_holds_what_was_fitted_whatever_the_parameters_are_now(tmp_path):
+    X = blobs(500)
+    model = CoresetMixture(2, covariance_type="diag", random_state=0).fit(X)
+    model.set_params(covariance_type="spherical").save(tmp_path / "m.parquet")
+    assert lwcs.load(tmp_path / "m.parquet").score(X) == model.score(X)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "multinomial", "gamma"])
+def test_the_scale_of_the_weights_does_not_matter(family):
+    X = drawn_from(family, 2_000, 0)
+    w = np.random.default_rng(0).random(2_000)
+    models = [
+        CoresetMixture(2, family=family, random_state=0).fit(X, sample_weight=w * scale)
+        for scale in (1.0, 1e-20, 1e20)
+    ]
+    for model in models[1:]:
+        assert model.score(X) == pytest.approx(models[0].score(X), rel=1e-6)
+
+
+def test_scores_are_weighted_and_of_any_source(tmp_path):
+    X, w = blobs(3_000), np.random.default_rng(0).integers(0, 4, 3_000)
+    model = CoresetMixture(3, random_state=0).fit(X)
+    copies = np.repeat(X, w, axis=0)
+    for score in (
+        model.score(X, sample_weight=w),
+        model.score(lwcs.scan(X, sample_weight=w)),
+        model.score(copies),
+        model.score_samples(copies).mean(),
+    ):
+        assert score == pytest.approx(model.score(copies), rel=1e-12)
+    assert model.bic(lwcs.scan(X, sample_weight=w)) == pytest.approx(model.bic(copies))
+    parts = lwcs.PartitionedSource([X[:100], X[100:]])
+    assert model.aic(parts) == pytest.approx(model.aic(X))
+    with pytest.raises(ValueError, match="sample_weight has shape"):
+        model.score(X, sample_weight=w[:5])
+    with pytest.raises(ValueError, match="all weights are zero"):
+        model.score(X, sample_weight=np.zeros(3_000))
+
+
+def test_a_fit_forgets_the_last_one():
+    X = drawn_from("gamma", 500, 0)
+    model = CoresetMixture(2, max_iter=500, random_state=0).fit(X)
+    model.set_params(family="gamma").fit(X)
+    assert not hasattr(model, "covariances_")
+    with pytest.raises(ValueError, match="family='gamma' takes x > 0"):
+        model.fit(-X[:, :3])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_rows_too_far_to_be_likely_are_named():
+    X = blobs(500)
+    model = CoresetMixture(2, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"row 3 are so large \(up to 1e\+160\)"):
+        model.predict_proba(np.where(np.arange(500)[:, None] == 3, 1e160, X))
