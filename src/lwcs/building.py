@@ -9,12 +9,11 @@ import numpy as np
 from lwcs import kernels
 from lwcs.coreset import Coreset
 from lwcs.divergences import Measure, SquaredEuclidean, as_divergence
-from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import Run, as_sampler
-from lwcs.samplers.base import FirstRound, check_cost, check_total, standard_scale
+from lwcs.samplers.base import FirstRound, summary_of
 from lwcs.samplers.two_rounds import stack
 from lwcs.sources import Block, LocalSource, scan
 
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 def everything(
     source: Source,
     kernel: kernels.KernelName,
-    n_jobs: int | None = None,
-    divergence: Divergence = EUCLIDEAN.divergence,
+    n_jobs: int | None,
+    divergence: Divergence,
 ) -> Coreset:
     """All rows as a coreset, for data so small that sampling would only lose."""
     if isinstance(source, LocalSource):
@@ -48,13 +47,10 @@ def everything(
         )
     except BadValueError as bad:
         raise source.explain_row(bad) from None
-    check_total(moments.weight)
-    scale = standard_scale(moments) if source.scale == "standard" else None
-    measure = Measure(divergence, scale, moments.mean)
-    if divergence.squared:
-        cost = moments.cost_around(moments.mean, measure.precision)
-        check_cost(cost)
-    else:
+    known = summary_of(moments, source, divergence)
+    cost = known.cost
+    if cost is None:
+        measure = known.measure(divergence)
         cost = float(weights @ measure.distances(measure.rows(points), moments.mean))
         if cost <= measure.noise(moments.mean, moments.weight, moments.rows):
             cost = 0.0
@@ -67,7 +63,7 @@ def everything(
         total_weight=moments.weight,
         mean=divergence.backward(moments.mean),
         total_cost=cost,
-        scale=scale,
+        scale=known.scale,
         method="all rows",
         divergence=divergence,
         feature_names=source.feature_names,

@@ -146,9 +146,10 @@ class Coreset:
             In the units of the data. Of a smoothed divergence, centers must be inside of its
             domain, as those of a model are; rows become so by ``coreset.measure.smoothed(rows)``.
         """
-        own = self.measure.centers(check_centers(centers, self.n_features))
+        measure = self.measure
+        own = measure.centers(check_centers(centers, self.n_features))
         with single_threaded_blas(), explaining_points(self):
-            return quantization_error(self.points, self.weights, own, self.measure)
+            return quantization_error(self.points, self.weights, own, measure)
 
     def __add__(self, other: Coreset) -> Coreset:
         """Coreset of the union of two disjoint data sets; `other`'s row numbers come after ours."""
@@ -313,8 +314,8 @@ def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | No
         return None, None
     own, (first, second) = one.divergence, (one.total_weight, other.total_weight)
     mean = one.mean + (other.mean - one.mean) * (second / (first + second))
+    # If rows are smoothed, it is towards another mean than before, and their costs are others.
     if one.total_cost is None or other.total_cost is None or own.smoothing:
-        # Rows are smoothed towards another mean than before, so their costs are others.
         return mean, None
     measure, center = Measure(own, one.scale), own.inward(mean)
     apart = [measure.between(own.inward(each), center).sum() for each in (one.mean, other.mean)]

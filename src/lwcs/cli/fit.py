@@ -74,14 +74,11 @@ def fit(
     check_parquet(output)
     if size is not None and size < clusters:
         raise click.UsageError(f"--size {size} is smaller than -k {clusters}; pass at least that")
-    rows: Any = coreset_of(data)
-    measured_by = divergence_of(divergence, smoothing, floor, rows)
-    if rows is not None and (options["columns"] or options["weight"] or standardize or polish):
-        raise click.UsageError(
-            "a coreset's columns, weights and scale are fixed, and the other rows are not here: "
-            "leave out --columns, --weight, --standardize and --polish"
-        )
-    if rows is None:
+    more = {"--standardize": standardize, "--polish": polish}
+    coreset = coreset_of(data, options, more)
+    measured_by = divergence_of(divergence, smoothing, floor, coreset)
+    rows: Any = coreset
+    if coreset is None:
         rows = open_rows(data, standardize=standardize, quiet=quiet, **options)
         jobs = within_memory(rows, memory, jobs)
     model = lwcs.CoresetKMeans(
@@ -98,7 +95,7 @@ def fit(
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    measured = cost and not isinstance(rows, lwcs.Coreset) and rows.rereadable
+    measured = cost and coreset is None and rows.rereadable
     facts = {
         "clusters": clusters,
         "divergence": measured_by.name,
@@ -118,8 +115,10 @@ def fit(
     )
 
 
-def coreset_of(data: tuple[str, ...]) -> Coreset | None:
-    """The union of coresets, if that is what DATA are."""
+def coreset_of(
+    data: tuple[str, ...], options: dict[str, Any], more: dict[str, Any] | None = None
+) -> Coreset | None:
+    """The union of coresets, if that is what DATA are; some options are then fixed already."""
     import lwcs
     from lwcs.foundation.storage import is_ours
 
@@ -132,4 +131,11 @@ def coreset_of(data: tuple[str, ...]) -> Coreset | None:
     whole = found[0]
     for one in found[1:]:
         whole = whole + one
+    fixed = {"--columns": options["columns"], "--weight": options["weight"], **(more or {})}
+    given = [name for name, value in fixed.items() if value]
+    if given:
+        raise click.UsageError(
+            "a coreset's columns, weights and scale are fixed, and the other rows are not here: "
+            f"leave out {', '.join(given)}"
+        )
     return whole

@@ -20,7 +20,7 @@ from lwcs.cli.options import (
     write_to,
 )
 
-# Named here, since what defines them takes half a second to load.
+# Named here, since what defines them loads scikit-learn.
 FAMILIES = ("gaussian", "poisson", "multinomial", "bernoulli", "exponential", "gamma")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
@@ -77,11 +77,7 @@ def mixture(
     check_parquet(output)
     if size is not None and size < components:
         raise click.UsageError(f"--size {size} is smaller than -n {components}; pass at least that")
-    rows: Any = coreset_of(data)
-    if rows is not None and (options["columns"] or options["weight"]):
-        raise click.UsageError(
-            "a coreset's columns and weights are fixed: leave out --columns and --weight"
-        )
+    rows: Any = coreset_of(data, options)
     if rows is None:
         rows = open_rows(data, quiet=quiet, **options)
         jobs = within_memory(rows, memory, jobs)

@@ -40,13 +40,6 @@ class Domain:
         """Whether all finite numbers are in it."""
         return np.isinf(self.low) and np.isinf(self.high)
 
-    @property
-    def some(self) -> float:
-        """A number in its interior."""
-        if np.isinf(self.low):
-            return 0.5 if np.isinf(self.high) else self.high - 1.0
-        return self.low + (1.0 if np.isinf(self.high) else 0.5 * (self.high - self.low))
-
     def outside(self, values: Any) -> Mask:
         """Which values are not in it; NaN never is."""
         x = np.asarray(values)

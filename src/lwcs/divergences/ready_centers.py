@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Labels, Mask
 
 # A distance above this part of what it is made of keeps eleven digits by way of tangents.
-_CLEAR = 1e-4
+CLEAR = 1e-4
 # Nearer to the mean, what zeros cost is no measure of the parts of a distance.
 _MOST_SMOOTHING = 0.9
 _LOT_VALUES = 2**15
@@ -47,14 +47,14 @@ class DenseCenters:
         with np.errstate(invalid="ignore", over="ignore"):
             distances = heights.sum(axis=1) - (_dots(rows, slopes) + self._offsets[labels])
             size = np.abs(heights).sum(axis=1) + _dots(np.abs(rows), np.abs(slopes))
-            unclear: Mask = ~(distances >= _CLEAR * size)
+            unclear: Mask = ~(distances >= CLEAR * size)
         if self._edges is not None:
             # There a slope has no end, and a finite one stands in for it.
             unclear |= (self._edges[labels] & (rows != own)).any(axis=1)
         at = np.flatnonzero(unclear)
         if len(at):
             parts = self._divergence.between(rows[at], own[at]).sum(axis=1)
-            if (parts < -_CLEAR * size[at]).any():
+            if (parts < -CLEAR * size[at]).any():
                 raise ValueError(
                     f"{self._divergence!r} is below zero, so its φ is not convex; φ'' must be >= 0"
                 )
@@ -128,7 +128,7 @@ class SparseCenters:
 
     def _unclear(self, rows: Any, labels: Labels, distances: FloatArray) -> IntArray:
         """Rows near their center, or not zero where a slope has no end."""
-        unclear: Mask = ~(distances >= _CLEAR * self._totals[labels])
+        unclear: Mask = ~(distances >= CLEAR * self._totals[labels])
         if self._edges.any():
             at = np.flatnonzero(self._edges[rows.indices] & (rows.data != 0.0))
             unclear[np.searchsorted(rows.indptr, at, side="right") - 1] = True

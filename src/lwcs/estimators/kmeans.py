@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.divergences import Measure
-    from lwcs.foundation.types import FloatArray
+    from lwcs.foundation.types import DenseRows, FloatArray
 
 
 class CoresetKMeans(
@@ -216,16 +216,15 @@ class CoresetKMeans(
         # Rows that come once are gone after the coreset.
         if source is None or not source.rereadable:
             return fitted
+        centers, measure, show = fitted["cluster_centers_"], fitted["measure_"], bool(self.verbose)
         for _ in range(self.polish):
-            own = divergence.inward(fitted["cluster_centers_"].astype(np.float64))
-            show = bool(self.verbose)
-            own = polish(source, own, coreset.measure, kernel, threads, progress=show)
-            dtype = fitted["cluster_centers_"].dtype
-            fitted["cluster_centers_"] = divergence.backward(own).astype(dtype)
+            own = _as_measured(centers, measure)
+            own = polish(source, own, measure, kernel, threads, progress=show)
+            centers = divergence.backward(own).astype(centers.dtype)
         if self.compute_labels:
-            own = divergence.inward(fitted["cluster_centers_"].astype(np.float64))
-            fitted |= self._final_pass(source, own, coreset.measure, kernel, threads)
-        return fitted
+            own = _as_measured(centers, measure)
+            fitted |= self._final_pass(source, own, measure, kernel, threads)
+        return fitted | {"cluster_centers_": centers}
 
     def _solve(
         self, coreset: Coreset, kernel: kernels.KernelName, seed: int, threads: int
@@ -294,9 +293,7 @@ class CoresetKMeans(
         return {"inertia_": cost, "labels_": labels}
 
     def _centers(self) -> FloatArray:
-        """As they are measured."""
-        wide = self.cluster_centers_.astype(np.float64)
-        return self.measure_.divergence.inward(wide)
+        return _as_measured(self.cluster_centers_, self.measure_)
 
     def predict(self, X: Any) -> Any:
         """Label every row by its nearest center, in the container that X has.
@@ -387,6 +384,11 @@ class CoresetKMeans(
         tags.input_tags.positive_only = _starts_at_zero(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _as_measured(centers: DenseRows, measure: Measure) -> FloatArray:
+    """Centers in the units of the data, in the coordinates of their divergence."""
+    return measure.divergence.inward(centers.astype(np.float64))
 
 
 def _starts_at_zero(divergence: Any) -> bool:

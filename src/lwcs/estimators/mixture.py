@@ -264,11 +264,10 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             )
         return Measure(self._new_family().divergence).centers(check_centers(self.init, d), "init")
 
-    def _goes_on(self, before: Mixture | None, n_features: int) -> bool:
+    def _goes_on(self, before: Mixture, n_features: int) -> bool:
         """Whether the last fit was one of the same kind."""
-        if before is None or before.family.name != self.family:
-            return False
-        return bool(before.family.means.shape == (self.n_components, n_features))
+        same = before.family.name == self.family
+        return same and before.family.means.shape == (self.n_components, n_features)
 
     def _shares(
         self,

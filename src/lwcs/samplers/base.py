@@ -191,6 +191,17 @@ class FirstRound:
         return Moments(rows.shape[0], weight, mean, nothing)
 
 
+def summary_of(total: Moments, source: Source, divergence: Divergence) -> Summary:
+    """What moments tell of all rows: of squared distances also a scale, if one is wanted, and Φ."""
+    check_total(total.weight, total.rows)
+    if not divergence.squared:
+        return Summary(total.rows, total.weight, total.mean)
+    scale = standard_scale(total) if source.scale == "standard" else None
+    cost = total.cost_around(total.mean, None if scale is None else scale**-2.0)
+    check_cost(cost)
+    return Summary(total.rows, total.weight, total.mean, cost, scale)
+
+
 def looks_first(source: Source, divergence: Divergence) -> bool:
     """Whether a pass must come first: for a scale, or the mean that rows are smoothed towards."""
     return source.scale is not None or divergence.smoothing > 0.0

@@ -22,11 +22,9 @@ from lwcs.samplers.base import (
     Run,
     Summary,
     by_squared_distance,
-    check_cost,
     check_passes_possible,
-    check_total,
     hindrance_to_one_read,
-    standard_scale,
+    summary_of,
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_in_one_read
@@ -134,20 +132,18 @@ class Lightweight:
     def _draw_in_two_rounds(self, source: Source, size: int, run: Run) -> tuple[Picked, Summary]:
         first = FirstRound(run.kernel, source.n_features, run.measure)
         moments = list(run.gather(source, first, "first pass"))
-        total = reduce(add, moments)
-        check_total(total.weight, total.rows)
-        scale = standard_scale(total) if source.scale == "standard" else None
-        precision = None if scale is None else scale**-2.0
-        cost = total.cost_around(total.mean, precision)
-        check_cost(cost)
-        costs = [part.cost_around(total.mean, precision) for part in moments]
+        known = summary_of(reduce(add, moments), source, run.divergence)
+        assert known.mean is not None
+        assert known.cost is not None
+        pivot = Pivot(known.mean, known.measure(run.divergence).precision)
+        costs = [part.cost_around(known.mean, pivot.precision) for part in moments]
         share = allocate if self.draws == "iid" else allocate_strata
         quotas = share(size, [m.weight for m in moments], costs, run.generator(Round.PLAN))
-        pivot, average = Pivot(total.mean, precision), cost / total.weight
+        average = known.cost / known.weight
         second = SecondRound(run.seed, run.stage, run.kernel, pivot, average, run.measure)
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
-        return picked, Summary(total.rows, total.weight, total.mean, cost, scale)
+        return picked, known
 
 
 def coreset_weights(distances: FloatArray, size: int, summary: Summary) -> FloatArray:

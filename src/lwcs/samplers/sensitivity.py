@@ -26,11 +26,9 @@ from lwcs.samplers.base import (
     FirstRound,
     Run,
     Summary,
-    check_cost,
     check_passes_possible,
-    check_total,
     looks_first,
-    standard_scale,
+    summary_of,
 )
 from lwcs.samplers.rough import Rough, d2_sampling, d2_sampling_in_rounds
 from lwcs.samplers.two_rounds import Picked, Total, draw_along, merge
@@ -119,14 +117,7 @@ def check_passes(source: Source, passes: int, own: int, name: str) -> None:
 def look(source: Source, run: Run) -> Summary:
     """A pass for the mean; of squared distances also for Φ, and for a scale if one is wanted."""
     first = FirstRound(run.kernel, source.n_features, run.measure)
-    total = reduce(add, run.gather(source, first, "first pass"))
-    check_total(total.weight, total.rows)
-    if not run.divergence.squared:
-        return Summary(total.rows, total.weight, total.mean)
-    scale = standard_scale(total) if source.scale == "standard" else None
-    cost = total.cost_around(total.mean, None if scale is None else scale**-2.0)
-    check_cost(cost)
-    return Summary(total.rows, total.weight, total.mean, cost, scale)
+    return summary_of(reduce(add, run.gather(source, first, "first pass")), source, run.divergence)
 
 
 def approximation_factor(k: int) -> float:

@@ -22,7 +22,7 @@ from lwcs.samplers.base import (
     check_total,
     hindrance_to_one_read,
     looks_first,
-    standard_scale,
+    summary_of,
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_by_weight, weight_cells
@@ -105,12 +105,8 @@ class Uniform:
         offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
         picked = merge(run.gather(source, second, "second pass", quotas), offsets)
         summary = Summary(total.rows, total.weight)
-        if run.divergence.smoothing > 0.0:
-            summary = Summary(total.rows, total.weight, total.mean)
-        elif source.scale is not None:
-            scale = standard_scale(total)
-            cost = total.cost_around(total.mean, scale**-2.0)
-            summary = Summary(total.rows, total.weight, total.mean, cost, scale)
+        if looks_first(source, run.divergence):
+            summary = summary_of(total, source, run.divergence)
         return picked.points, picked.rows, picked.counts, summary
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.divergences import Measure
+    from lwcs.divergences.ready_centers import SparseCenters
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block
@@ -47,17 +48,18 @@ def nearest(
     rows × centers for all rows. Products are float32 for `dtype` float32, where that can tell the
     centers apart; distances are float64.
     """
+    seen = measure.rows(points, first_row)
     if len(centers) == 1 and not measure.squared:
         # One center is everybody's nearest: no product.
         labels = np.zeros(points.shape[0], dtype=np.int32)
-        distances = measure.distances(measure.rows(points, first_row), centers[0])
+        distances = measure.distances(seen, centers[0])
     else:
         labels, distances = np.empty(points.shape[0], dtype=np.int32), np.empty(points.shape[0])
-        for piece, find, rows, found in _labelled(points, centers, measure, dtype, first_row):
+        for piece, find, rows, found in _labelled(points, seen, centers, measure, dtype, first_row):
             labels[piece] = found
             distances[piece] = find.distances(rows, found, kernel)
     if not measure.squared and not np.isfinite(distances.sum()):
-        _look_again(points, centers, measure, labels, distances)
+        _look_again(seen, centers, measure, labels, distances)
         refuse_infinite(points, distances, measure, first_row)
     return labels, distances
 
@@ -85,24 +87,41 @@ def nearest_labels(
     first_row: int = 0,
 ) -> npt.NDArray[np.int32]:
     """The labels alone, as `nearest` gives them."""
+    return label_rows(points, centers, measure, dtype=dtype, first_row=first_row)[0]
+
+
+def label_rows(
+    points: Rows,
+    centers: FloatArray,
+    measure: Measure,
+    *,
+    dtype: npt.DTypeLike,
+    first_row: int,
+) -> tuple[npt.NDArray[np.int32], Rows]:
+    """The labels, and the rows as they were measured for them."""
+    seen = measure.rows(points, first_row)
     labels = np.empty(points.shape[0], dtype=np.int32)
-    for piece, find, rows, found in _labelled(points, centers, measure, dtype, first_row):
+    at_an_edge = not measure.squared and not measure.divergence.domain.interior(centers).all()
+    for piece, find, rows, found in _labelled(points, seen, centers, measure, dtype, first_row):
         labels[piece] = found
-        if not measure.squared and not measure.divergence.domain.interior(centers).all():
+        if at_an_edge:
             distances = find.distances(rows, found, "portable")
-            _look_again(points[piece], centers, measure, labels[piece], distances)
-    return labels
+            _look_again(rows, centers, measure, labels[piece], distances)
+    return labels, seen
 
 
 def _labelled(
     points: Rows,
+    rows: Rows,
     centers: FloatArray,
     measure: Measure,
     dtype: npt.DTypeLike,
     first_row: int,
 ) -> Iterator[tuple[slice, _DenseNearest | _SparseNearest, Rows, IntArray]]:
-    """Label piece after piece of the rows; give them, what found the labels, and the labels."""
-    rows = measure.rows(points, first_row)
+    """Label piece after piece of points that are measured as `rows`.
+
+    Gives the piece, what found its labels, its rows, and the labels.
+    """
     ready = _SparseNearest if is_sparse(rows) else _DenseNearest
     # A center so far away that its square overflows is nobody's nearest.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -118,7 +137,7 @@ def _labelled(
 
 
 def _look_again(
-    points: Rows,
+    rows: Rows,
     centers: FloatArray,
     measure: Measure,
     labels: npt.NDArray[np.int32],
@@ -131,8 +150,7 @@ def _look_again(
     """
     far = np.flatnonzero(np.isinf(distances))
     if len(far) and len(centers) > 1:
-        rows = measure.rows(points[far])
-        each = np.stack([measure.distances(rows, center) for center in centers])
+        each = np.stack([measure.distances(rows[far], center) for center in centers])
         labels[far], distances[far] = np.argmin(each, axis=0), each.min(axis=0)
 
 
@@ -248,6 +266,7 @@ class _SparseNearest:
         else:
             self._slopes, self._offsets = measure.tangents(centers, sparse=True)
         self._measure, self._centers = measure, centers
+        self._own: SparseCenters | None = None
 
     def best(self, piece: Any) -> tuple[IntArray, DenseRows]:
         """As `_DenseNearest.best`."""
@@ -256,8 +275,10 @@ class _SparseNearest:
         return labels, scores[np.arange(len(labels)), labels]
 
     def distances(self, piece: Any, labels: Labels, _: KernelName) -> FloatArray:
-        """At the cost of the non-zeros."""
-        return self._measure.own_distances(piece, self._centers, labels)
+        """At the cost of the non-zeros; centers are made ready where labels alone do not do."""
+        if self._own is None:
+            self._own = self._measure.ready(self._centers)
+        return self._own.distances(piece, labels)
 
 
 def quantization_error(

@@ -62,7 +62,7 @@ def lloyd(
         else:
             # Labels belong to the final centers; this one round has no update after it.
             changed = state.assign(run)
-        distances = np.concatenate(list(run(state.own_distances, state.pieces)))
+        distances = state.distances(run)
     cost = float(points.weights @ distances)
     converged = converged or not changed.any()
     return Clustering(state.centers, state.labels, cost, n_iter, converged)
@@ -136,7 +136,7 @@ class _State:
         old = self.centers
         totals, sums = self._sums(changed, run)
         empty = np.flatnonzero(changed & (totals == 0.0))
-        if len(empty) and self._relocate(empty):
+        if len(empty) and self._relocate(empty, run):
             changed = np.ones(len(old), dtype=bool)
             totals, sums = self._sums(changed, run)
         fresh = np.flatnonzero(changed & (totals > 0.0))
@@ -161,9 +161,9 @@ class _State:
             sums += part[1]
         return totals, sums
 
-    def _relocate(self, empty: IntArray) -> bool:
+    def _relocate(self, empty: IntArray, run: Map) -> bool:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
-        distances = np.concatenate([self.own_distances(piece) for piece in self.pieces])
+        distances = self.distances(run)
         costs = self.points.weights * distances
         nothing = _NOTHING[self._scores.itemsize] * self.points.average
         costs[distances <= nothing] = 0.0
@@ -173,9 +173,11 @@ class _State:
         self._scores[costliest] = -np.inf
         return len(costliest) > 0
 
-    def own_distances(self, piece: slice) -> FloatArray:
-        """D of some points from their own centers."""
-        return self.points.own_distances(piece, self.centers, self.labels[piece])
+    def distances(self, run: Map) -> FloatArray:
+        """D of every point from its own center."""
+        measure = self.points.from_own(self.centers)
+        parts = run(lambda piece: measure(piece, self.labels[piece]), self.pieces)
+        return np.concatenate(list(parts))
 
 
 def _with_ones(rows: Rows) -> Rows:

@@ -12,10 +12,11 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.divergences.measure import EUCLIDEAN
+from lwcs.divergences.ready_centers import CLEAR
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.foundation.types import is_sparse
-from lwcs.solvers.assignment import nearest_in, nearest_labels, working_dtype
+from lwcs.solvers.assignment import label_rows, nearest_in, nearest_labels, working_dtype
 from lwcs.sources.base import GROUP
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, Mask, Rows
     from lwcs.kernels import KernelName
     from lwcs.sources import Block, Source
-
-
-# A distance above this part of what it is made of keeps eleven digits in a product.
-_CLEAR = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +115,7 @@ class DistancesTask:
         size = np.abs(heights) + abs(rows) @ np.abs(slopes).T + np.abs(offsets)
         edges: Mask = np.any(~own.divergence.domain.interior(self.centers), axis=1)
         for j, edge in enumerate(edges):
-            clear = distances[:, j] >= _CLEAR * size[:, j]
+            clear = distances[:, j] >= CLEAR * size[:, j]
             at = np.arange(len(scores)) if edge else np.flatnonzero(~clear)
             if len(at):
                 distances[at, j] = own.own_distances(
@@ -172,11 +169,15 @@ class PolishTask:
         """Add up the blocks."""
         k, d = self.centers.shape
         total = ClusterSums(np.zeros(k), np.zeros((k, d)))
-        label = LabelTask(self.centers, self.measure)
         for block in blocks:
             with BadValueError.in_partition(partition):
-                labels = label(block)
-            rows = self.measure.rows(block.points)
+                labels, rows = label_rows(
+                    block.points,
+                    self.centers,
+                    self.measure,
+                    dtype=working_dtype(block.points),
+                    first_row=block.first_row,
+                )
             part = kernels.cluster_sums(
                 rows, block.weights, labels, np.ones(k, dtype=bool), self.kernel
             )

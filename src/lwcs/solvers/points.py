@@ -18,7 +18,7 @@ from lwcs.divergences.measure import EUCLIDEAN
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, IntArray, Rows
@@ -119,14 +119,22 @@ class Points:
             new, old = new + self.origin, old + self.origin
         return float(self.measure.between(new, old).sum())
 
-    def own_distances(self, piece: slice, centers: FloatArray, labels: IntArray) -> FloatArray:
-        """Of some points from their own centers, by differences, so that small ones keep digits."""
-        rows = self.rows[piece]
-        if self.measure.squared and not is_sparse(rows):
-            return kernels.own_distances(rows, centers, labels, None, self.kernel)
-        if self._around:
-            rows, centers = rows + self.origin, centers + self.origin
-        return self.measure.own_distances(rows, centers, labels)
+    def from_own(self, centers: FloatArray) -> Callable[[slice, IntArray], FloatArray]:
+        """What measures some points from the centers that their labels name.
+
+        By differences, so that small distances keep their digits.
+        """
+        if is_sparse(self.rows):
+            ready = self.measure.ready(centers)
+            return lambda piece, labels: ready.distances(self.rows[piece], labels)
+        if self.measure.squared:
+            return lambda piece, labels: kernels.own_distances(
+                self.rows[piece], centers, labels, None, self.kernel
+            )
+        own = centers + self.origin
+        return lambda piece, labels: self.measure.own_distances(
+            self.rows[piece] + self.origin, own, labels
+        )
 
     def to_units(self, centers: FloatArray) -> FloatArray:
         """Bring centers from the data's units into the solver's."""
