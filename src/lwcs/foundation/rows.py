@@ -1,0 +1,135 @@
+"""Rows, dense or CSR: what is done alike to both, so that no other layer has to ask which.
+
+Dense rows are NumPy arrays, sparse rows scipy CSR arrays. "Stored values" are all values of
+dense rows and the explicitly stored ones of sparse rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.foundation.types import is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+
+
+def container(rows: Rows) -> str:
+    """ "sparse" or "dense", for messages and comparisons."""
+    return "sparse" if is_sparse(rows) else "dense"
+
+
+def stored_values(rows: Rows) -> DenseRows:
+    """All stored values, without a copy where memory allows."""
+    return np.asarray(rows.data if is_sparse(rows) else rows).reshape(-1)
+
+
+def with_values(rows: Rows, values: DenseRows) -> Rows:
+    """Rows of the same shape that store other values at the same places."""
+    if not is_sparse(rows):
+        return values.reshape(rows.shape)
+    other = type(rows)(rows.shape, dtype=values.dtype)
+    # Set one by one: the constructor validates, and may copy, all of them.
+    other.data, other.indices, other.indptr = values, rows.indices, rows.indptr
+    return other
+
+
+def row_numbers(rows: Any) -> IntArray:
+    """The row of every stored value of sparse rows."""
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+def place_of(rows: Rows, at: int) -> tuple[int, int]:
+    """Row and column of the stored value number `at`."""
+    if is_sparse(rows):
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        return row, int(rows.indices[at])
+    row, column = divmod(at, rows.shape[1])
+    return int(row), int(column)
+
+
+def row_sums(rows: Rows) -> FloatArray:
+    """The sum of every row, in float64."""
+    return np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
+
+
+def row_lengths(rows: Rows) -> FloatArray:
+    """The Euclidean length of every row, in float64."""
+    if is_sparse(rows):
+        return np.sqrt(row_sums(rows.multiply(rows)))
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def largest_of_rows(rows: Rows) -> FloatArray:
+    """The largest absolute value of every row."""
+    sizes = abs(rows).max(axis=1)
+    return np.ravel(sizes.toarray() if is_sparse(sizes) else sizes).astype(np.float64)
+
+
+def empty_rows(rows: Rows) -> IntArray:
+    """The rows that have no value other than zero."""
+    if is_sparse(rows):
+        there = np.bincount(row_numbers(rows)[rows.data != 0], minlength=rows.shape[0])
+        return np.flatnonzero(there == 0)
+    return np.flatnonzero(~(rows != 0).any(axis=1))
+
+
+def divide_rows(rows: Rows, by: FloatArray) -> Rows:
+    """Every row divided by a number of its own, in float64; a row to be divided by 0 stays."""
+    each = np.where(by == 0.0, 1.0, by)
+    # What is not finite shows in the sums that are taken of the result.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(rows):
+            return with_values(rows, rows.data / np.repeat(each, np.diff(rows.indptr)))
+        return rows / each[:, None]
+
+
+def as_dense(rows: Rows) -> FloatArray:
+    """Rows as a dense float64 array."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+
+
+def stack(parts: Sequence[Rows]) -> Rows:
+    """Rows under rows, all dense or all sparse."""
+    if len({is_sparse(part) for part in parts}) > 1:
+        raise ValueError("some partitions are sparse and others are dense; make them all alike")
+    if is_sparse(parts[0]):
+        import scipy.sparse as sp
+
+        return sp.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def replace_rows(rows: Rows, at: IntArray, by: Rows) -> Rows:
+    """Rows with some of them replaced; dense rows are changed in place."""
+    if not is_sparse(rows):
+        rows[at] = by
+        return rows
+    order = np.arange(rows.shape[0])
+    order[at] = rows.shape[0] + np.arange(len(at))
+    return stack([rows, by])[order]
+
+
+def component_arrays(rows: Rows) -> tuple[DenseRows, ...]:
+    """The NumPy arrays that rows are made of."""
+    return (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
+
+
+def pieces(n_rows: int, step: int) -> Iterator[slice]:
+    """Cut rows into slices of `step` rows, the last one shorter."""
+    for start in range(0, n_rows, max(1, step)):
+        yield slice(start, min(start + max(1, step), n_rows))
+
+
+def sparse_pieces(indptr: IntArray, values: int) -> Iterator[slice]:
+    """Cut sparse rows into slices of about `values` stored values, at least one row each."""
+    start, n_rows = 0, len(indptr) - 1
+    while start < n_rows:
+        stop = int(np.searchsorted(indptr, indptr[start] + values, side="right")) - 1
+        stop = min(max(stop, start + 1), n_rows)
+        yield slice(start, stop)
+        start = stop
