@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-engines soak lint bench paper calibrate statistical divergences docs clean
+.PHONY: help demo check test test-engines soak lint bench paper calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,17 +22,23 @@ $(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	@touch $@
 
-demo: $(VENV)/.installed ## Summarise a million rows and check the summary (creates .venv)
+demo: $(VENV)/.installed ## Build coresets of a million rows and check their accuracy (creates .venv)
 	$(BIN)/lwcs demo
 
-test: $(VENV)/.installed-test lint ## Run every check and test (creates .venv)
+# As many workers as cores, each with as many threads: those that wait must not spin.
+check test: export OMP_WAIT_POLICY := passive
+
+check: $(VENV)/.installed-test lint ## Run every check, and every test that is not statistical: two minutes
+	$(BIN)/python -m pytest -n auto -m "not soak and not engines and not statistical"
+
+test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)
 	$(BIN)/python -m pytest -n auto
 
 test-engines: $(VENV)/.installed-test,dask,spark,ray ## Test Dask, Spark, Spark Connect and Ray (installs them)
 	$(BIN)/python -m pytest -m engines tests/engines
 	LWCS_SPARK=connect $(BIN)/python -m pytest -m engines tests/engines -k spark
 
-soak: $(VENV)/.installed-test ## Kill, fill disks, read files larger than memory: minutes
+soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger than memory
 	$(BIN)/python -m pytest -m soak -s
 
 lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
@@ -41,23 +47,23 @@ lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(VENV)/.installed-bench ## Measure ratios against peers and limits; ARGS="build --markdown FILE"
+bench: $(VENV)/.installed-bench ## Measure speed against other libraries and limits; ARGS="build --markdown FILE"
 	$(BIN)/python -m benchmarks $(ARGS)
 
 paper: $(VENV)/.installed-bench ## Run the paper's experiments on the data in the folder LWCS_DATA
 	$(BIN)/python -m benchmarks.paper
 
-calibrate: $(VENV)/.installed-bench ## Measure what size a coreset needs for an error
+calibrate: $(VENV)/.installed-bench ## Measure which coreset size a given error needs
 	$(BIN)/python -m benchmarks.calibrate
 
 divergences: $(VENV)/.installed-bench ## Cluster documents by KL and spectra by Itakura-Saito (LWCS_DATA)
 	$(BIN)/python -m benchmarks.divergences
 
-statistical: $(VENV)/.installed-bench ## Summarise many rows, or take few: section 7 of the paper
+statistical: $(VENV)/.installed-bench ## Compare coresets of many rows with small samples (section 7 of the paper)
 	$(BIN)/python -m benchmarks.statistical
 
 docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
 
-clean: ## Remove what the other targets made
+clean: ## Remove everything that the other targets created
 	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

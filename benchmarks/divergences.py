@@ -23,8 +23,8 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import lwcs
 from benchmarks.measure import Result, interleaved
-from lwcs.divergences import Measure
-from lwcs.solvers.passes import full_cost
+from lwcs.geometry import Geometry
+from lwcs.passes import full_cost
 
 SEEDS = 10
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -130,14 +130,14 @@ def _agreement(
 
 def spectra() -> Iterator[str]:
     """Itakura–Saito on mel spectra: error against all rows, and of the cost at fixed centers."""
-    X, k, own = mel(), 32, Measure(lwcs.divergences.ItakuraSaito())
+    X, k, own = mel(), 32, Geometry(lwcs.divergences.ItakuraSaito())
     source, rng = lwcs.scan(X), np.random.default_rng(0)
     full = np.mean([_solved(X, len(X), "lightweight", s) for s in range(3)])
     fixed = [X[rng.choice(len(X), (k, 50))].astype(float).mean(axis=1) for _ in range(20)]
-    truth = np.array([full_cost(source, centers, own) for centers in fixed])
+    truth = np.array([full_cost(source, own.centers(centers)) for centers in fixed])
     methods = {
         "lightweight, by d_φ": "lightweight",
-        "lightweight, by d_A": lwcs.Lightweight(distance="mahalanobis"),
+        "lightweight, by d_A": lwcs.Lightweight(distance="sqeuclidean"),
         "uniform": "uniform",
         "refined": "refined",
     }

@@ -104,6 +104,6 @@ def _fitting(folder: str) -> Iterator[Result]:
 
 
 def _cost(X: np.ndarray, centers: np.ndarray) -> float:
-    from lwcs.solvers.passes import full_cost
+    from lwcs.passes import euclidean_cost
 
-    return full_cost(lwcs.scan(X), centers.astype(np.float64))
+    return euclidean_cost(lwcs.scan(X), centers)

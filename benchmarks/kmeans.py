@@ -20,6 +20,8 @@ from benchmarks.measure import Result, interleaved
 from lwcs import CoresetKMeans
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, generator
+from lwcs.geometry import Geometry
+from lwcs.passes import euclidean_cost
 from lwcs.solvers import seeding
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
@@ -55,7 +57,7 @@ def solver(name: str, coreset: lwcs.Coreset, k: int, dtype: type) -> Iterator[Re
     shape = (coreset.size, rows.shape[1])
 
     def seed() -> object:
-        points = Points.of(rows, weights, kernel="compiled")
+        points = Points.of(rows, weights, Geometry(kernel="compiled"))
         with single_threaded_blas():
             return seeding.kmeans_plusplus(points, k, generator(0, Stage.SEEDING))
 
@@ -67,8 +69,8 @@ def solver(name: str, coreset: lwcs.Coreset, k: int, dtype: type) -> Iterator[Re
     yield _faster(f"seeding, {what}", shape, times, "kmeans_plusplus", 4.0)
 
     def ours(seed: int = 0) -> float:
-        points = Points.of(rows, weights, kernel="compiled")
-        return solve(points, k, seed=seed).cost * points.cost_unit
+        points = Points.of(rows, weights, Geometry(kernel="compiled"))
+        return solve(points, k, seed=seed).cost
 
     def theirs(seed: int = 0) -> float:
         return KMeans(k, n_init=1, random_state=seed).fit(rows, sample_weight=weights).inertia_
@@ -114,9 +116,7 @@ def fits(name: str, X: np.ndarray) -> Iterator[Result]:
 
     def error(make: Callable[[int], np.ndarray], seeds: int) -> float:
         source = lwcs.scan(X)
-        scored = [
-            lwcs.solvers.passes.full_cost(source, make(s).astype(np.float64)) for s in range(seeds)
-        ]
+        scored = [euclidean_cost(source, make(s)) for s in range(seeds)]
         return float(np.mean(scored)) / best_cost - 1
 
     small = partial(CoresetKMeans, 100, coreset_size=1_000, compute_labels=False)

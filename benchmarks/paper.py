@@ -241,9 +241,9 @@ def write(result: CompareResult) -> None:
     )
     text = [
         f"Measured {machine()}, by `make paper`; {'–'.join(map(str, seeds))} seeds a cell, ± 95 % "
-        "intervals of the mean. One start of greedy k-means++, at most 300 rounds, tol = 1e-4, for "
-        "every method; times are of building and solving. FULL's cost is the mean of all solutions "
-        "on all rows, its time that of the faster solver.",
+        "intervals of the mean. One start of greedy k-means++, at most 300 iterations, tol = 1e-4, "
+        "for every method; times are of building and solving. FULL's cost is the mean of all "
+        "solutions on all rows, its time that of the faster solver.",
         "",
         result.to_markdown(),
     ]  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 import lwcs
 from benchmarks.measure import machine
 from lwcs.displays import figures
-from lwcs.solvers.passes import full_cost
+from lwcs.passes import euclidean_cost
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10
@@ -44,7 +44,7 @@ def excesses(rare: float, seed: int) -> tuple[float, float]:
         model.fit(draw(rng, M, rare)).cluster_centers_,
         model.fit(lwcs.build(sample, M, random_state=seed)).cluster_centers_,
     ]
-    full, uniform, lightweight = (full_cost(fresh, centers) for centers in solutions)
+    full, uniform, lightweight = (euclidean_cost(fresh, centers) for centers in solutions)
     return uniform / full - 1.0, lightweight / full - 1.0
 
 

@@ -13,6 +13,9 @@ import scipy.sparse as sp
 import lwcs.sources.sparse
 import lwcs.streaming_table  # noqa: F401
 
+# These helpers show the values of a failed assertion as test modules do.
+pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.sameness")
+
 
 @pytest.fixture(scope="session")
 def kdd() -> np.ndarray:

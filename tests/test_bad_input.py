@@ -78,7 +78,7 @@ def test_values_whose_squares_overflow_are_explained(passes):
     [
         (np.empty((0, 3)), ValueError, r"shape \(0, 3\); at least one row"),
         (np.empty((5, 0)), ValueError, r"shape \(5, 0\); at least one row"),
-        ([], ValueError, r"shape \(0,\); pass shape \(rows, columns\)"),
+        ([], ValueError, r"shape \(0,\); pass data of shape \(n_rows, n_columns\)"),
         (pd.DataFrame({"a": []}, dtype=float), ValueError, r"shape \(0, 1\)"),
         (np.arange(5.0), ValueError, r"shape \(5,\).*X\.reshape\(-1, 1\)"),
         (np.zeros((2, 2, 2)), ValueError, r"shape \(2, 2, 2\)"),
@@ -189,7 +189,7 @@ def test_bad_centers_are_explained(centers, error, message):
     [
         ({"columns": ["a", "z"]}, ValueError, "column='z' is not one of 'a', 'b'"),
         ({"weight": "z"}, ValueError, "column='z'"),
-        ({"columns": []}, ValueError, "no columns are left"),
+        ({"columns": []}, ValueError, "no column is selected"),
         ({"scale": "standart"}, ValueError, "did you mean 'standard'"),
         ({"weight": "a", "sample_weight": [1.0]}, ValueError, "weights are given twice"),
     ],
@@ -264,7 +264,7 @@ def test_partitions_that_do_not_match_are_refused():
     frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
     with pytest.raises(ValueError, match="same columns"):
         lwcs.PartitionedSource([frame, frame[["b", "a"]]])
-    with pytest.raises(ValueError, match="must be of one kind"):
+    with pytest.raises(ValueError, match="must be of one type"):
         lwcs.PartitionedSource([X, sp.csr_array(X)])
     with pytest.raises(ValueError, match="did you mean 'standard'"):
         lwcs.PartitionedSource([X], scale="standart")
@@ -272,7 +272,7 @@ def test_partitions_that_do_not_match_are_refused():
         lwcs.PartitionedSource([lwcs.scan(X, scale="standard")])
     with pytest.raises(ValueError, match="partition 1 has 2 columns but partition 0 has 3"):
         lwcs.PartitionedSource([X, X[:, :2]])
-    with pytest.raises(ValueError, match="differ in having weights"):
+    with pytest.raises(ValueError, match="weights for all partitions or for none"):
         lwcs.PartitionedSource([X, lwcs.scan(X, sample_weight=np.ones(100))])
     for parts in ([], [np.empty((0, 3))]):
         with pytest.raises(ValueError, match="partitions"):

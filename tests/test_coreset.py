@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs import divergences
 
 
 @pytest.fixture
@@ -39,11 +40,30 @@ def test_rows_come_in_the_order_of_their_numbers(X):
 
 
 def test_equality_is_by_content(X):
+    X = X.astype(np.float32).astype(np.float64)
     a, b = lwcs.build(X, 100, random_state=0), lwcs.build(X.copy(), 100, random_state=0)
     assert a == b
-    assert a != lwcs.build(X, 100, random_state=1)
-    assert a != lwcs.build(X.astype(np.float32), 100, random_state=0)
-    assert a != lwcs.build(sp.csr_array(X), 100, random_state=0)
+    others = {
+        "points": [a.points + 1.0, a.points.astype(np.float32), sp.csr_array(a.points)],
+        "weights": [2.0 * a.weights],
+        "indices": [a.indices + 1],
+        "counts": [a.counts + 1],
+        "n_samples": [1],
+        "total_weight": [1.0],
+        "mean": [a.mean + 1.0, None],
+        "total_cost": [1.0, None],
+        "scale": [np.ones(6)],
+        "method": ["uniform"],
+        "divergence": [divergences.Cosine()],
+        "seed": [1, None],
+        "feature_names": [tuple("abcdef")],
+        "depth": [1],
+        "details": [{"dropped": 1}],
+    }
+    assert others.keys() == {each.name for each in fields(lwcs.Coreset)}
+    for name, values in others.items():
+        for value in values:
+            assert replace(a, **{name: value}) != a, name
     assert a != "a coreset"
 
 
@@ -90,7 +110,9 @@ def test_union_stands_for_both_data_sets(X):
     assert union.total_cost == pytest.approx(((X - X.mean(axis=0)) ** 2).sum(), rel=1e-12)
     centers = X[:4]
     assert union.cost(centers) == pytest.approx(a.cost(centers) + b.cost(centers))
-    assert sum([b], a) == union
+    third = lwcs.build(X, 100, random_state=2)
+    assert sum([b, third], a) == union + third
+    assert sum([b, third], a).n_samples == 4000
 
 
 def test_union_of_sparse_coresets_is_sparse(X):

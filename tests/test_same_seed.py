@@ -126,17 +126,22 @@ def test_local_rows_are_partitioned_every_65536_rows(X, kernel):
     )
 
 
-def test_another_seed_gives_another_coreset(X):
-    assert lwcs.build(X, 100, random_state=0) != lwcs.build(X, 100, random_state=1)
+@pytest.mark.parametrize("passes", [1, 2])
+def test_another_seed_draws_other_rows(X, passes):
+    one, other = (lwcs.build(X, 100, passes=passes, random_state=s).indices for s in (0, 1))
+    assert not np.array_equal(one, other)
 
 
 def test_an_unseeded_build_can_be_repeated_from_its_stored_seed(X):
     once = lwcs.build(X, 100)
     assert lwcs.build(X, 100, random_state=once.seed) == once
+    assert not np.array_equal(lwcs.build(X, 100).indices, once.indices)
 
 
 @pytest.mark.parametrize(
     "make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"]
 )
 def test_numpy_generators_seed_a_build(X, make):
-    assert lwcs.build(X, 100, random_state=make(3)) == lwcs.build(X, 100, random_state=make(3))
+    a, b, other = (lwcs.build(X, 100, random_state=make(seed)) for seed in (3, 3, 4))
+    assert a == b
+    assert not np.array_equal(a.indices, other.indices)

@@ -1,7 +1,7 @@
-"""lwcs: k-means on data of any size, through lightweight coresets.
+"""lwcs: k-means clustering of data of any size, through lightweight coresets.
 
-The names below are imported on first use, so that ``import lwcs`` costs no
-more than importing NumPy.
+The public names are imported on first use, so that ``import lwcs`` takes no longer
+than importing NumPy.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'lwcs' has no attribute {name!r}")
-    # No module is called like a public name: importing lwcs.build as a module would
-    # put that module in the function's place.
+    # No module has the name of a public function: importing a module lwcs.build would
+    # replace the function lwcs.build.
     home = import_module(_HOMES[name])
     value = home if home.__name__ == f"lwcs.{name}" else getattr(home, name)
     globals()[name] = value

@@ -2,81 +2,115 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lwcs import kernels
 from lwcs.coreset import Coreset
-from lwcs.divergences import Measure, SquaredEuclidean, as_divergence
+from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.rows import stack
+from lwcs.geometry import Centers, Geometry
 from lwcs.samplers import Run, as_sampler
-from lwcs.samplers.base import FirstRound, summary_of
-from lwcs.samplers.two_rounds import stack
-from lwcs.sources import Block, LocalSource, scan
+from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
+from lwcs.sources import Block, LocalSource, Source, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.divergences import Divergence
     from lwcs.samplers import Sampler
-    from lwcs.sources import Source
 
 
-def everything(
-    source: Source,
-    kernel: kernels.KernelName,
-    n_jobs: int | None,
-    divergence: Divergence,
-) -> Coreset:
-    """All rows as a coreset, for data so small that sampling would only lose."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Rows and how they are measured: source, divergence, scale and kernel, decided once."""
+
+    source: Source
+    geometry: Geometry
+    """As long as nothing is known of the rows."""
+
+    @classmethod
+    def of(cls, source: Source, divergence: Divergence) -> Job:
+        """Choose the kernel by the amount of data; refuse a scale for other divergences."""
+        if source.scale is not None and type(divergence) is not SquaredEuclidean:
+            raise ValueError(
+                f"scale={source.scale!r} is only for squared Euclidean distances, not for "
+                f"{divergence!r}; scan the data without scale="
+            )
+        return cls(source, Geometry(divergence, kernel=kernels.choose(source.estimate_values())))
+
+    def coreset(
+        self, size: int, sampler: Sampler, seed: int, *,
+        passes: Literal["auto", 1, 2] = "auto", n_jobs: int | None = None, progress: bool = False,
+    ) -> Coreset:  # fmt: skip
+        """Draw a coreset."""
+        run = Run(seed, self.geometry, n_jobs, progress)
+        made_in = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
+        draws = sampler.draw(self.source, size, made_in, run)
+        if self.source.scale is not None and draws.summary.scale is None:
+            raise ValueError(
+                f"method={sampler.name!r} does not support scale={self.source.scale!r}: its draws "
+                "have no scale; scan the data without it, or return the scale in the Summary"
+            )
+        dropped = {"dropped": self.source.dropped} if self.source.dropped else {}
+        return Coreset.drawn(
+            draws,
+            method=sampler.label,
+            divergence=self.geometry.divergence,
+            seed=seed,
+            feature_names=self.source.feature_names,
+            details={**draws.details, **dropped},
+        )
+
+    def all_rows(self, n_jobs: int | None) -> Coreset:
+        """All rows as a coreset, for data so small that sampling would only lose."""
+        source, geometry = self.source, self.geometry
+        whole = _read_all(source, n_jobs)
+        assert whole.weights is not None
+        try:
+            moments = MomentsTask(source.n_features, geometry)(iter([whole]), 0)
+        except BadValueError as bad:
+            raise source.explain_row(bad) from None
+        known = summarise([moments], source, geometry)
+        cost = known.cost
+        if cost is None:
+            own = known.geometry(geometry)
+            mean = Centers(moments.mean[None, :], own)
+            total = float(whole.weights @ own.measured(whole.points).distances_to(mean))
+            refuse_underflow(total, own, known, whole.points)
+            cost = without_rounding(total, own, known)
+        n_rows = len(whole.weights)
+        return Coreset(
+            points=whole.points.view() if isinstance(whole.points, np.ndarray) else whole.points,
+            weights=whole.weights,
+            indices=np.arange(n_rows),
+            counts=np.ones(n_rows, dtype=np.int64),
+            n_samples=n_rows,
+            total_weight=known.weight,
+            mean=geometry.divergence.from_coordinates(moments.mean),
+            total_cost=cost,
+            scale=known.scale,
+            method="all rows",
+            divergence=geometry.divergence,
+            feature_names=source.feature_names,
+        )
+
+
+def _read_all(source: Source, n_jobs: int | None) -> Block:
+    """All rows as one block, with weights."""
     if isinstance(source, LocalSource):
         # Arrays are looked at where they are, not copied.
         blocks = [Block(source.read(0, source.n_rows), source.weights, 0)]
     else:
         blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]
     points = blocks[0].points if len(blocks) == 1 else stack([block.points for block in blocks])
-    weights = np.concatenate(
-        [kernels.unit_weights(block.weights, block.points.shape[0]) for block in blocks]
-    )
-    try:
-        moments = FirstRound(kernel, source.n_features, Measure(divergence))(
-            iter([Block(points, weights, 0)]), 0
-        )
-    except BadValueError as bad:
-        raise source.explain_row(bad) from None
-    known = summary_of(moments, source, divergence)
-    cost = known.cost
-    if cost is None:
-        measure = known.measure(divergence)
-        cost = float(weights @ measure.distances(measure.rows(points), moments.mean))
-        if cost <= measure.noise(moments.mean, moments.weight, moments.rows):
-            cost = 0.0
-    return Coreset(
-        points=points.view() if isinstance(points, np.ndarray) else points,
-        weights=weights,
-        indices=np.arange(len(weights)),
-        counts=np.ones(len(weights), dtype=np.int64),
-        n_samples=len(weights),
-        total_weight=moments.weight,
-        mean=divergence.backward(moments.mean),
-        total_cost=cost,
-        scale=known.scale,
-        method="all rows",
-        divergence=divergence,
-        feature_names=source.feature_names,
-    )
-
-
-def check_scale(source: Source, divergence: Divergence) -> None:
-    """Refuse a scale where distances are not squared ones of the columns."""
-    if source.scale is not None and type(divergence) is not SquaredEuclidean:
-        raise ValueError(
-            f"scale={source.scale!r} is for squared distances, not for {divergence!r}; scan the "
-            "data without it"
-        )
+    weights = [kernels.unit_weights(each.weights, each.points.shape[0]) for each in blocks]
+    return Block(points, np.concatenate(weights), 0)
 
 
 def _keep(blocks: Iterator[Block], _: int) -> list[Block]:
@@ -96,39 +130,42 @@ def build(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> Coreset:
-    """Summarise data by a coreset: a few weighted rows whose clustering costs match the data's.
+    """Summarize data by a coreset: a few weighted rows with nearly the same clustering costs.
 
     Parameters
     ----------
-    data : array, memory map, scipy sparse array, table, list of rows, or Source
-        Whatever `lwcs.scan` takes.
+    data : array, memory map, scipy sparse array, table, path, list of rows, or Source
+        Whatever `lwcs.scan` accepts.
     size : int
-        Number of draws m; about 100 for every cluster that you look for is a good start. It may
-        exceed the number of rows.
-    method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler
-        "refined" is the most accurate at a given size, and takes one pass more than
-        "lightweight"; "sensitivity" takes one pass a cluster.
-        ``lwcs.Lightweight(draws="stratified")`` and the like are samplers.
+        Number of draws m; about 100 per cluster is a good start. It may exceed the number of
+        rows.
+    method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
+            default="lightweight"
+        Sampling method. "refined" is the most accurate at a given size, and takes one pass more
+        than "lightweight"; "sensitivity" takes one pass per cluster. Samplers are objects such as
+        ``lwcs.Lightweight(draws="stratified")``.
     divergence : str or Divergence, default="sqeuclidean"
-        What costs are made of: squared distances, or a Bregman divergence by its name ("kl",
-        "itakura_saito", …; `lwcs.divergences.available`) or as an object.
+        Divergence that costs are measured by: the squared Euclidean distance, or a Bregman
+        divergence by its name ("kl", "itakura_saito", …; `lwcs.divergences.available`) or as an
+        object.
     n_clusters : int, optional
-        How many clusters the coreset is for. "sensitivity" and "refined" start from a rough
-        solution with so many; the other methods do not look at it.
-    sample_weight : array of shape (rows,), optional
-        A row of weight 3 counts as that row three times. Zero leaves a row out.
-    passes : {"auto", 1, 2}
-        Reads of the data. Two is the paper's procedure, and the default for files. Rows that
-        can be fetched by number need only one, which is then the default and draws from the
-        same distribution. Rows that come once (a pipe, a generator) are drawn by reservoirs, as
-        are files with ``passes=1``: unbiased too, with other weights (`Coreset.details`). "auto"
-        makes as many as it takes: by a divergence two of rows in memory, three of others.
-    random_state : None, int or NumPy generator
-        The same seed gives the same coreset, whatever the number of threads.
+        Number of clusters that the coreset is for. "sensitivity" and "refined" start from an
+        initial solution with that many clusters; the other methods do not use it.
+    sample_weight : array of shape (n_samples,), optional
+        A row with weight 3 counts as that row three times. A weight of 0 leaves a row out.
+    passes : {"auto", 1, 2}, default="auto"
+        Number of passes over the data. Two is the paper's procedure, and the default for files.
+        Rows that can be fetched by number need only one, which is then the default and draws from
+        the same distribution. Rows that can be read only once (a pipe, a generator) are sampled by
+        reservoirs, as are files with ``passes=1``: unbiased too, with other weights
+        (`Coreset.details`). "auto" makes as many passes as it takes: for a divergence, two over
+        rows in memory and three over others.
+    random_state : None, int or NumPy generator, default=None
+        Random seed. The same seed gives the same coreset, whatever the number of threads.
     n_jobs : int, optional
-        Threads; all cores by default.
-    progress : bool
-        Draw a progress bar on standard error.
+        Number of threads; all cores by default.
+    progress : bool, default=False
+        Whether to show a progress bar on standard error.
 
     Returns
     -------
@@ -151,18 +188,5 @@ def build(
         check_count(n_clusters, "n_clusters")
     sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
-    source = scan(data, sample_weight=sample_weight)
-    measured_by = as_divergence(divergence)
-    check_scale(source, measured_by)
-    run = Run(seed, kernels.choose(source.n_values), threads, progress, divergence=measured_by)
-    made_in = sampler.passes(source, measured_by) if passes == "auto" else passes
-    draws = sampler.draw(source, size, made_in, run)
-    dropped = {"dropped": source.dropped} if source.dropped else {}
-    return Coreset.drawn(
-        draws,
-        method=sampler.name,
-        divergence=measured_by,
-        seed=seed,
-        feature_names=source.feature_names,
-        details={**draws.details, **dropped},
-    )
+    job = Job.of(scan(data, sample_weight=sample_weight), as_divergence(divergence))
+    return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, progress=progress)

@@ -1,4 +1,4 @@
-"""The Coreset: a small weighted summary of many rows, with what is known of all of them."""
+"""The Coreset: a small weighted summary of many rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.divergences import Measure, SquaredEuclidean
+from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import component_arrays, container, same_rows, stack
+from lwcs.geometry import Geometry
+from lwcs.passes import quantization_error
 from lwcs.samplers import Lightweight, Run
-from lwcs.samplers.two_rounds import stack
-from lwcs.solvers.assignment import quantization_error
 from lwcs.sources import scan
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coreset:
-    """Weighted rows that stand for a data set; made by `lwcs.build`, unions and `reduce`.
+    """Weighted rows that represent a data set.
+
+    Created by `lwcs.build`, by the union of coresets and by `reduce`.
 
     Attributes
     ----------
@@ -41,33 +43,33 @@ class Coreset:
         The distinct rows that were drawn, in the dtype and units of the data, in the order
         of their row numbers.
     weights : float64 array of shape (r,)
-        What each row stands for. Their sum is unbiased for the total weight of the data, and
-        is not normalised to it (that would double the error at the mean).
+        How many rows of the data each row represents. Their sum is unbiased for the total weight
+        of the data, and is not normalized to it (that would double the error at the mean).
     indices : int64 array of shape (r,)
         Row numbers in the data.
     counts : int64 array of shape (r,)
         How often each row was drawn.
     n_samples, total_weight : int, float
-        Rows of the data, and their total weight Ω.
+        Number of rows of the data, and their total weight Ω.
     mean, total_cost : array of shape (d,) and float, or None
-        Mean of the data (as its divergence sees rows: of unit length, as shares, above a floor) and
-        Φ, what rows cost around it (of cosine, a mean that is not of unit length); None where the
-        sampler did not look at all rows (`uniform`), Φ also where rows were drawn by another
-        distance.
+        Mean of the data and Φ, the cost of that mean as the only center. For a divergence that
+        transforms rows (to unit length, to shares, above a floor), the mean is that of the
+        transformed rows; for cosine it is not of unit length. Both are None where the sampler did
+        not look at all rows (`uniform`); Φ is also None where rows were drawn by another distance.
     scale : array of shape (d,) or None
-        Standard deviations in which distances are measured, if the data was scanned with
+        Standard deviations that distances are measured in, if the data was scanned with
         ``scale="standard"``. Points, mean and centers keep the units of the data.
     divergence : Divergence
-        What costs are made of: `lwcs.divergences.SquaredEuclidean()`, or another.
+        Divergence that costs are measured by, `lwcs.divergences.SquaredEuclidean()` by default.
     method, seed, feature_names : str, int or None, tuple of str or None
-        How it was made: the sampler and the seed of the last draw, None for a union.
+        The sampler, the random seed (None for a union) and the column names.
     depth : int
-        0 if drawn from the data directly (also after `reduce`), 1 for a union; every reduction
+        0 if drawn from the data directly (also after `reduce`), 1 for a union. Every reduction
         of a union adds one, and an error of its own.
     details : dict
-        What else there is to know of how it was drawn: after one pass over a stream the law of
-        its weights, ρ and the acceptance; rows that were dropped; after a reduction of a union
-        `error_growth`, the error as a multiple of that of one step, if one step has ε = 0.1.
+        Further metadata: after one pass over a stream, the kind of the weights, ρ and the
+        acceptance rate; the number of dropped rows; after the reduction of a union,
+        `error_growth`, the error as a multiple of that of one step with ε = 0.1.
     """
 
     points: Rows
@@ -88,7 +90,7 @@ class Coreset:
 
     @classmethod
     def drawn(cls, draws: Draws, **how: Any) -> Coreset:
-        """Put a coreset together from what a sampler drew, and how: method, seed, names."""
+        """Create a coreset from draws; `how` has its method, divergence, seed and names."""
         known = draws.summary
         return cls(
             points=draws.points,
@@ -97,7 +99,7 @@ class Coreset:
             counts=draws.counts,
             n_samples=known.rows,
             total_weight=known.weight,
-            mean=None if known.mean is None else how["divergence"].backward(known.mean),
+            mean=None if known.mean is None else how["divergence"].from_coordinates(known.mean),
             total_cost=known.cost,
             scale=known.scale,
             **{"details": draws.details, **how},
@@ -105,9 +107,7 @@ class Coreset:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            parts = (value.data, value.indices, value.indptr) if is_sparse(value) else (value,)
-            for part in parts:
+            for part in component_arrays(getattr(self, each.name)):
                 if isinstance(part, np.ndarray):
                     part.flags.writeable = False
 
@@ -116,18 +116,13 @@ class Coreset:
         """Number of draws; at least the number of distinct rows."""
         return int(self.counts.sum())
 
-    @property
-    def measure(self) -> Measure:
-        """What "far" means for the rows that this stands for."""
-        mean = self.mean
-        if mean is None and self.divergence.smoothing:
-            seen = Measure(self.divergence)
+    def geometry(self, kernel: kernels.KernelName = "portable") -> Geometry:
+        """How rows are measured: the divergence, the scale and the mean to smooth towards."""
+        own, mean = Geometry(self.divergence, self.scale, kernel=kernel), self.mean
+        if mean is None and own.needs_mean:
             with explaining_points(self):
-                rows = seen.rows(self.points)
-            own = kernels.moments(rows, self.weights, "portable").mean
-            return Measure(self.divergence, self.scale, seen.whole(own, rows))
-        inward = None if mean is None else self.divergence.inward(mean)
-        return Measure(self.divergence, self.scale, inward)
+                return replace(own, mean=own.measured(self.points).moments(self.weights).mean)
+        return own if mean is None else replace(own, mean=self.divergence.to_coordinates(mean))
 
     @property
     def n_features(self) -> int:
@@ -137,22 +132,22 @@ class Coreset:
     def cost(self, centers: Any) -> float:
         """Estimate φ_X(centers), the cost of the whole data.
 
-        Unbiased for centers chosen without this coreset; for centers that were fitted on it,
-        biased low.
+        The estimate is unbiased for centers that were chosen without this coreset, and biased low
+        for centers that were fitted on it.
 
         Parameters
         ----------
         centers : array of shape (k, d)
-            In the units of the data. Of a smoothed divergence, centers must be inside of its
-            domain, as those of a model are; rows become so by ``coreset.measure.smoothed(rows)``.
+            In the units of the data. For a smoothed divergence, centers must be inside of its
+            domain, as those of a model are; ``coreset.geometry().smoothed(rows)`` smooths rows of
+            the data so that they can be centers.
         """
-        measure = self.measure
-        own = measure.centers(check_centers(centers, self.n_features))
+        own = self.geometry().in_float64().centers(check_centers(centers, self.n_features))
         with single_threaded_blas(), explaining_points(self):
-            return quantization_error(self.points, self.weights, own, measure)
+            return quantization_error(self.points, self.weights, own)
 
     def __add__(self, other: Coreset) -> Coreset:
-        """Coreset of the union of two disjoint data sets; `other`'s row numbers come after ours."""
+        """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""
         if not isinstance(other, Coreset):
             return NotImplemented
         _check_alike(self, other)
@@ -176,17 +171,17 @@ class Coreset:
     def reduce(self, size: int, *, random_state: object = None) -> Coreset:
         """Coreset of this coreset, with `size` draws.
 
-        Drawn directly from data, it keeps a uniform choice of its draws: that is a coreset of
-        the data as if built with this size, and loses nothing more (stratified draws become a
-        random choice of strata, still unbiased). A union is sampled a second time, as weighted
-        rows, which adds an error of its own (`depth` counts it).
+        For a coreset that was drawn directly from data, a uniform choice of its draws is kept:
+        the result is a coreset of the data as if built with this size, without additional error
+        (stratified draws become a random choice of strata, still unbiased). A union is sampled a
+        second time, as weighted rows, which adds an error of its own (counted by `depth`).
 
         Parameters
         ----------
         size : int
-            At most the present `size` for a direct coreset.
+            Number of draws; for a direct coreset at most its present `size`.
         random_state : None, int or NumPy generator
-            Choice of the draws.
+            Random seed of the choice.
         """
         size, seed = check_count(size, "size"), as_seed(random_state)
         if self.depth > 0:
@@ -213,9 +208,8 @@ class Coreset:
         """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
         rows = self.points if self.scale is None else self.points * (1.0 / self.scale)
         source = scan(rows, sample_weight=self.weights)
-        kernel = kernels.choose(source.n_values)
-        run = Run(seed, kernel, stage=Stage.REDUCE, divergence=self.divergence)
-        draws = Lightweight().draw(source, size, 2, run)
+        geometry = Geometry(self.divergence, kernel=kernels.choose(source.estimate_values()))
+        draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
         at = draws.indices
         return replace(
             self,
@@ -223,20 +217,20 @@ class Coreset:
             weights=draws.weights,
             indices=self.indices[at],
             counts=draws.counts,
-            method=Lightweight().name,
+            method=Lightweight.name,
             seed=seed,
             depth=self.depth + 1,
             details={"error_growth": round(reduced_epsilon(0.1, self.depth + 1) / 0.1, 3)},
         )
 
     def to_arrow(self) -> pa.Table:
-        """A pyarrow table: index, weight, count and the features, metadata in the schema."""
+        """Convert to a pyarrow table: index, weight, count, features; metadata in its schema."""
         from lwcs.coreset_table import to_table
 
         return to_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write as Parquet, which any tool reads as a plain table; whole or not at all."""
+        """Write a Parquet file, which any tool can read as a plain table, atomically."""
         storage.write_table(self.to_arrow(), path)
 
     def __eq__(self, other: object) -> bool:
@@ -255,7 +249,7 @@ class Coreset:
 
 @contextmanager
 def explaining_points(coreset: Coreset) -> Iterator[None]:
-    """Name the row of the data, if one of a coreset cannot be measured."""
+    """Name the row of the data if a row of a coreset cannot be measured."""
     try:
         yield
     except BadValueError as bad:
@@ -274,16 +268,15 @@ def reduced_epsilon(epsilon: float, depth: int) -> float:
     return total
 
 
+def refuse_sample_weight(sample_weight: Any) -> None:
+    """Refuse weights beside a coreset, which has its own."""
+    if sample_weight is not None:
+        raise ValueError("a Coreset has its own weights; leave out sample_weight")
+
+
 def _same(one: Any, other: Any) -> bool:
-    if is_sparse(one) and is_sparse(other):
-        # Whether column numbers are int32 or int64 is not content.
-        numbers = all(
-            np.array_equal(getattr(one, part), getattr(other, part))
-            for part in ("shape", "indices", "indptr")
-        )
-        return numbers and _same(one.data, other.data)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
+    if hasattr(one, "dtype") and hasattr(other, "dtype"):
+        return same_rows(one, other)
     return type(one) is type(other) and bool(one == other)
 
 
@@ -291,7 +284,7 @@ def _check_alike(one: Coreset, other: Coreset) -> None:
     if one.n_features != other.n_features:
         raise ValueError(
             f"a coreset with {one.n_features} columns and one with {other.n_features} "
-            "have no union; build both from the same columns"
+            "cannot be united; build both from the same columns"
         )
     for name in ("feature_names", "divergence"):
         if getattr(one, name) != getattr(other, name):
@@ -304,7 +297,7 @@ def _check_alike(one: Coreset, other: Coreset) -> None:
             "the coresets measure distances in different scales; scale the data beforehand by "
             "the same factors, and build both without scale="
         )
-    if is_sparse(one.points) != is_sparse(other.points):
+    if container(one.points) != container(other.points):
         raise ValueError("one coreset is sparse and the other dense; build both alike")
 
 
@@ -314,10 +307,10 @@ def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | No
         return None, None
     own, (first, second) = one.divergence, (one.total_weight, other.total_weight)
     mean = one.mean + (other.mean - one.mean) * (second / (first + second))
-    # If rows are smoothed, it is towards another mean than before, and their costs are others.
+    # Smoothed rows are smoothed towards another mean than before, so that their costs change.
     if one.total_cost is None or other.total_cost is None or own.smoothing:
         return mean, None
-    measure, center = Measure(own, one.scale), own.inward(mean)
-    apart = [measure.between(own.inward(each), center).sum() for each in (one.mean, other.mean)]
+    geometry, center = Geometry(own, one.scale), own.to_coordinates(mean)
+    apart = [geometry.apart(own.to_coordinates(each), center) for each in (one.mean, other.mean)]
     cost = one.total_cost + other.total_cost + first * apart[0] + second * apart[1]
     return mean, float(cost)

@@ -1,4 +1,4 @@
-"""load(): whatever lwcs saved, told by the kind that its file names."""
+"""load(): read any file that lwcs saved; the file says what kind of object it holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read back what `save` wrote: a Coreset, a StreamingCoreset, a model or a comparison.
+    """Load an object that was saved by lwcs.
+
+    Parameters
+    ----------
+    path : str or path
+        File written by `save`, or by `lwcs.compare` with ``path=``.
+
+    Returns
+    -------
+    Coreset, StreamingCoreset, CoresetKMeans, CoresetMixture or CompareResult
 
     Examples
     --------
@@ -27,7 +36,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if kind == coreset_table.KIND:
         return coreset_table.from_table(table, metadata, str(path))
     if kind == "kmeans":
-        # scikit-learn is loaded only for a model.
+        # Imported here, since only models need scikit-learn.
         from lwcs.estimators import kmeans_table
 
         return kmeans_table.from_table(table, metadata, str(path))
@@ -43,4 +52,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         from lwcs.comparing import result
 
         return result.from_table(table)
-    raise ValueError(f"{str(path)!r} holds a {kind!r}, which this lwcs does not know")
+    raise ValueError(
+        f"{str(path)!r} holds an object of kind {kind!r}, which this version of lwcs cannot load"
+    )

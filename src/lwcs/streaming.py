@@ -1,4 +1,4 @@
-"""StreamingCoreset: a summary of rows that never end, in memory that does not grow."""
+"""StreamingCoreset: a summary of an unbounded stream of rows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.coreset import Coreset
+from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import as_divergence
-from lwcs.divergences.seen import Quadratic
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.types import is_sparse
-from lwcs.samplers.base import Run, by_squared_distance
+from lwcs.foundation.rows import container, stored_values
+from lwcs.geometry import Geometry
+from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
+from lwcs.samplers.base import Run
 from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
+from lwcs.sources.batches import ArrayBatch, Filling
 from lwcs.sources.local import open_local
-from lwcs.sources.sequence import ArrayBatch, Filling
 
 if TYPE_CHECKING:
     import os
@@ -32,27 +33,28 @@ _LARGEST = 1e150
 
 
 class StreamingCoreset:
-    """A coreset of all rows so far, kept up to date batch by batch.
+    """A coreset of all rows so far, updated batch by batch.
 
-    The rows may never end: what is kept is two reservoirs, sums, and at most one block of rows
-    that is not full yet. The size of the batches does not matter, and neither does a break: saved
-    after any update and loaded again, it goes on as if nothing had been.
+    Memory does not grow with the number of rows: what is kept are two reservoirs, sums, and at
+    most one block of rows that is not full yet. The size of the batches does not matter. A stream
+    that is saved after any update and loaded again continues as if there had been no interruption.
 
     Parameters
     ----------
     size : int
-        Draws of the coreset.
-    method : {"lightweight", "uniform"}
-        What is drawn, as for `lwcs.build`.
+        Number of draws of the coreset.
+    method : {"lightweight", "uniform"}, default="lightweight"
+        Sampling method, as for `lwcs.build`.
     divergence : str or Divergence, default="sqeuclidean"
-        What costs are made of. Rows are drawn by squared distances in any case, as in the paper.
-    random_state : None, int or NumPy generator
-        Seed.
+        Divergence that costs are measured by. Rows are always sampled by squared distances, as
+        in the paper.
+    random_state : None, int or NumPy generator, default=None
+        Random seed.
 
     Attributes
     ----------
     n_samples : int
-        Rows so far, those of coresets that were merged included.
+        Number of rows so far, including those of merged coresets.
 
     Examples
     --------
@@ -76,10 +78,10 @@ class StreamingCoreset:
         self.size, self.seed = check_count(size, "size"), as_seed(random_state)
         check_choice(method, "method", METHODS)
         self.method, self.divergence = method, as_divergence(divergence)
-        # Nothing is known of rows before they are gone, so these are drawn by squared distances.
-        squared = self.divergence if self.divergence.squared else Quadratic(self.divergence)
         # One kernel for good: how much is to come is not known.
-        run = Run(self.seed, kernels.choose(kernels.COMPILED_FROM), divergence=squared)
+        self._geometry = Geometry(self.divergence, kernel=kernels.choose(kernels.COMPILED_FROM))
+        # The mean is known only once the rows are gone, so they are drawn by squared distances.
+        run = Run(self.seed, squared_bound(self._geometry))
         self.state = OnePass.of(self.size, run, uniform=method == "uniform")
         self.filling: Filling | None = None
         self.levels: dict[int, Coreset] = {}
@@ -87,7 +89,7 @@ class StreamingCoreset:
         self.n_features: int | None = None
         self.feature_names: tuple[str, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
-        self.sparse = False
+        self.container: str | None = None
 
     @property
     def n_samples(self) -> int:
@@ -97,13 +99,12 @@ class StreamingCoreset:
         return self.state.rows + waiting + merged
 
     def update(self, batch: Any, sample_weight: Any = None) -> None:
-        """Take some more rows: an array, sparse array or table; or a Coreset of such.
+        """Add rows (an array, a sparse array or a table), or a Coreset of rows.
 
-        A batch that is refused leaves everything as it was.
+        A batch that is refused leaves the stream unchanged.
         """
         if isinstance(batch, Coreset):
-            if sample_weight is not None:
-                raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
+            refuse_sample_weight(sample_weight)
             self._arrive(batch)
             return
         source = open_local(batch, sample_weight=sample_weight)
@@ -117,7 +118,7 @@ class StreamingCoreset:
         self._check_alike(source.n_features, source.feature_names, rows, "this batch")
         with np.errstate(over="ignore"):
             stored = rows if self.dtype is None else rows.astype(self.dtype, copy=False)
-        values = stored.data if is_sparse(stored) else stored
+        values = stored_values(stored)
         # Beyond this, their distances overflow, and everything that came before is lost.
         if values.size and not float(np.abs(values).max()) < _LARGEST:
             raise BadValueError.found_in(stored, 0, 0).explained(
@@ -134,10 +135,10 @@ class StreamingCoreset:
     ) -> None:
         if self.n_features is None:
             return
-        if n_features != self.n_features or is_sparse(rows) != self.sparse:
+        if n_features != self.n_features or container(rows) != self.container:
             raise ValueError(
-                f"{what} has {n_features} columns, {'sparse' if is_sparse(rows) else 'dense'}, but "
-                f"the stream has {self.n_features}, {'sparse' if self.sparse else 'dense'}"
+                f"{what} has {n_features} columns and is {container(rows)}, but the stream has "
+                f"{self.n_features} columns and is {self.container}"
             )
         if names != self.feature_names:
             raise ValueError(
@@ -147,7 +148,7 @@ class StreamingCoreset:
     def _note(self, n_features: int, names: tuple[str, ...] | None, rows: Any) -> None:
         if self.n_features is None:
             self.n_features, self.feature_names = n_features, names
-            self.sparse = is_sparse(rows)
+            self.container = container(rows)
             self.dtype = rows.dtype if rows.dtype == np.float32 else np.dtype(np.float64)
 
     def _take(self, batch: ArrayBatch) -> None:
@@ -165,7 +166,7 @@ class StreamingCoreset:
                 _pass(self.state, block)
 
     def coreset(self) -> Coreset:
-        """The coreset of everything so far; the stream goes on as if nobody had asked."""
+        """Return the coreset of all rows so far; the stream is not changed."""
         parts = [self.levels[level] for level in sorted(self.levels)]
         if self.n_samples > sum(part.n_samples for part in parts):
             parts.insert(0, self._own())
@@ -183,9 +184,9 @@ class StreamingCoreset:
         if self.filling is not None and self.filling.n_rows:
             state = state.copy()
             _pass(state, self.filling.block(state.rows))
-        draws = state.finish()
+        draws, exact = state.finish(), self._geometry.cost_follows_from_moments
         return Coreset.drawn(
-            draws if self.divergence.squared else by_squared_distance(draws, self.divergence),
+            draws if exact else drawn_by_squared_distance(draws),
             method=self.method,
             divergence=self.divergence,
             seed=self.seed,
@@ -193,10 +194,10 @@ class StreamingCoreset:
         )
 
     def merge(self, other: StreamingCoreset) -> None:
-        """Take what another stream has seen: its coreset arrives here. It stays as it is."""
+        """Add the coreset of another stream, which is not changed."""
         if not isinstance(other, StreamingCoreset):
             raise TypeError(
-                f"a {type(other).__name__} is no StreamingCoreset; a Coreset arrives by update"
+                f"a {type(other).__name__} is not a StreamingCoreset; pass a Coreset to update()"
             )
         if other.n_samples:
             self._arrive(other.coreset())
@@ -237,7 +238,7 @@ class StreamingCoreset:
         return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it as Parquet, whole or not at all; `lwcs.load` reads it back."""
+        """Write a checkpoint to a Parquet file, atomically; `lwcs.load` reads it."""
         from lwcs.streaming_table import to_table
 
         storage.write_table(to_table(self), path)
@@ -251,4 +252,4 @@ class StreamingCoreset:
 
 def _pass(state: OnePass, block: Block) -> None:
     state.start(block)
-    state.update(state.look_at(block, state.rows))
+    state.update(state.scan(block, state.rows))

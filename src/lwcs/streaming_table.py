@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.coreset_table import assemble, describe, point_columns, read_points
-from lwcs.divergences import recalled
+from lwcs.coreset_table import assemble, describe, read_points
+from lwcs.divergences import from_saved
 from lwcs.foundation.randomness import Stage
+from lwcs.foundation.rows import stack
 from lwcs.foundation.storage import with_metadata
+from lwcs.foundation.tables import listed, point_columns, vector
 from lwcs.samplers.one_pass import OnePass
 from lwcs.samplers.reservoir import Reservoir
-from lwcs.samplers.two_rounds import stack
 from lwcs.sources.base import block_rows
-from lwcs.sources.sequence import ArrayBatch, Filling
+from lwcs.sources.batches import ArrayBatch, Filling
 from lwcs.streaming import StreamingCoreset
 
 KIND = "stream"
@@ -47,11 +48,11 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         "seed": stream.seed,
         "method": stream.method,
         "divergence": stream.divergence.name,
-        "divergence_parameters": stream.divergence.remembered(),
+        "divergence_parameters": stream.divergence.saved_parameters(),
         "n_features": stream.n_features,
         "feature_names": None if stream.feature_names is None else list(stream.feature_names),
         "dtype": None if stream.dtype is None else stream.dtype.name,
-        "sparse": stream.sparse,
+        "sparse": stream.container == "sparse",
         "weighted": waiting is not None and waiting.weighted,
         "arrived": stream.arrived,
         "levels": {
@@ -59,12 +60,12 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
             for level, c in stream.levels.items()
         },
         "state": {
-            "kernel": state.kernel,
+            "kernel": state.geometry.kernel,
             "rows": state.rows,
             "blocks": state.blocks,
             "cost": state.cost,
-            "pivot": None if state.pivot is None else state.pivot.tolist(),
-            "shift": None if state.shift is None else state.shift.tolist(),
+            "pivot": listed(state.pivot),
+            "shift": listed(state.shift),
             "by_weight": state.by_weight.total,
             "by_cost": 0.0 if state.by_cost is None else state.by_cost.total,
         },
@@ -96,12 +97,14 @@ def _read(table: pa.Table, metadata: dict[str, Any]) -> StreamingCoreset:
     stream = StreamingCoreset(
         metadata["size"],
         method=metadata["method"],
-        divergence=recalled(
+        divergence=from_saved(
             metadata.get("divergence", "sqeuclidean"), metadata.get("divergence_parameters", {})
         ),
         random_state=metadata["seed"],
     )
-    stream.n_features, stream.sparse = metadata["n_features"], metadata["sparse"]
+    stream.n_features = metadata["n_features"]
+    if stream.n_features is not None:
+        stream.container = "sparse" if metadata["sparse"] else "dense"
     names, dtype = metadata["feature_names"], metadata["dtype"]
     stream.feature_names = None if names is None else tuple(names)
     stream.dtype = None if dtype is None else np.dtype(dtype)
@@ -137,7 +140,7 @@ def _read(table: pa.Table, metadata: dict[str, Any]) -> StreamingCoreset:
 
 
 def _state(stream: StreamingCoreset, known: dict[str, Any]) -> OnePass:
-    fresh, kernel = stream.state, known["kernel"]
+    fresh = stream.state
     by_weight, by_cost = fresh.by_weight, fresh.by_cost
     by_weight.total = known["by_weight"]
     if by_cost is not None:
@@ -146,13 +149,12 @@ def _state(stream: StreamingCoreset, known: dict[str, Any]) -> OnePass:
         size=stream.size,
         seed=stream.seed,
         stage=Stage.CORESET,
-        kernel=kernel,
-        measure=fresh.measure,
+        geometry=fresh.geometry.with_kernel(known["kernel"]),
         by_cost=by_cost,
         by_weight=by_weight,
         rows=known["rows"],
-        pivot=None if known["pivot"] is None else np.array(known["pivot"]),
-        shift=None if known["shift"] is None else np.array(known["shift"]),
+        pivot=vector(known["pivot"]),
+        shift=vector(known["shift"]),
         cost=known["cost"],
         blocks=known["blocks"],
     )

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import lwcs
-from lwcs.cli import main
+from tests.cli.running import run
 
 LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
 ROWS = 2_000
@@ -43,20 +42,13 @@ def folder(X, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(arguments), input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 def test_build_fit_assign_inspect(folder, X):
     code, _, said = run(
         "build", "events/*.parquet", "--size", "500", "--seed", "1", "-o", "c.parquet"
     )
     assert code == 0
-    assert "500 draws of 2,000 rows" in said
-    assert "Left out, since they hold no numbers: 'name'" in said
+    assert "500 draws from 2,000 rows" in said
+    assert "Ignored columns that are not numeric: 'name'" in said
     expected = lwcs.build("events/*.parquet", 500, random_state=1)
     assert lwcs.load("c.parquet") == expected
     assert run("fit", "c.parquet", "-k", "4", "--seed", "1", "-o", "m.parquet")[0] == 0
@@ -144,7 +136,7 @@ def test_dropped_rows_have_no_label(folder, X):
     drop = ["--missing", "drop", "-o"]
     code, _, said = run("build", "gaps.parquet", "--size", "50", *drop, "c.parquet")
     assert code == 0
-    assert "2 rows with missing values were left out" in said
+    assert "2 rows with missing values were dropped" in said
     run("fit", "events", "-k", "4", "--seed", "1", "-o", "m.parquet")
     assert run("assign", "gaps.parquet", "m.parquet", *drop, "l.parquet")[0] == 0
     labels = pq.read_table("l.parquet")["label"].to_pylist()
@@ -155,18 +147,18 @@ def test_dropped_rows_have_no_label(folder, X):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["build", "--size", "5", "-o", "c"], 2, "name some DATA"),
+        (["build", "--size", "5", "-o", "c"], 2, "DATA is missing"),
         (["build", "events", "-o", "c"], 2, "Missing option '--size'"),
         (["build", "events", "--size", "0", "-o", "c"], 2, "0 is not in the range"),
         (["build", "-", "--size", "5", "-o", "c"], 2, "--format"),
-        (["build", "events", "--size", "5", "--memory", "lots", "-o", "c"], 2, "no amount"),
-        (["build", "events", "--size", "5", "--memory", "1MB", "-o", "c"], 2, "at least"),
+        (["build", "events", "--size", "5", "--memory", "lots", "-o", "c"], 2, "not an amount"),
+        (["build", "events", "--size", "5", "--memory", "1MB", "-o", "c"], 2, "or more"),
         (["build", "nowhere.parquet", "--size", "5", "-o", "c"], 1, "does not exist"),
         (["build", "events", "--size", "5", "-o", "no/where"], 2, "does not exist"),
         (["build", "events", "--size", "5", "-o", "events"], 2, "that is a folder"),
-        (["build", "events", "--size", "5", "-o", "c.csv"], 2, "call it .parquet"),
+        (["build", "events", "--size", "5", "-o", "c.csv"], 2, "ends in .parquet"),
         (["build", "events", "--size", "5", "--jobs", "0", "-o", "c"], 2, "0 is not in the range"),
-        (["build", "events", "--size", "5", "--memory", "1.2.3GB", "-o", "c"], 2, "no amount"),
+        (["build", "events", "--size", "5", "--memory", "1.2.3GB", "-o", "c"], 2, "not an amount"),
         (["fit", "events", "-k", "5", "--polish", "-1", "-o", "c"], 2, "-1 is not in the range"),
         (["build", "events", "--size", "5", "--columns", "xx", "-o", "c"], 1, "did you mean 'x'"),
         (
@@ -188,7 +180,7 @@ def test_mistakes_are_answered_in_one_line(folder, arguments, code, message):
     assert "Traceback" not in said
     assert out == ""
     if code == 1:
-        lines = [line for line in said.splitlines() if not line.startswith("Left out")]
+        lines = [line for line in said.splitlines() if not line.startswith("Ignored")]
         assert len(lines) == 1
     assert not Path("c").exists()
 
@@ -234,7 +226,7 @@ def test_a_special_file_is_not_replaced(folder):
     os.mkfifo("pipe")
     code, _, said = run("build", "events", "--size", "5", "-o", "pipe")
     assert code == 2
-    assert "no regular file" in said
+    assert "not a regular file" in said
     assert Path("pipe").is_fifo()
 
 
@@ -301,7 +293,7 @@ def test_a_terminal_sees_progress_and_a_pipe_does_not(tmp_path):
     assert child.wait() == 0
     assert b"first pass" in seen
     assert b"second pass" in seen
-    assert b"500 draws of 400,000 rows" in seen
+    assert b"500 draws from 400,000 rows" in seen
 
 
 def test_an_interrupt_leaves_nothing_behind(tmp_path):

@@ -128,7 +128,7 @@ def test_similarity_bounds_it_by_a_squared_distance(name, seed):
     divergence = available()[name]()
     x, y = some(name, seed, (2, 5))
     low, high = min(x.min(), y.min()), max(x.max(), y.max())
-    above = divergence.quadratic(low, high) * np.sum((x - y) ** 2)
+    above = divergence.curvature(low, high)[1] / 2.0 * np.sum((x - y) ** 2)
     d = divergence(x, y)
     assert divergence.similarity(low, high) * above <= d * (1 + 1e-12)
     assert d <= above * (1 + 1e-12)

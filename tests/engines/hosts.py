@@ -144,12 +144,14 @@ class Spark(Tables):
 class Ray(Tables):
     def __init__(self) -> None:
         ray = pytest.importorskip("ray")
+        # The tests, and the lwcs that is tested, which need not be the one that is installed.
+        paths = [os.getcwd(), os.environ.get("PYTHONPATH", "")]
         ray.init(
             num_cpus=2,
             include_dashboard=False,
             log_to_driver=False,
             logging_level="error",
-            runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}},
+            runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, paths))}},
         )
         import ray.data
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lwcs
-from tests.engines.test_same_on_all import cut
+from tests.engines.sameness import cut
 
 TABLES = ["dask table", "spark", "ray"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from contextlib import nullcontext
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 
 import lwcs
 from lwcs import divergences
+from tests.engines.sameness import assert_same, cut
 from tests.statistical.paths import data, weights
-from tests.statistical.test_law import assert_follows
+from tests.statistical.verdicts import assert_follows
 
 N, D = 20_000, 5
 
@@ -22,20 +22,8 @@ def X():
     return rng.standard_normal((N, D)) * rng.exponential(size=(N, 1)) + 3.0
 
 
-def cut(rows, at):
-    return [rows[start:stop] for start, stop in itertools.pairwise(at)]
-
-
 # Empty ones, one row, and sizes that differ by four orders of magnitude.
 CUTS = [0, 0, 1, 1, 5_000, 5_003, N]
-
-
-def assert_same(got: lwcs.Coreset, want: lwcs.Coreset) -> None:
-    for name in ("points", "weights", "indices", "counts", "mean", "scale"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(want, name), err_msg=name)
-    assert got.total_cost == want.total_cost
-    assert got.total_weight == want.total_weight
-    assert got.n_samples == want.n_samples
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
@@ -52,7 +40,7 @@ def test_coresets_of_several_rounds_are_identical(engine, X):
         want = lwcs.build(
             lwcs.PartitionedSource(parts), 300, method=method, n_clusters=3, random_state=3
         )
-        warned = pytest.warns(UserWarning, match="goes over the rows 5 times")
+        warned = pytest.warns(UserWarning, match="makes 5 passes over the rows")
         with warned if method == "sensitivity" else nullcontext():
             got = lwcs.build(engine.arrays(parts), 300, method=method, n_clusters=3, random_state=3)
         assert_same(got, want)

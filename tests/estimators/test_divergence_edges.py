@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import kl_div
 from sklearn.metrics import adjusted_rand_score
 
 import lwcs
 from lwcs import CoresetKMeans, divergences
-from lwcs.divergences import Divergence, Domain, Measure, as_divergence, available
-from tests.estimators.test_divergences import COUNTS, Burg, blobs, spectra, topics
+from lwcs.divergences import Divergence, Domain, as_divergence, available
+from lwcs.geometry import Geometry
+from tests.estimators.divergence_rows import COUNTS, Burg, blobs, spectra, topics
 
 ONES = (np.random.default_rng(0).random((20_000, 6)) < 0.4).astype(float)
 ONES[:, 0] = 1.0
@@ -41,11 +43,18 @@ def test_columns_that_no_row_of_the_fit_used_are_left_out_of_other_rows(name, ma
     Y[::3, 7] = 1.0
     if name == "logistic":
         Y[::5, 6] = 0.0
-    if name != "kl_simplex":
+    if name == "kl_simplex":
+        # The other shares are less, since they are shares of all columns.
+        rows, shares = (each / each.sum(axis=1, keepdims=True) for each in (X, Y))
+        tau = model.geometry_.divergence.smoothing
+        smoothed = ((1.0 - tau) * shares + tau * rows.mean(axis=0))[:, None, :7]
+        expected = kl_div(smoothed, model.cluster_centers_[:, :7]).sum(axis=2)
+        np.testing.assert_allclose(model.transform(make(Y)), expected, rtol=1e-9, atol=1e-12)
+        assert model.score(make(Y)) == pytest.approx(-expected.min(axis=1).sum(), rel=1e-12)
+    else:
         np.testing.assert_array_equal(model.predict(make(Y)), model.labels_)
         np.testing.assert_allclose(model.transform(make(Y)), model.transform(make(X)), atol=1e-12)
         assert model.score(make(Y)) == pytest.approx(model.score(make(X)), rel=1e-12)
-    assert np.isfinite(model.score(make(Y)))
 
 
 def test_counts_can_be_cross_validated():
@@ -98,14 +107,13 @@ def test_directions_do_not_depend_on_lengths(make, scale):
 
 
 def test_a_finite_center_is_nearer_than_an_infinitely_far_one():
-    from lwcs.solvers.assignment import nearest, nearest_labels
-
-    own = Measure(divergences.KL(smoothing=0.0))
-    x, centers = np.array([[0.001, 1.0]]), np.array([[0.0, 1.0], [50.0, 1.0]])
-    for rows in (x, sp.csr_array(x)):
-        labels, distances = nearest(rows, centers, own)
-        assert (labels[0], nearest_labels(rows, centers, own)[0]) == (1, 1)
-        assert distances[0] == pytest.approx(own.divergence(x[0], centers[1]))
+    own = Geometry(divergences.KL(smoothing=0.0))
+    x, given = np.array([[0.001, 1.0]]), np.array([[0.0, 1.0], [50.0, 1.0]])
+    centers = own.centers(given)
+    for rows in (own.measured(x), own.measured(sp.csr_array(x))):
+        labels, distances = rows.nearest(centers)
+        assert (labels[0], rows.labels(centers)[0]) == (1, 1)
+        assert distances[0] == pytest.approx(own.divergence(x[0], given[1]))
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -117,20 +125,22 @@ def test_a_start_is_given_in_the_units_of_the_data(make):
         seen.append(rows.toarray() if sp.issparse(rows) else rows)
         return rows[:k]
 
-    for init in (first, X[:5]):
-        model = CoresetKMeans(5, divergence="kl", init=init, coreset_size=500).fit(make(X))
-        assert np.isfinite(model.inertia_)
+    by_call, by_array = (
+        CoresetKMeans(5, divergence="kl", init=init, coreset_size=500).fit(make(X))
+        for init in (first, X[:5])
+    )
     np.testing.assert_allclose(seen[0], X, atol=1e-12)
+    np.testing.assert_allclose(by_call.cluster_centers_, by_array.cluster_centers_, rtol=1e-9)
 
 
 def test_given_centers_are_checked():
     coreset = lwcs.build(COUNTS, 50, divergence="kl", random_state=0)
     with pytest.raises(ValueError, match=r"centers\[0, .*=0.0 is not allowed: .* smooth centers"):
         coreset.cost(COUNTS[:3])
-    assert coreset.cost(coreset.measure.smoothed(COUNTS[:3])) > 0
-    with pytest.raises(ValueError, match=r"init\[0, 0\]=-1.0 is not allowed: .*takes x >= 0"):
+    assert coreset.cost(coreset.geometry().smoothed(COUNTS[:3])) > 0
+    with pytest.raises(ValueError, match=r"init\[0, 0\]=-1.0 is not allowed: .*requires x >= 0"):
         CoresetKMeans(3, divergence="kl", init=-np.ones((3, 60))).fit(COUNTS)
-    with pytest.raises(ValueError, match=r"init\[0, 0\]=-1.0 is not allowed: .*takes x >= 0"):
+    with pytest.raises(ValueError, match=r"init\[0, 0\]=-1.0 is not allowed: .*requires x >= 0"):
         lwcs.CoresetMixture(3, family="poisson", init=-np.ones((3, 60))).fit(COUNTS)
 
 
@@ -138,12 +148,17 @@ def test_given_centers_are_checked():
 @pytest.mark.parametrize("family", ["poisson", "multinomial", "bernoulli"])
 def test_mixtures_are_drawn_by_every_method(family, method):
     X = sp.csr_array(np.minimum(COUNTS, 1.0)) if family == "bernoulli" else topics()[0]
-    model = lwcs.CoresetMixture(4, family=family, method=method, coreset_size=600, random_state=0)
-    assert np.isfinite(model.fit(X).score(X))
+    options = {"family": family, "random_state": 0}
+    one = lwcs.CoresetMixture(1, **options).fit(X).score(X)
+    full = lwcs.CoresetMixture(4, coreset_size=10_000, **options).fit(X).score(X)
+    model = lwcs.CoresetMixture(4, method=method, coreset_size=600, **options).fit(X)
+    assert model.coreset_.method == method
+    assert model.coreset_.size == 600
+    assert model.score(X) - one > 0.9 * (full - one)
 
 
 def test_the_mean_of_lifted_sparse_rows_is_that_of_dense_ones():
-    own, method = divergences.ItakuraSaito(floor=0.5), lwcs.Lightweight(distance="mahalanobis")
+    own, method = divergences.ItakuraSaito(floor=0.5), lwcs.Lightweight(distance="sqeuclidean")
     options = {"divergence": own, "method": method, "random_state": 0}
     for passes in (1, 2):
         sparse = lwcs.build(sp.csr_array(COUNTS), 100, passes=passes, **options)
@@ -210,8 +225,13 @@ def test_shares_of_the_largest_numbers():
 
 def test_the_least_int8_is_not_zero():
     X = np.array([[-128, 64, 64], [1, 2, 3], [3, 4, 5], [-128, -128, 0]], dtype=np.int8)
+    wide = CoresetKMeans(3, divergence="cosine", random_state=0).fit(X.astype(np.float64))
+    assert wide.inertia_ > 0.01
     for rows in (X, sp.csr_array(X)):
-        assert CoresetKMeans(3, divergence="cosine", random_state=0).fit(rows).inertia_ >= 0.0
+        model = CoresetKMeans(3, divergence="cosine", random_state=0).fit(rows)
+        np.testing.assert_allclose(model.cluster_centers_, wide.cluster_centers_, atol=1e-15)
+        np.testing.assert_array_equal(model.labels_, wide.labels_)
+        assert model.inertia_ == pytest.approx(wide.inertia_, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -238,7 +258,9 @@ class TestClassesOfUsers:
             del Divergence._known["mykl"]
 
     def test_our_names_are_taken(self):
-        with pytest.raises(TypeError, match="name='kl' is that of KL; call Mine otherwise"):
+        with pytest.raises(
+            TypeError, match="name='kl' is already the name of KL; choose another name for Mine"
+        ):
 
             class Mine(Burg):
                 name = "kl"
@@ -254,7 +276,7 @@ class TestClassesOfUsers:
 
         try:
             coreset = lwcs.build(spectra()[0], 50, divergence=Odd(), random_state=0)
-            with pytest.raises(TypeError, match="keep every argument of __init__ under its own"):
+            with pytest.raises(TypeError, match="store every argument of __init__ in an attribute"):
                 coreset.save(tmp_path / "c.parquet")
             assert not list(tmp_path.iterdir())
         finally:
@@ -269,7 +291,7 @@ class TestClassesOfUsers:
                 return -2.0 * y
 
         try:
-            with pytest.raises(ValueError, match="is below zero, so its φ is not convex"):
+            with pytest.raises(ValueError, match="is negative, so its φ is not convex"):
                 CoresetKMeans(3, divergence=Concave(), random_state=0).fit(blobs())
         finally:
             del Divergence._known["concave"]

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 import lwcs
 from lwcs import CoresetKMeans, divergences
 from lwcs.divergences import Divergence, as_divergence
-from tests.estimators.test_divergences import Burg, blobs, spectra, topics
+from tests.estimators.divergence_rows import Burg, blobs, spectra, topics
 
 MODELS = [
     ("kl", topics()[0]),
@@ -41,7 +41,7 @@ def test_a_file_by_a_divergence_that_is_gone_says_so(tmp_path):
 
     lwcs.build(spectra()[0], 50, divergence=Gone()).save(tmp_path / "c.parquet")
     del Divergence._known["gone"]
-    with pytest.raises(ValueError, match="'gone', which is not defined here; import the class"):
+    with pytest.raises(ValueError, match="'gone', which is not registered here; import the module"):
         lwcs.load(tmp_path / "c.parquet")
 
 

@@ -20,16 +20,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lwcs import CoresetKMeans
+from tests.estimators.sklearn_failures import expected_failures
 
 X, y = make_blobs(3000, centers=4, n_features=3, random_state=0)
-
-
-def expected_failures(estimator):
-    # As scikit-learn's own KMeans declares; test_weights.py has the statistical test instead.
-    return {
-        "check_sample_weight_equivalence_on_dense_data": "random draws depend on the rows' order",
-        "check_sample_weight_equivalence_on_sparse_data": "random draws depend on the rows' order",
-    }
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

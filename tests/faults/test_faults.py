@@ -59,9 +59,9 @@ def _again(content: bytes, out: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["build", "fit", "assign"])
-def test_killed_it_leaves_the_old_file_or_none(work, name, tmp_path):
-    assert kills(work, tmp_path / "out.parquet", name, 2) >= 1
+def test_killed_it_leaves_the_old_file_or_none(work, tmp_path):
+    # `assign` writes while it reads, for the longest time; the soak test kills every command.
+    assert kills(work, tmp_path / "out.parquet", "assign", 1) >= 1
 
 
 @pytest.mark.soak

@@ -12,6 +12,7 @@ from lwcs.kernels import Pivot, compiled, portable
 
 ROWS = (0, 1, 7, 8, 9, 200)
 COLUMNS = (1, 3, 17, 74, 784)
+KERNELS = ("portable", "compiled")
 
 
 def rows_of(shape: tuple[int, int], dtype: str, seed: int = 0) -> np.ndarray:
@@ -228,3 +229,79 @@ def test_distances_to_the_nearest_center_so_far(make, weighted, scaled, name):
             float((1.0 if w is None else w) @ closest) if weighted else closest.sum()
         )
     assert spared > 0 or name == "portable" or make is sp.csr_array
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("centers", [1, 2, 3, 40])
+def test_both_kernels_find_the_second_best_score(centers, dtype):
+    rng = np.random.default_rng(5)
+    # Rounded, so that many rows have their best score twice.
+    scores = rng.normal(size=(300, centers)).round(1).astype(dtype)
+    scores[:3], best = -np.inf, np.argmax(scores, axis=1)
+    expected = np.sort(scores, axis=1)[:, -2] if centers > 1 else np.full(300, -np.inf)
+    before = scores.copy()
+    for at in (np.arange(300), np.flatnonzero(rng.random(300) < 0.4), np.arange(0)):
+        found = {name: kernels.second_best(scores, best, at, name) for name in KERNELS}
+        for name in KERNELS:
+            assert found[name].dtype == dtype
+            np.testing.assert_array_equal(found[name], expected[at])
+    np.testing.assert_array_equal(scores, before)
+
+
+def naive_cluster_sums(X, w, labels, wanted, around):
+    totals, sums = np.zeros(len(wanted)), np.zeros((len(wanted), X.shape[1]))
+    for j in np.flatnonzero(wanted):
+        own = labels == j
+        totals[j] = w[own].sum()
+        sums[j] = w[own] @ (X[own].astype(np.float64) - around[j])
+    return totals, sums
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows", [0, 1, 300])
+def test_both_kernels_add_up_clusters_around_a_point(rows, weighted, dtype, make, name):
+    X, rng = rows_of((rows, 7), dtype), np.random.default_rng(6)
+    X[rng.random(X.shape) < 0.5] = 0
+    # Cluster 4 has no rows, cluster 2 is not wanted.
+    labels, wanted = rng.choice([0, 1, 2, 3, 5], rows), np.arange(6) != 2
+    w, around = rng.random(rows) if weighted else None, rng.normal(3.0, 2.0, (6, 7))
+    totals, sums = kernels.cluster_sums(make(X), w, labels, wanted, around, name)
+    expected = naive_cluster_sums(X, np.ones(rows) if w is None else w, labels, wanted, around)
+    np.testing.assert_allclose(totals, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(sums, expected[1], rtol=1e-10, atol=1e-10)
+    assert not totals[[2, 4]].any()
+    assert not sums[[2, 4]].any()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_means_around_a_point_nearby_keep_their_digits_at_any_offset(make, name):
+    rng = np.random.default_rng(7)
+    X, w = rng.integers(-50, 51, (400, 3)) / 64.0, rng.random(400)
+    labels, wanted, offset = rng.integers(0, 4, 400), np.ones(4, dtype=bool), 2.0**40
+    around = np.tile([0.0, 0.5, -0.25], (4, 1))
+    near = kernels.cluster_sums(make(X), w, labels, wanted, around, name)
+    far = kernels.cluster_sums(make(X + offset), w, labels, wanted, around + offset, name)
+    np.testing.assert_array_equal(far[0], near[0])
+    np.testing.assert_allclose(far[1], near[1], rtol=1e-12, atol=1e-12)
+    equal = np.full((400, 3), 0.1)
+    _, sums = kernels.cluster_sums(make(equal), w, labels, wanted, equal[:4], name)
+    assert not sums.any()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_both_kernels_measure_every_row_from_its_own_center(columns, scaled, dtype, name):
+    X, rng = rows_of((200, columns), dtype), np.random.default_rng(8)
+    centers, labels = rng.normal(3.0, 2.0, (9, columns)), rng.integers(0, 9, 200)
+    precision = rng.random(columns) + 0.5 if scaled else None
+    found = kernels.own_distances(X, centers, labels, precision, name)
+    squares = (X.astype(np.float64) - centers[labels]) ** 2
+    np.testing.assert_allclose(
+        found, (squares if precision is None else precision * squares).sum(axis=1), rtol=1e-12
+    )

@@ -7,6 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs.foundation.randomness import Stage
+from lwcs.geometry import Geometry
+from lwcs.samplers.around_mean import MeanDrawTask
+from lwcs.samplers.two_rounds import Quota
+from lwcs.sources import Block
 
 PASSES = pytest.mark.parametrize("passes", [1, 2])
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -182,34 +187,24 @@ def test_a_row_without_weight_leaves_no_trace_in_a_constant_column(make, passes,
 
 
 def test_targets_beyond_the_running_sum_go_to_the_last_row_with_mass():
-    from lwcs.foundation.randomness import Stage
-    from lwcs.kernels import Pivot
-    from lwcs.samplers.two_rounds import Quota, SecondRound
-    from lwcs.sources import Block
-
     X = np.array([[0.0], [2.0], [0.0]])
-    task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.zeros(1)))
+    task = MeanDrawTask(0, Stage.CORESET, Geometry(mean=np.zeros(1)))
     # Targets a little above what the rows add up to, as rounding leaves them.
     beyond = (np.zeros(0), np.full(50, 4.0 + 2e-9))
-    picked = task(iter([Block(X, None, 0)]), Quota(0, 50, 3.0, 4.0 + 3e-9, beyond))
+    picked = task(iter([Block(X, None, 0)]), Quota(0, 50, (3.0, 4.0 + 3e-9), beyond))
     assert {int(row) for part in picked for row in part.rows} == {1}
     assert sum(int(part.counts.sum()) for part in picked) == 50
-    task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.ones(1)), average=1e-40)
-    flat = task(iter([Block(np.ones((3, 1)), None, 0)]), Quota(0, 50, 3.0, 1e-30))
+    task = MeanDrawTask(0, Stage.CORESET, Geometry(mean=np.ones(1)), average=1e-40)
+    flat = task(iter([Block(np.ones((3, 1)), None, 0)]), Quota(0, 50, (3.0, 1e-30)))
     assert sum(int(part.counts.sum()) for part in flat) == 50
 
 
 def test_rows_that_changed_between_two_rounds_are_refused():
-    from lwcs.foundation.randomness import Stage
-    from lwcs.kernels import Pivot
-    from lwcs.samplers.two_rounds import Quota, SecondRound
-    from lwcs.sources import Block
-
-    task = SecondRound(0, Stage.CORESET, "portable", Pivot(np.zeros(1)))
+    task = MeanDrawTask(0, Stage.CORESET, Geometry(mean=np.zeros(1)))
     block = Block(np.array([[0.0], [2.0], [0.0]]), None, 0)
     for weight, cost in ((4.0, 4.0), (3.0, 4.1), (3.0, 4.0 - 1e-7), (3.0 + 1e-7, 4.0)):
         with pytest.raises(ValueError, match="changed between two passes"):
-            task(iter([block]), Quota(0, 10, weight, cost))
+            task(iter([block]), Quota(0, 10, (weight, cost)))
 
 
 def test_standard_scale_of_a_uniform_sample():

@@ -7,16 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.divergences.measure import EUCLIDEAN
+from lwcs.geometry import Geometry
+from lwcs.samplers.around_centers import Assignment, Clusters, ClustersTask, assign
 from lwcs.samplers.base import Run
-from lwcs.samplers.rough import Rough, assign, d2_sampling
-from lwcs.samplers.sensitivity import (
-    Clusters,
-    Sensitivities,
-    WeighClusters,
-    approximation_factor,
-)
-from lwcs.solvers.assignment import nearest
+from lwcs.samplers.by_sensitivity import approximation_factor, sensitivities
+from lwcs.samplers.d2_sampling import d2_sampling
 
 METHOD = pytest.mark.parametrize("method", ["sensitivity", "refined"])
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -27,12 +22,18 @@ def blobs(n: int = 600, d: int = 4) -> np.ndarray:
     return rng.normal(size=(n, d)) + 20.0 * rng.integers(0, 5, size=(n, 1))
 
 
-def scores(source: lwcs.Source, rough: Rough, k: int) -> tuple[np.ndarray, np.ndarray, int]:
+def naive(X: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest center and squared distance of every row."""
+    distances = ((X[:, None, :] - centers) ** 2).sum(axis=2)
+    return distances.argmin(axis=1), distances.min(axis=1)
+
+
+def scores(source: lwcs.Source, initial: Assignment, k: int) -> tuple[np.ndarray, np.ndarray, int]:
     """s and ω of every row, by the library's parts, and the number of clusters with rows."""
-    blocks = [block for i in range(source.n_partitions) for block in source.blocks(i)]
-    total = WeighClusters("portable", rough, [0])(iter(blocks[:1]), 0)
+    blocks = [block for i in range(source.count_partitions()) for block in source.blocks(i)]
+    total = ClustersTask(initial, [0])(iter(blocks[:1]), 0)
     assert len(blocks) == 1
-    s = Sensitivities.of(total, k)(rough.labels, rough.distances)
+    s = sensitivities(total, k)(initial.labels, initial.distances)
     weights = source.weights if source.weights is not None else np.ones(source.n_rows)
     return s, weights, int(np.count_nonzero(total.weights))
 
@@ -43,9 +44,10 @@ def scores(source: lwcs.Source, rough: Rough, k: int) -> tuple[np.ndarray, np.nd
 def test_mean_sensitivity_is_three_alpha_plus_four_clusters(make, k, weighted, kernel):
     X, w = blobs(), np.random.default_rng(1).random(600) * (np.arange(600) % 7 > 0)
     source = lwcs.scan(make(X), sample_weight=w if weighted else None)
-    rough = d2_sampling(source, k, EUCLIDEAN, Run(3, kernel, 1))
-    assert len(rough.centers) == k
-    s, omega, clusters = scores(source, rough, k)
+    geometry = Geometry(kernel=kernel)
+    initial = d2_sampling(source, k, geometry, Run(3, geometry, 1))
+    assert len(initial.centers) == k
+    s, omega, clusters = scores(source, initial, k)
     alpha = 16.0 * (np.log(k) + 2.0)
     assert omega @ s / omega.sum() == pytest.approx(3.0 * alpha + 4.0 * clusters, rel=1e-12)
 
@@ -53,9 +55,9 @@ def test_mean_sensitivity_is_three_alpha_plus_four_clusters(make, k, weighted, k
 def test_sensitivities_are_those_of_the_formula():
     X, k = blobs(), 6
     source = lwcs.scan(X)
-    rough = d2_sampling(source, k, EUCLIDEAN, Run(0, "portable", 1))
-    s, _, _ = scores(source, rough, k)
-    labels, d = nearest(X, rough.centers)
+    initial = d2_sampling(source, k, Geometry(), Run(0, Geometry(), 1))
+    s, _, _ = scores(source, initial, k)
+    labels, d = naive(X, initial.centers.points)
     c, alpha = d.mean(), 16 * (np.log(k) + 2)
     for i in range(0, 600, 37):
         own = labels == labels[i]
@@ -69,25 +71,26 @@ def test_sensitivities_are_those_of_the_formula():
 def test_seeding_keeps_the_distance_to_the_nearest_center(make, kernel):
     X = blobs(5_000)
     source = lwcs.scan(make(X))
-    rough = d2_sampling(source, 40, EUCLIDEAN, Run(1, kernel, 2))
-    labels, distances = nearest(X, rough.centers)
-    np.testing.assert_allclose(rough.distances, distances, rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(rough.labels, labels)
+    geometry = Geometry(kernel=kernel)
+    initial = d2_sampling(source, 40, geometry, Run(1, geometry, 2))
+    labels, distances = naive(X, initial.centers.points)
+    np.testing.assert_allclose(initial.distances, distances, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(initial.labels, labels)
 
 
 def test_centers_of_the_seeding_are_rows():
     X = blobs()
-    rough = d2_sampling(lwcs.scan(X), 20, EUCLIDEAN, Run(1, "portable", 1))
-    assert all((center == X).all(axis=1).any() for center in rough.centers)
-    assert len(np.unique(rough.centers, axis=0)) == 20
+    centers = d2_sampling(lwcs.scan(X), 20, Geometry(), Run(1, Geometry(), 1)).centers.points
+    assert all((center == X).all(axis=1).any() for center in centers)
+    assert len(np.unique(centers, axis=0)) == 20
 
 
 def test_assigning_measures_every_row():
     X = blobs()
-    rough = assign(lwcs.scan(X), X[:5], EUCLIDEAN, Run(1, "portable", 1))
-    labels, distances = nearest(X, X[:5])
-    np.testing.assert_array_equal(rough.labels, labels)
-    np.testing.assert_allclose(rough.distances, distances)
+    found = assign(lwcs.scan(X), Geometry().centers(X[:5]), Run(1, Geometry(), 1))
+    labels, distances = naive(X, X[:5])
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_allclose(found.distances, distances)
 
 
 @METHOD
@@ -132,6 +135,7 @@ def test_rows_without_weight_are_never_drawn(method):
     assert (coreset.indices % 3 != 0).all()
 
 
+@pytest.mark.statistical
 @METHOD
 def test_weight_three_equals_three_copies(method):
     """Expected cost of one set of centers, over 300 coresets each way: z-test at 1e-4."""

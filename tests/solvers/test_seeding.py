@@ -17,6 +17,7 @@ def cost(X, w, centers):
     return float((w * ((X[:, None, :] - centers) ** 2).sum(axis=2).min(axis=1)).sum())
 
 
+@pytest.mark.statistical
 @MAKE
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_second_center_is_drawn_by_squared_distance(make, dtype):

@@ -17,30 +17,13 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-
-ROWS = 1_000
-
-
-def points(dtype: str = "float32", rows: int = ROWS) -> np.ndarray:
-    return np.random.default_rng(0).standard_t(3, size=(rows, 4)).astype(dtype)
-
-
-def table(X: np.ndarray) -> pa.Table:
-    return pa.table({f"x{j}": X[:, j] for j in range(X.shape[1])})
-
-
-def write_parts(folder: Path, X: np.ndarray, cuts: list[int], **options: object) -> str:
-    folder.mkdir()
-    for i, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(X)], strict=True)):
-        pq.write_table(table(X[a:b]), folder / f"{i:03}.parquet", **options)
-    return str(folder)
+from tests.sources.parts import ROWS, points, table, write_parts
 
 
 @pytest.mark.usefixtures("small_partitions")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "batch"), [("float32", None), ("float64", 1), ("float32", 50)])
 @pytest.mark.parametrize("cuts", [[], [10, 10, 700], list(range(37, 1000, 37))])
 @pytest.mark.parametrize("row_group", [7, 64, 5000])
-@pytest.mark.parametrize("batch", [None, 1, 50])
 @pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
 def test_the_same_rows_in_any_files_give_the_same_coreset(
     dtype, cuts, row_group, batch, small_group, tmp_path, monkeypatch
@@ -158,10 +141,10 @@ def test_globs_folders_lists_and_uris_name_files(tmp_path):
         assert lwcs.scan(wish).n_rows == rows, wish
     with pytest.raises(FileNotFoundError, match="no file matches"):
         lwcs.scan(f"{folder}/*.csv")
-    with pytest.raises(ValueError, match="no kind that lwcs reads"):
+    with pytest.raises(ValueError, match="no file format that lwcs reads"):
         lwcs.scan(f"{folder}/notes.txt")
     pc.write_csv(table(X), tmp_path / "p" / "x.csv")
-    with pytest.raises(ValueError, match="different kinds"):
+    with pytest.raises(ValueError, match="different formats"):
         lwcs.scan(folder)
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="has no file that ends in"):
@@ -273,10 +256,7 @@ def test_rows_with_missing_values_are_dropped_and_counted(passes, tmp_path):
 
 
 def test_a_file_that_changes_between_the_passes_is_noticed(tmp_path, monkeypatch):
-    from lwcs.samplers.lightweight import Lightweight
-
     X = points("float64")
-    two_rounds = Lightweight._draw_in_two_rounds
 
     def build_while(change, kind: str) -> None:
         folder = tmp_path / kind
@@ -317,7 +297,6 @@ def test_a_file_that_changes_between_the_passes_is_noticed(tmp_path, monkeypatch
 
     with pytest.raises(ValueError, match="changed between two passes"):
         build_while(scale, "scale")
-    assert two_rounds is Lightweight._draw_in_two_rounds
 
 
 def test_damaged_and_odd_files_are_named(tmp_path):
@@ -372,7 +351,7 @@ def test_options_that_do_not_go_together(tmp_path):
         lwcs.build(path, 5, sample_weight=np.ones(ROWS))
     with pytest.raises(ValueError, match="did you mean 'drop'"):
         lwcs.scan(path, missing="dorp")
-    with pytest.raises(ValueError, match="rows in memory, drop those yourself"):
+    with pytest.raises(ValueError, match="not supported for rows in memory; drop these rows first"):
         lwcs.scan(points(), missing="drop")
     with pytest.raises(ValueError, match="batch_size"):
         lwcs.scan(path, batch_size=0)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from tests.sources.test_files import ROWS, points, write_parts
+from tests.sources.parts import ROWS, points, write_parts
 
 
 @pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
@@ -23,7 +23,7 @@ def test_types_that_differ_between_files_are_widened(small_group, tmp_path, monk
     assert set(coreset.points.ravel()) == {0.5, 1.0, 1.5, 2.0, 3.0}
     assert coreset.mean[0] == pytest.approx(1.6)
     pq.write_table(pa.table({"x": ["word"]}), tmp_path / "c.parquet")
-    with pytest.raises(ValueError, match="do not agree about their columns"):
+    with pytest.raises(ValueError, match="types that do not go together"):
         lwcs.build(tmp_path, 50)
 
 
@@ -51,7 +51,7 @@ def test_vectors_with_gaps_are_dropped_or_named(tmp_path):
 
 
 def test_rows_are_counted_in_their_file_whatever_the_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.sequence.block_rows", lambda _: 64)
+    monkeypatch.setattr("lwcs.sources.base.block_rows", lambda _: 64)
     rows = [[1.0, 2.0]] * 1000
     rows[777] = None
     pq.write_table(
@@ -113,7 +113,7 @@ def test_globs_with_dots_slashes_and_folders(tmp_path, monkeypatch):
 
 def test_what_lwcs_saved_is_no_table_of_rows(tmp_path):
     lwcs.build(points(), 10, random_state=0).save(tmp_path / "c.parquet")
-    with pytest.raises(ValueError, match=r"lwcs\.load reads it"):
+    with pytest.raises(ValueError, match=r"open it with lwcs\.load"):
         lwcs.scan(tmp_path / "c.parquet")
 
 

@@ -51,14 +51,14 @@ def test_gather_visits_every_row_once_and_in_order(name):
     source = lwcs.scan(ALL[name])
     assert isinstance(source, Source)
     results = list(source.gather(RowsOf()))
-    assert [item for item, _ in results] == list(range(source.n_partitions))
+    assert [item for item, _ in results] == list(range(source.count_partitions()))
     np.testing.assert_array_equal(np.concatenate([rows for _, rows in results]), X)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_partition_gets_its_own_item(name):
     source = lwcs.scan(ALL[name])
-    items = [f"for {i}" for i in range(source.n_partitions)]
+    items = [f"for {i}" for i in range(source.count_partitions())]
     assert [item for item, _ in source.gather(RowsOf(), items)] == items
 
 
@@ -86,8 +86,8 @@ def test_a_partitioned_source_cannot_take():
 
 
 def test_local_rows_are_cut_every_65536():
-    assert lwcs.scan(X).n_partitions == 3
-    assert lwcs.scan(X[:PARTITION_ROWS]).n_partitions == 1
+    assert lwcs.scan(X).known_partitions == 3
+    assert lwcs.scan(X[:PARTITION_ROWS]).known_partitions == 1
 
 
 def test_blocks_depend_on_the_columns_alone():
@@ -209,3 +209,61 @@ def test_one_column_may_be_named_without_a_list():
 def test_weighted_partitions_may_be_empty():
     parts = [lwcs.scan(X[:50], sample_weight=np.ones(50)), X[:0]]
     assert lwcs.build(lwcs.PartitionedSource(parts), 10, random_state=0).n_samples == 50
+
+
+def read_so_far(rows=X, step=50_000):
+    """Batches of rows, and a list that grows with every batch that is read."""
+    read = []
+
+    def batches():
+        for start in range(0, len(rows), step):
+            read.append(start)
+            yield rows[start : start + step]
+
+    return batches, read
+
+
+def test_no_property_reads_rows():
+    batches, read = read_so_far()
+    source = lwcs.scan(batches())
+    # The first batch tells which columns there are.
+    assert read == [0]
+    properties = [n for n in dir(source) if isinstance(getattr(type(source), n, None), property)]
+    assert {"known_partitions", "can_take"} <= set(properties)
+    values = {name: getattr(source, name) for name in properties}
+    assert values["known_partitions"] is None
+    assert source.n_rows is None
+    assert repr(source) == "BatchesSource(? × 3)"
+    assert read == [0]
+
+
+def test_partitions_are_counted_on_request_and_only_where_rows_can_be_read_again():
+    batches, read = read_so_far()
+
+    class Again:
+        def __iter__(self):
+            return batches()
+
+    source = lwcs.scan(Again())
+    assert source.count_partitions() == source.known_partitions == 3
+    assert source.n_rows == N
+    assert read == [0, 50_000, 100_000]
+    once = lwcs.scan(batches())
+    with pytest.raises(ValueError, match="can be read only once"):
+        once.count_partitions()
+    assert lwcs.build(once, 5, random_state=0).n_samples == N
+
+
+@pytest.mark.parametrize(("enough", "batches_seen"), [(60_000 * 3, 2), (10**9, 3)])
+def test_a_look_at_rows_that_can_be_read_only_once_loses_none(monkeypatch, enough, batches_seen):
+    unseen = lwcs.build(lwcs.scan(read_so_far()[0]()), 50, random_state=0)
+    monkeypatch.setattr("lwcs.sources.sequence.COMPILED_FROM", enough)
+    batches, read = read_so_far()
+    source = lwcs.scan(batches())
+    assert source.estimate_values() == min(enough, 3 * N)
+    # One more may be read ahead.
+    assert len(read) in (batches_seen, min(batches_seen + 2, 3))
+    assert source.estimate_values() == min(enough, 3 * N)
+    assert lwcs.build(source, 50, random_state=0) == unseen
+    with pytest.raises(ValueError, match="were read already"):
+        list(source.gather(RowsOf()))

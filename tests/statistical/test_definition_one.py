@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.solvers.passes import full_cost
+from lwcs.passes import euclidean_cost
 
 SIZE, EPSILON = 5_000, 0.05
 
@@ -40,7 +40,7 @@ def test_the_two_term_error_stays_within_epsilon(kdd):
     sets, errors = center_sets(kdd), []
     assert len(sets) == 200
     for centers in sets:
-        full = full_cost(source, centers)
+        full = euclidean_cost(source, centers)
         allowed = 0.5 * full + 0.5 * coreset.total_cost
         errors.append(abs(coreset.cost(centers) - full) / allowed)
     assert max(errors) < EPSILON, max(errors)

@@ -20,12 +20,13 @@ from scipy.stats import norm
 import lwcs
 from lwcs import divergences
 from lwcs.divergences import Divergence
+from lwcs.geometry import Centers, Geometry, Measured
+from lwcs.passes import full_cost
+from lwcs.samplers.around_centers import Assignment, assign
 from lwcs.samplers.base import Run
-from lwcs.samplers.rough import Rough, assign
-from lwcs.samplers.sensitivity import approximation_factor, draw_by_sensitivity
-from lwcs.solvers.passes import full_cost
+from lwcs.samplers.by_sensitivity import approximation_factor, draw_by_sensitivity
 from tests.statistical.paths import data, in_parts, weights
-from tests.statistical.test_law import assert_follows, total_counts
+from tests.statistical.verdicts import assert_follows, total_counts
 
 FALSE_ALARM = 1e-4
 M = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 0.4]])
@@ -121,12 +122,12 @@ def test_stratified_draws_follow_it_too():
 @pytest.mark.usefixtures("small_partitions")
 @pytest.mark.parametrize("passes", [1, 2])
 def test_by_name_draws_follow_the_papers_squared_distance(passes):
-    case, method = CASES["itakura_saito"], lwcs.Lightweight(distance="mahalanobis")
+    case, method = CASES["itakura_saito"], lwcs.Lightweight(distance="sqeuclidean")
     path = (lambda s, m: build(case, case.X, s, m, method=method, passes=passes)), None
     squared = replace(case, d=lambda x, y: (x - y) ** 2)
     assert_follows(total_counts(path, 400, 50), squared.q(None))
     coreset = build(case, case.X, 0, 50, method=method)
-    assert coreset.details["distance"] == "mahalanobis"
+    assert coreset.details["distance"] == "sqeuclidean"
     assert coreset.total_cost is None
 
 
@@ -137,7 +138,7 @@ def center_sets(case: Case) -> list[np.ndarray]:
         rows[:40].mean(axis=0, keepdims=True),
         np.stack([part.mean(axis=0) for part in np.array_split(rows[rng.permutation(150)], 8)]),
     ]
-    return [case.divergence.settled(centers) for centers in sets]
+    return [case.divergence.constrain(centers) for centers in sets]
 
 
 def true_cost(case: Case, centers: np.ndarray, w: np.ndarray) -> float:
@@ -147,7 +148,7 @@ def true_cost(case: Case, centers: np.ndarray, w: np.ndarray) -> float:
 
 METHODS = {
     "lightweight": {},
-    "d_A": {"method": lwcs.Lightweight(distance="mahalanobis")},
+    "d_A": {"method": lwcs.Lightweight(distance="sqeuclidean")},
     "uniform": {"method": "uniform"},
     "sensitivity": {"method": "sensitivity", "n_clusters": 4},
     "refined": {"method": "refined", "n_clusters": 4},
@@ -168,8 +169,9 @@ def test_costs_are_unbiased(name, method):
         coreset = build(case, rows, seed, 40, **METHODS[method])
         estimates[seed] = [coreset.cost(centers) for centers in sets]
         if method == "lightweight":
-            own = coreset.measure
-            at_mean = own.distances(own.rows(coreset.points), own.mean) @ coreset.weights
+            own = coreset.geometry()
+            mean = Centers(own.mean[None, :], own)
+            at_mean = own.measured(coreset.points).distances_to(mean) @ coreset.weights
             total = coreset.weights.sum() / coreset.total_weight + at_mean / coreset.total_cost
             assert total == pytest.approx(2.0)
     error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
@@ -179,7 +181,7 @@ def test_costs_are_unbiased(name, method):
 
 @pytest.mark.usefixtures("small_partitions")
 def test_costs_of_streams_are_unbiased():
-    """Rows that come once are drawn by squared distances, and measured by the divergence."""
+    """Rows of a stream are drawn by squared distances, and measured by the divergence."""
     case, sets = CASES["kl"], center_sets(CASES["kl"])[1:]
     truth = np.array([true_cost(case, centers, np.ones(150)) for centers in sets])
     estimates = np.empty((150, len(sets)))
@@ -232,14 +234,14 @@ def real(request: pytest.FixtureRequest) -> Real:
 
 def real_sets(real: Real) -> list[np.ndarray]:
     """60 sets: means of random groups of rows, and of few rows, smoothed as rows are."""
-    rng, own = np.random.default_rng(0), real.coreset(0, 2_000).measure
+    rng, own = np.random.default_rng(0), real.coreset(0, 2_000).geometry()
     sets = []
     for k in (1, 2, 5, 20):
         for members in (1, 20, 500):
             for _ in range(5):
                 groups = [real.rows[rng.choice(real.n, members)] for _ in range(k)]
-                centers = [own.full(own.rows(group)).mean(axis=0) for group in groups]
-                sets.append(np.stack(centers))
+                rows = [own.measured(group).full(slice(None)) for group in groups]
+                sets.append(np.stack([each.mean(axis=0) for each in rows]))
     return sets
 
 
@@ -257,8 +259,8 @@ def test_real_costs_are_unbiased_and_keep_the_two_term_error(real):
     """|φ_X − φ_C| ≤ ε/2·φ_X + ε/2·Φ, ε = 0.1, 60 sets of centers; z-tests over 20 coresets."""
     source, sets = lwcs.scan(real.rows), real_sets(real)
     coresets = [real.coreset(seed, real.size) for seed in range(20)]
-    measure = coresets[0].measure
-    full = np.array([full_cost(source, centers, measure) for centers in sets])
+    own = coresets[0].geometry()
+    full = np.array([full_cost(source, own.centers(centers)) for centers in sets])
     some = sets[::6]
     costs = np.array([[coreset.cost(centers) for centers in some] for coreset in coresets])
     z = (costs.mean(axis=0) - full[::6]) / (costs.std(axis=0, ddof=1) / np.sqrt(len(costs)))
@@ -269,12 +271,10 @@ def test_real_costs_are_unbiased_and_keep_the_two_term_error(real):
         assert errors.max() < 0.1, errors.max()
 
 
-def soft_cost(
-    rows: object, w: np.ndarray, own: divergences.Measure, centers: np.ndarray, shares: np.ndarray
-) -> float:
+def soft_cost(rows: Measured, w: np.ndarray, centers: np.ndarray, shares: np.ndarray) -> float:
     """Σω·(−ln Σ_j π_j·e^(−d(x, m_j)))."""
-    n = rows.shape[0]
-    each = [own.own_distances(rows, centers, np.full(n, j)) for j in range(len(centers))]
+    given = rows.geometry.centers(centers)
+    each = [rows.distances(given, np.full(len(rows), j)) for j in range(len(given))]
     return float(w @ -logsumexp(np.log(shares)[:, None] - np.stack(each), axis=0))
 
 
@@ -282,14 +282,14 @@ def test_the_soft_cost_keeps_the_two_term_error_too(real):
     """The same bound with ε = 0.1 for the cost of a mixture: 6 sets of centers, 3 coresets."""
     rng, sets = np.random.default_rng(1), real_sets(real)[::10]
     shares = [rng.dirichlet(np.ones(len(centers))) for centers in sets]
-    own = real.coreset(0, real.size).measure
-    everything, ones = own.rows(real.rows), np.ones(real.n)
-    full = [soft_cost(everything, ones, own, *pair) for pair in zip(sets, shares, strict=True)]
+    own = real.coreset(0, real.size).geometry()
+    all_rows, ones = own.measured(real.rows), np.ones(real.n)
+    full = [soft_cost(all_rows, ones, *pair) for pair in zip(sets, shares, strict=True)]
     for seed in range(3):
         coreset = real.coreset(seed, real.size)
-        drawn = own.rows(coreset.points)
+        drawn = own.measured(coreset.points)
         for centers, pi, cost in zip(sets, shares, full, strict=True):
-            error = abs(soft_cost(drawn, coreset.weights, own, centers, pi) - cost)
+            error = abs(soft_cost(drawn, coreset.weights, centers, pi) - cost)
             assert error < 0.1 * (0.5 * cost + 0.5 * coreset.total_cost)
 
 
@@ -307,11 +307,12 @@ def test_sensitivities_are_those_of_the_divergence(name, kept):
     average = cost.sum() / w.sum()
     s = alpha * d / average + (2 * alpha * cost / weight / average + 4 * w.sum() / weight)[label]
     source = lwcs.scan(case.X, sample_weight=w) if kept else in_parts(case.X, w)
-    own = divergences.Measure(case.divergence, mean=w @ case.seen(case.X) / w.sum())
+    own = Geometry(case.divergence, mean=w @ case.seen(case.X) / w.sum())
+    given = own.centers(centers)
     counts = np.zeros(150, dtype=np.int64)
     for seed in range(400):
-        run = Run(seed, "portable", 1, divergence=case.divergence)
-        rough = assign(source, centers, own, run) if kept else Rough(centers, own)
-        draws = draw_by_sensitivity(source, rough, 4, 50, None, run)
+        run = Run(seed, Geometry(case.divergence), 1)
+        initial = assign(source, given, run) if kept else Assignment(given)
+        draws = draw_by_sensitivity(source, initial, 4, 50, None, run)
         counts[draws.indices] += draws.counts
     assert_follows(counts, w * s / (w @ s))

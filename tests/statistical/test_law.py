@@ -8,39 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
-from tests.statistical.paths import (
-    LIGHTWEIGHT,
-    STRATIFIED,
-    UNIFORM,
-    Law,
-    lightweight_q,
-    uniform_q,
-)
-
-FALSE_ALARM = 1e-4
-
-
-def assert_follows(counts: np.ndarray, q: np.ndarray) -> None:
-    assert not counts[q == 0.0].any()
-    expected = counts.sum() * q
-    order = np.argsort(expected)
-    counts, expected = counts[order], expected[order]
-    pooled = int(np.searchsorted(np.cumsum(expected), 5.0)) + 1
-    counts = np.append(counts[:pooled].sum(), counts[pooled:])
-    expected = np.append(expected[:pooled].sum(), expected[pooled:])
-    assert chisquare(counts, expected, sum_check=False).pvalue > FALSE_ALARM
-
-
-def total_counts(path: Law, coresets: int, size: int) -> np.ndarray:
-    make, _ = path
-    counts = np.zeros(150, dtype=np.int64)
-    for seed in range(coresets):
-        coreset = make(seed, size)
-        counts[coreset.indices] += coreset.counts
-    assert counts.sum() == coresets * size
-    return counts
+from tests.statistical.paths import LIGHTWEIGHT, STRATIFIED, UNIFORM, lightweight_q, uniform_q
+from tests.statistical.verdicts import assert_follows, total_counts
 
 
 @pytest.mark.usefixtures("small_partitions")

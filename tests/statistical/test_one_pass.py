@@ -1,4 +1,4 @@
-"""One pass over rows that come once: the reservoirs' law, and unbiased costs whatever the order.
+"""Rows that can be read only once: the reservoirs' law, and unbiased costs in any order.
 
 Each test fails a correct sampler with probability 1e-4; there are 16 of them. Chi-squared over
 400 runs, z-tests over 2,000 runs and five sets of centers (Bonferroni), fixed seeds.
@@ -13,12 +13,12 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs.geometry import Geometry
 from lwcs.samplers.base import Run
 from lwcs.samplers.one_pass import OnePass, draw_in_one_pass
 from lwcs.sources.streams import BatchesSource
 from tests.statistical.paths import N, data, lightweight_q, weights
-from tests.statistical.test_law import assert_follows
-from tests.statistical.test_unbiased import assert_unbiased
+from tests.statistical.verdicts import assert_follows, assert_unbiased
 
 ORDERS = {
     "as it is": np.arange(N),
@@ -30,7 +30,7 @@ ORDERS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of 16 rows, so that 150 rows are ten of them; too few for one read of an array."""
-    for home in ("lwcs.sources.sequence", "lwcs.streaming", "lwcs.sources.base"):
+    for home in ("lwcs.streaming", "lwcs.sources.base"):
         monkeypatch.setattr(f"{home}.block_rows", lambda _: 16)
 
 
@@ -41,7 +41,7 @@ def batches(order: np.ndarray, make=np.asarray) -> Iterator[np.ndarray]:
 
 def passed(seed: int, order: np.ndarray, w: np.ndarray | None, size: int) -> OnePass:
     """The state after all rows have passed."""
-    state = OnePass.of(size, Run(seed, "portable", 1))
+    state = OnePass.of(size, Run(seed, Geometry(), 1))
     stream = lwcs.StreamingCoreset(size, random_state=seed)
     stream.state = state
     for a in range(0, N, 16):
@@ -140,7 +140,7 @@ def test_costs_of_merged_streams_are_unbiased():
 
 def test_mixture_weights_are_those_of_the_formula():
     source = BatchesSource(batches(np.arange(N)))
-    draws = draw_in_one_pass(source, 50, Run(3, "portable", 1))
+    draws = draw_in_one_pass(source, 50, Run(3, Geometry(), 1))
     X = data()
     d = ((X - X.mean(axis=0)) ** 2).sum(axis=1)
     np.testing.assert_allclose(draws.summary.cost, d.sum())
@@ -154,7 +154,7 @@ def test_mixture_weights_are_those_of_the_formula():
 
 def test_pivot_weights_are_those_of_the_formula():
     source = BatchesSource(batches(ORDERS["outliers first"]))
-    draws = draw_in_one_pass(source, 50, Run(3, "portable", 1))
+    draws = draw_in_one_pass(source, 50, Run(3, Geometry(), 1))
     X = data()[ORDERS["outliers first"]]
     a = ((X - X[:16].mean(axis=0)) ** 2).sum(axis=1)
     expected = draws.counts / (50 * (0.5 / N + 0.5 * a[draws.indices] / a.sum()))

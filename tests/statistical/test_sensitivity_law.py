@@ -10,12 +10,13 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.divergences.measure import EUCLIDEAN
+from lwcs.geometry import Geometry
+from lwcs.samplers.around_centers import Assignment, assign
 from lwcs.samplers.base import Run
-from lwcs.samplers.rough import Rough, assign, d2_sampling, d2_sampling_in_rounds
-from lwcs.samplers.sensitivity import draw_by_sensitivity
+from lwcs.samplers.by_sensitivity import draw_by_sensitivity
+from lwcs.samplers.d2_sampling import d2_sampling, d2_sampling_in_rounds
 from tests.statistical.paths import N, data, partitioned, skewed_weights, weights
-from tests.statistical.test_law import assert_follows
+from tests.statistical.verdicts import assert_follows
 
 CENTERS = data()[[3, 50, 90, 140]] + 0.1
 SOURCES = {
@@ -50,12 +51,14 @@ def law(w: np.ndarray | None) -> np.ndarray:
 def test_draws_follow_the_sensitivities(name):
     make, w = SOURCES[name]
     source, p = make(), law(w)
+    geometry = Geometry()
+    centers = geometry.centers(CENTERS)
     counts = np.zeros(N, dtype=np.int64)
     for seed in range(400):
-        run = Run(seed, "portable", 1)
+        run = Run(seed, geometry, 1)
         kept = isinstance(source, lwcs.sources.LocalSource)
-        rough = assign(source, CENTERS, EUCLIDEAN, run) if kept else Rough(CENTERS, EUCLIDEAN)
-        draws = draw_by_sensitivity(source, rough, 4, 50, None, run)
+        initial = assign(source, centers, run) if kept else Assignment(centers)
+        draws = draw_by_sensitivity(source, initial, 4, 50, None, run)
         counts[draws.indices] += draws.counts
         omega = np.ones(N) if w is None else w
         expected = draws.counts * omega[draws.indices] / (50 * p[draws.indices])
@@ -83,13 +86,13 @@ def test_two_centers_follow_d2_sampling(kind, weighted):
     else:
         source = lwcs.scan(sp.csr_array(FEW) if kind == "sparse" else FEW, sample_weight=omega)
     counts = np.zeros((6, 6), dtype=np.int64)
-    kernel = "compiled" if kind == "compiled" else "portable"
+    geometry = Geometry(kernel="compiled" if kind == "compiled" else "portable")
     for seed in range(3_000):
-        run = Run(seed, kernel, 1)
+        run = Run(seed, geometry, 1)
         if kind == "in rounds":
-            centers = d2_sampling_in_rounds(source, 2, EUCLIDEAN, run)
+            centers = d2_sampling_in_rounds(source, 2, geometry, run)
         else:
-            centers = d2_sampling(source, 2, EUCLIDEAN, run).centers
-        first, second = (int(np.flatnonzero((c == FEW).all(axis=1))[0]) for c in centers)
+            centers = d2_sampling(source, 2, geometry, run).centers
+        first, second = (int(np.flatnonzero((c == FEW).all(axis=1))[0]) for c in centers.points)
         counts[first, second] += 1
     assert_follows(counts.ravel(), pairs_law(omega).ravel())

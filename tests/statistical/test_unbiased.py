@@ -13,51 +13,8 @@ import pytest
 from scipy.stats import norm
 
 import lwcs
-from tests.statistical.paths import (
-    LIGHTWEIGHT,
-    SENSITIVITY,
-    STRATIFIED,
-    UNIFORM,
-    Law,
-    N,
-    build,
-    data,
-)
-
-CORESETS, SIZE = 2_000, 30
-FALSE_ALARM = 1e-4
-
-
-def center_sets() -> list[np.ndarray]:
-    X, rng = data(), np.random.default_rng(3)
-    return [
-        X.mean(axis=0, keepdims=True),
-        X[rng.choice(N, 5)],
-        rng.normal(5.0, 2.0, (20, 3)),
-        np.array([[40.0, 40.0, 40.0], [0.0, 0.0, 0.0]]),
-        np.full((1, 3), 1000.0),
-    ]
-
-
-def true_cost(centers: np.ndarray, w: np.ndarray | None) -> float:
-    distances = ((data()[:, None, :] - centers) ** 2).sum(axis=2).min(axis=1)
-    return float((distances * (1.0 if w is None else w)).sum())
-
-
-def assert_unbiased(path: Law, *, identity: bool, coresets: int = CORESETS) -> None:
-    make, w = path
-    sets = center_sets()
-    estimates = np.empty((coresets, len(sets)))
-    for seed in range(coresets):
-        coreset = make(seed, SIZE)
-        estimates[seed] = [coreset.cost(centers) for centers in sets]
-        if identity:
-            at_mean = coreset.cost(coreset.mean[None, :]) / coreset.total_cost
-            assert coreset.weights.sum() / coreset.total_weight + at_mean == pytest.approx(2.0)
-    truth = np.array([true_cost(centers, w) for centers in sets])
-    error = estimates.std(axis=0, ddof=1) / np.sqrt(coresets)
-    z = (estimates.mean(axis=0) - truth) / error
-    assert np.abs(z).max() < norm.isf(FALSE_ALARM / 2 / len(sets)), z
+from tests.statistical.paths import LIGHTWEIGHT, SENSITIVITY, STRATIFIED, UNIFORM, build, data
+from tests.statistical.verdicts import CORESETS, FALSE_ALARM, SIZE, assert_unbiased, center_sets
 
 
 @pytest.mark.usefixtures("small_partitions")
@@ -75,7 +32,7 @@ def test_uniform_costs_are_unbiased(name):
 @pytest.mark.usefixtures("small_partitions")
 @pytest.mark.parametrize("name", SENSITIVITY)
 def test_costs_by_sensitivity_are_unbiased(name):
-    """The rough solution differs from seed to seed; given it, and so overall, they are."""
+    """The initial solution differs from seed to seed; given it, and so overall, they are."""
     assert_unbiased(SENSITIVITY[name], identity=False, coresets=1_000)
 
 

@@ -1,4 +1,4 @@
-"""`lwcs assign`: the cluster of every row, written as it is found."""
+"""`lwcs assign`: the cluster of every row, written out partition by partition."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 import lwcs
-from lwcs import kernels
 from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import replacing
-from lwcs.solvers.assignment import nearest_in
+from lwcs.passes import measured
 from lwcs.sources.base import PARTITION_ROWS
 
 if TYPE_CHECKING:
@@ -30,18 +29,23 @@ if TYPE_CHECKING:
 
 
 def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
-    """What is written of every row; the last column says what it is."""
+    """Columns of the output; the last one is named after the quantity that it holds."""
     if isinstance(model, lwcs.CoresetMixture):
-        what = "log_likelihood"
+        quantity = "log_likelihood"
     else:
-        what = "squared_distance" if model.measure_.squared else "divergence"
-    return pa.schema([("row", pa.int64()), ("label", pa.int32()), (what, pa.float64())])
+        quantity = model.geometry_.distance_name
+    return pa.schema([("row", pa.int64()), ("label", pa.int32()), (quantity, pa.float64())])
 
 
 @click.command()
 @click.argument("data", nargs=-1)
 @click.argument("model")
-@click.option("-o", "--output", required=True, help="Parquet, .csv by its ending, - for CSV.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help="Output file: CSV if it ends in .csv, else Parquet; - for CSV on standard output.",
+)
 @reading
 @saying
 def assign(
@@ -55,26 +59,34 @@ def assign(
     columns: str | None,
     **options: Any,
 ) -> None:
-    """Label every row of DATA by the nearest center, or the likeliest component, of MODEL.
+    """Assign every row of DATA to a cluster of MODEL.
 
-    lwcs assign "events/*.parquet" model.parquet -o labels.parquet
+    DATA are files, a folder, a glob pattern, or - for standard input. MODEL is a file written by
+    `lwcs fit` or `lwcs mixture`.
 
-    Writes the row number, the label and the squared distance to its center (or the divergence, or
-    of a mixture the log-likelihood). A row that was left out for a missing value has no label.
+    Example: lwcs assign "events/*.parquet" model.parquet -o labels.parquet
+
+    The output has one line per row: the row number, the label of the nearest center, and the
+    squared distance to it (or the divergence, if the model was fitted with one). For a mixture,
+    the label is that of the most likely component, followed by the log-likelihood. A row that
+    was dropped because of a missing value has no label.
     """
     start = time.perf_counter()
     check_output(output)
     fitted = lwcs.load(model)
     if not isinstance(fitted, lwcs.CoresetKMeans | lwcs.CoresetMixture):
-        raise ValueError(f"{model!r} holds a {type(fitted).__name__}, and no model")
+        raise ValueError(
+            f"MODEL {model!r} is a saved {type(fitted).__name__}, not a model; pass a file that "
+            "`lwcs fit` or `lwcs mixture` wrote"
+        )
     if columns is None and hasattr(fitted, "feature_names_in_"):
         source = open_rows(data, columns=_columns(fitted.feature_names_in_), quiet=quiet, **options)
     else:
         source = open_rows(data, columns=columns, quiet=quiet, **options)
     if source.n_features != fitted.n_features_in_:
         raise ValueError(
-            f"the data has {source.n_features} columns, but the model {fitted.n_features_in_}; "
-            "choose them with --columns"
+            f"DATA has {source.n_features} columns, but MODEL was fitted on "
+            f"{fitted.n_features_in_}; choose the same columns with --columns"
         )
     threads = within_memory(source, memory, jobs)
     task, schema = Assign(_finder(fitted, source)), schema_of(fitted)
@@ -86,12 +98,12 @@ def assign(
             write(part.table(rows, schema))
             rows, cost = rows + len(part.labels), cost + part.cost
     seconds = time.perf_counter() - start
-    what = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
-    facts = {"rows": rows, what: cost, "seconds": round(seconds, 3)}
+    total_of = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
+    facts = {"rows": rows, total_of: cost, "seconds": round(seconds, 3)}
     say(
         facts,
-        f"{rows:,} rows in {seconds:.1f} s, {what.replace('_', '-')} {cost:.6g}"
-        + ("" if output == "-" else f": {output}"),
+        f"Assigned {rows:,} rows in {seconds:.1f} s, {total_of.replace('_', '-')} {cost:.6g}"
+        + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",
     )
@@ -100,19 +112,18 @@ def assign(
 def _finder(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source
 ) -> Callable[[Block], tuple[Any, FloatArray]]:
-    """What gives every row its label and distance, or log-likelihood."""
+    """Return a function from a block to the label and distance (or log-likelihood) of each row."""
     if isinstance(model, lwcs.CoresetMixture):
         from lwcs.estimators.mixture_rows import labelled
 
         found = model.mixture_
         return lambda block: labelled(found.family, found.weights, block)
-    centers, measure = model.cluster_centers_.astype(np.float64), model.measure_
-    own, kernel = measure.divergence.inward(centers), kernels.choose(source.n_values)
-    return lambda block: nearest_in(block, own, measure, kernel)
+    centers = model.measured_centers(source)
+    return lambda block: measured(block, centers).nearest(centers)
 
 
 def _columns(names: Any) -> list[str]:
-    """The columns that features came from; those of a vector, v[0], v[1] …, came from one."""
+    """Return the columns that hold the features; v[0], v[1], … are all in one vector column v."""
     own = [str(name) for name in names]
     stem = own[0].removesuffix("[0]")
     if own == [f"{stem}[{j}]" for j in range(len(own))]:
@@ -122,7 +133,7 @@ def _columns(names: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Labels and distances of a partition; the rows that have none; its cost."""
+    """Labels and distances of a partition, which of its rows were dropped, and its cost."""
 
     labels: Any
     distances: FloatArray
@@ -130,7 +141,7 @@ class Assigned:
     cost: float
 
     def table(self, first_row: int, schema: pa.Schema) -> pa.Table:
-        """As it is written."""
+        """Return the output table, with rows numbered from `first_row`."""
         mask = self.dropped if self.dropped.any() else None
         columns = [
             pa.array(np.arange(first_row, first_row + len(self.labels))),
@@ -142,13 +153,13 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Label the rows of a partition."""
+    """Task that labels the rows of a partition."""
 
     find: Callable[[Block], tuple[Any, FloatArray]]
-    """The label and the distance of every row of a block."""
+    """Returns the label and the distance of every row of a block."""
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> Assigned:
-        """Block by block."""
+        """Label the rows of one partition, block by block."""
         labels, distances, dropped, cost = [], [], [], 0.0
         for block in blocks:
             with BadValueError.in_partition(partition):
@@ -165,7 +176,7 @@ class Assign:
 
 @contextmanager
 def _writer(output: str, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Write tables one after the other; the file appears when all are there."""
+    """Give a function that appends a table to the output, which appears once it is complete."""
     if output == "-":
         from pyarrow import csv
 

@@ -1,4 +1,4 @@
-"""`lwcs build`: a coreset of files or of standard input."""
+"""`lwcs build`: build a coreset from files or from standard input."""
 
 from __future__ import annotations
 
@@ -24,11 +24,20 @@ from lwcs.cli.options import (
 
 @click.command()
 @click.argument("data", nargs=-1)
-@click.option("--size", required=True, type=click.IntRange(1), help="Draws of the coreset.")
-@click.option("-o", "--output", required=True, help="Where to write it; - for standard output.")
-@click.option("-k", "--clusters", type=click.IntRange(1), help="Clusters that it is for.")
+@click.option("--size", required=True, type=click.IntRange(1), help="Number of draws.")
+@click.option("-o", "--output", required=True, help="Output file (Parquet); - for standard output.")
 @click.option(
-    "--passes", type=click.Choice(["auto", "1", "2"]), default="auto", help="Reads of the data."
+    "-k",
+    "--clusters",
+    type=click.IntRange(1),
+    help="Number of clusters; required by the methods sensitivity and refined.",
+)
+@click.option(
+    "--passes",
+    type=click.Choice(["auto", "1", "2"]),
+    default="auto",
+    show_default=True,
+    help="Number of passes over the data.",
 )
 @drawing
 @measuring
@@ -52,9 +61,11 @@ def build(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Summarise DATA by a coreset: files, a folder, a glob, or - for standard input.
+    """Build a coreset of DATA.
 
-    lwcs build "events/*.parquet" --size 10000 -o events.coreset.parquet
+    DATA are files, a folder, a glob pattern, or - for standard input.
+
+    Example: lwcs build "events/*.parquet" --size 10000 -o events.coreset.parquet
     """
     import lwcs
 
@@ -87,9 +98,10 @@ def build(
     dropped = coreset.details.get("dropped", 0)
     say(
         facts,
-        f"{coreset.size:,} draws of {coreset.n_samples:,} rows in {seconds:.1f} s"
-        + (f"; {dropped:,} rows with missing values were left out" if dropped else "")
-        + ("" if output == "-" else f": {output}"),
+        f"Built a coreset of {coreset.size:,} draws from {coreset.n_samples:,} rows in "
+        f"{seconds:.1f} s"
+        + (f"; {dropped:,} rows with missing values were dropped" if dropped else "")
+        + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",
     )

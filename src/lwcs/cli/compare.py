@@ -1,4 +1,4 @@
-"""`lwcs compare`: which summary is worth its time on this data; the paper's experiment."""
+"""`lwcs compare`: the paper's experiment, error and time of each method, on given data."""
 
 from __future__ import annotations
 
@@ -24,28 +24,33 @@ _SIZES = "1000,2000,5000,10000,20000"
     "--clusters",
     multiple=True,
     type=click.IntRange(1),
-    help="Number of clusters; may be given more than once.  [default: 100]",
+    help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=Numbers(), help="Sizes m of the summaries.")
-@click.option("--methods", default=None, help="Methods, separated by commas.  [default: all]")
-@click.option("--repeats", default=10, type=click.IntRange(1), help="Seeds of every cell.")
+@click.option("--sizes", default=_SIZES, type=Numbers(), help="Coreset sizes m.")
+@click.option("--methods", default=None, help="Comma-separated methods.  [default: all]")
 @click.option(
-    "--full-repeats", default=5, type=click.IntRange(1), help="Seeds of the solutions on all rows."
+    "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
+)
+@click.option(
+    "--full-repeats",
+    default=5,
+    type=click.IntRange(1),
+    help="Number of seeds for the solutions on all rows.",
 )
 @click.option(
     "--holdout-rows",
     default=0,
     type=click.IntRange(0),
-    help="Rows that no method sees; their error is reported too.",
+    help="Number of rows to hold out; the error on them is reported too.",
 )
-@click.option("--paper", is_flag=True, help="DATA are data sets of the paper, as NAME=PATH.")
-@click.option("--seed", default=0, type=click.IntRange(0), help="First seed.")
+@click.option("--paper", is_flag=True, help="DATA are data sets of the paper, given as NAME=PATH.")
+@click.option("--seed", default=0, type=click.IntRange(0), help="First random seed.")
 @click.option(
     "-o",
     "--output",
     default="comparison",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for rows, tables and figures.",
+    help="Folder for results, tables and figures.",
 )
 @saying
 def compare(
@@ -62,16 +67,22 @@ def compare(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Compare summaries of DATA: how long each takes, and how good its solution is on all rows.
+    """Compare coresets with k-means on all rows of DATA.
 
-    DATA are files of numbers (.parquet, .npy, sparse .npz). With --paper they are data sets of
-    the paper, in their original files or as Parquet: KDD=bio_train.dat RNA=FOLDER
+    Reports how long each method takes, and the error of its solution on all rows.
+
+    Example: lwcs compare points.parquet -k 100
+
+    DATA are numeric files (.parquet, .npy, sparse .npz). With --paper, they are data sets of the
+    paper, as original files or as Parquet: KDD=bio_train.dat RNA=FOLDER
     SONG=YearPredictionMSD.txt.
 
-    A run that was stopped goes on where it was if it is started again.
+    Run an interrupted command again to resume it.
     """
     if not data:
-        raise click.UsageError("name some DATA, such as: lwcs compare points.parquet -k 100")
+        raise click.UsageError(
+            "DATA is missing; pass files, as in: lwcs compare points.parquet -k 100"
+        )
     from lwcs.comparing import CompareResult
     from lwcs.comparing import compare as run
     from lwcs.comparing.methods import METHODS
@@ -112,13 +123,13 @@ def _read_paper(pair: str) -> tuple[str, Rows, str]:
     name, equals, path = pair.partition("=")
     if not equals:
         raise click.UsageError(
-            f"with --paper, {pair!r} has to be NAME=PATH, NAME one of {', '.join(KNOWN)}"
+            f"with --paper, DATA must be NAME=PATH, not {pair!r}; NAME is one of {', '.join(KNOWN)}"
         )
     return *read_known(name, path), name
 
 
 def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -> None:
-    """Write tables and figures, and show the tables."""
+    """Write tables and figures, and print the tables."""
     from rich.console import Console
 
     from lwcs.comparing.table import to_tables
@@ -130,10 +141,10 @@ def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -
         console.print(table)
     markdown = result.to_markdown()
     if holdout:
-        console.print("On rows that no method saw:")
+        console.print("On held-out rows:")
         for table in to_tables(result, holdout=True):
             console.print(table)
-        markdown += "\nOn rows that no method saw:\n\n" + result.to_markdown(holdout=True)
+        markdown += "\nOn held-out rows:\n\n" + result.to_markdown(holdout=True)
     with replacing(output / "table.md") as temporary:
         temporary.write_text(markdown)
     try:
@@ -141,6 +152,6 @@ def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -
             display = CompareDisplay.from_result(result, x=x, holdout=holdout)  # type: ignore[arg-type]
             display.save(output / f"{stem}.svg", output / f"{stem}.png")
     except ImportError as error:
-        click.echo(f"No figures: {error}", err=True)
+        click.echo(f"No figures were drawn: {error}", err=True)
     if show:
-        click.echo(f"Rows, tables and figures are in {output}/", err=True)
+        click.echo(f"Wrote results, tables and figures to {output}/", err=True)

@@ -1,4 +1,4 @@
-"""`lwcs completion`: completion of commands and options for a shell."""
+"""`lwcs completion`: shell completion of commands and options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from click.shell_completion import get_completion_class
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what SHELL needs to complete lwcs: eval "$(lwcs completion bash)"."""
+    """Print the completion script for SHELL.
+
+    Example: eval "$(lwcs completion bash)"
+    """
     from lwcs.cli import main
 
     kind = get_completion_class(shell)

@@ -1,4 +1,4 @@
-"""`lwcs demo`: what a coreset is worth, on data made on the spot."""
+"""`lwcs demo`: how accurate a coreset is, on generated data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lwcs
-from lwcs.solvers.passes import full_cost
+from lwcs.passes import euclidean_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,15 +22,39 @@ COLUMNS, CLUSTERS = 16, 50
 
 
 @click.command()
-@click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(10_000))
-@click.option("--size", default=10_000, show_default=True, type=click.IntRange(100))
-@click.option("--repeats", default=10, show_default=True, type=click.IntRange(2))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--rows",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(10_000),
+    help="Number of rows to generate.",
+)
+@click.option(
+    "--size",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(100),
+    help="Number of draws per coreset.",
+)
+@click.option(
+    "--repeats",
+    default=10,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Number of coresets that errors are averaged over.",
+)
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="First random seed."
+)
 def demo(rows: int, size: int, repeats: int, seed: int) -> None:
-    """Summarise heavy-tailed data and check the summary against all of it."""
+    """Show how accurate coresets of heavy-tailed data are.
+
+    Compares the cost of several sets of centers on all rows with its estimate from coresets and
+    from uniform samples.
+    """
     console = Console()
-    X, made = _timed(heavy_tailed, rows, seed)
-    console.print(f"Data: {rows:,} × {COLUMNS} heavy-tailed rows, made in {made:.1f} s")
+    X, seconds = _timed(heavy_tailed, rows, seed)
+    console.print(f"Data: {rows:,} × {COLUMNS}, heavy-tailed, generated in {seconds:.1f} s")
     source = lwcs.scan(X)
     seeds = range(seed, seed + repeats)
     coresets = [_timed(lwcs.build, source, size, random_state=s) for s in seeds]
@@ -39,13 +63,15 @@ def demo(rows: int, size: int, repeats: int, seed: int) -> None:
         f"Coreset: {size:,} draws ({100 * size / rows:.1f} % of the rows), "
         f"built in {1000 * min(seconds for _, seconds in coresets):.0f} ms"
     )
-    table = Table(title="Cost of k centers: on all rows, and as the summaries estimate it")
+    table = Table(title="Cost of k centers on all rows, and as estimated by each summary")
     table.add_column("centers")
     for heading in ("cost, all rows", "time", "coreset", "time", "error", "uniform sample error"):
         table.add_column(heading, justify="right")
-    full_cost(source, X[:1].astype(np.float64))  # loads its kernels, which the times leave out
+    euclidean_cost(
+        source, X[:1].astype(np.float64)
+    )  # loads the kernels, so that loading is not timed
     for name, centers in center_sets(X, seed):
-        full, full_seconds = _timed(full_cost, source, centers)
+        full, full_seconds = _timed(euclidean_cost, source, centers)
         estimates = [_timed(c.cost, centers) for c, _ in coresets]
         table.add_row(
             name,
@@ -59,7 +85,7 @@ def demo(rows: int, size: int, repeats: int, seed: int) -> None:
     console.print(table)
     console.print(
         f"Errors: root mean square over {repeats} coresets and {repeats} uniform samples of the "
-        "same size. Centers were chosen without looking at any of them."
+        "same size. The centers were chosen independently of all of them."
     )
 
 
@@ -68,7 +94,7 @@ def _error(estimates: list[float], full: float) -> str:
 
 
 def heavy_tailed(rows: int, seed: int) -> DenseRows:
-    """Clusters of very different sizes with a Student-t spread of 2.2 degrees of freedom."""
+    """Generate clusters of very different sizes, Student-t with 2.2 degrees of freedom."""
     rng = np.random.default_rng(seed)
     shares = 1.0 / np.arange(1, CLUSTERS + 1)
     cluster = rng.choice(CLUSTERS, size=rows, p=shares / shares.sum())
@@ -81,14 +107,14 @@ def heavy_tailed(rows: int, seed: int) -> DenseRows:
 
 
 def center_sets(X: DenseRows, seed: int) -> list[tuple[str, FloatArray]]:
-    """Random rows, and solutions on rows drawn apart from both summaries."""
+    """Return random rows, and solutions on a coreset that is independent of both summaries."""
     rng = np.random.default_rng((seed, 1))
-    # A seed of its own: the same seed would draw many of the same rows.
-    apart = lwcs.build(X, 5_000, random_state=rng)
+    # A separate seed: the same seed would draw many of the same rows.
+    independent = lwcs.build(X, 5_000, random_state=rng)
     sets: list[tuple[str, FloatArray]] = []
     for k in (10, CLUSTERS):
         sets.append((f"{k} random rows", X[rng.choice(len(X), k)].astype(np.float64)))
-        model = lwcs.CoresetKMeans(k, random_state=seed).fit(apart)
+        model = lwcs.CoresetKMeans(k, random_state=seed).fit(independent)
         sets.append((f"{k} good centers", model.cluster_centers_.astype(np.float64)))
     return sets
 

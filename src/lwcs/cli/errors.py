@@ -1,6 +1,6 @@
-"""How commands fail: one line with the way out, and an exit code; a traceback with --debug.
+"""How commands report errors: one line and an exit code, and a traceback with --debug.
 
-0 success, 1 bad data, 2 bad usage, 130 interrupted.
+Exit codes are 0 for success, 1 for bad data, 2 for bad usage and 130 for an interrupt.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from lwcs.foundation.parallel import READER
 
 
 class Commands(click.Group):
-    """The group of all commands, which answers their errors."""
+    """The group of all commands, which reports their errors."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; turn what went wrong with its input into one line."""
+        """Run a command; report an error in its input as one line."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("Interrupted; nothing was left half written.", err=True)
+            click.echo("Interrupted; no incomplete output was left behind.", err=True)
             if any(thread.name == READER for thread in threading.enumerate()):
-                # Still waiting for a pipe: the end of the process would wait for it, too.
+                # The reader still waits for a pipe, and a normal exit would wait for the reader.
                 sys.stderr.flush()
                 os._exit(130)
             sys.exit(130)
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             if ctx.meta.get("debug") or isinstance(error, BrokenPipeError):
                 raise
-            raise click.ClickException(_said(error)) from error
+            raise click.ClickException(_message(error)) from error
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {str(error.filename)!r}"
     return " ".join(str(error).split()) or type(error).__name__

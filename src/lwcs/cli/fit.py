@@ -1,4 +1,4 @@
-"""`lwcs fit`: k-means of files, of standard input, or of a coreset that was built before."""
+"""`lwcs fit`: k-means clustering of files, of standard input, or of a saved coreset."""
 
 from __future__ import annotations
 
@@ -27,18 +27,30 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("data", nargs=-1)
-@click.option("-k", "--clusters", required=True, type=click.IntRange(1), help="Clusters.")
-@click.option("-o", "--output", required=True, help="Where to write the model; - for stdout.")
-@click.option("--size", type=click.IntRange(1), help="Draws of the coreset.  [default: 100 k]")
-@click.option("--n-init", default=1, show_default=True, type=click.IntRange(1), help="Restarts.")
+@click.option("-k", "--clusters", required=True, type=click.IntRange(1), help="Number of clusters.")
+@click.option("-o", "--output", required=True, help="Model file (Parquet); - for standard output.")
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    help="Number of draws of the coreset.  [default: 100 × clusters]",
+)
+@click.option(
+    "--n-init",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of restarts; the best result is kept.",
+)
 @click.option(
     "--polish",
     default=0,
     show_default=True,
     type=click.IntRange(0),
-    help="Lloyd steps on all rows at the end.",
+    help="Number of Lloyd iterations on all rows after the coreset is clustered.",
 )
-@click.option("--cost", is_flag=True, help="Measure the cost on all rows, in one more pass.")
+@click.option(
+    "--cost", is_flag=True, help="Measure the cost on all rows, in one more pass over the data."
+)
 @drawing
 @measuring
 @reading
@@ -63,9 +75,12 @@ def fit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Find clusters in DATA: files, a folder, a glob, - for standard input, or a coreset.
+    """Find clusters in DATA by k-means on a coreset.
 
-    lwcs fit "events/*.parquet" -k 100 --size 20000 -o model.parquet
+    DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
+    `lwcs build`.
+
+    Example: lwcs fit "events/*.parquet" -k 100 --size 20000 -o model.parquet
     """
     import lwcs
 
@@ -73,7 +88,9 @@ def fit(
     check_output(output)
     check_parquet(output)
     if size is not None and size < clusters:
-        raise click.UsageError(f"--size {size} is smaller than -k {clusters}; pass at least that")
+        raise click.UsageError(
+            f"--size {size} is smaller than -k {clusters}; pass --size {clusters} or more"
+        )
     more = {"--standardize": standardize, "--polish": polish}
     coreset = coreset_of(data, options, more)
     measured_by = divergence_of(divergence, smoothing, floor, coreset)
@@ -108,8 +125,9 @@ def fit(
     }
     say(
         facts,
-        f"{clusters} clusters of {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
-        f"{model.inertia_:.6g} on {facts['cost_of']}" + ("" if output == "-" else f": {output}"),
+        f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
+        f"{model.inertia_:.6g} on {facts['cost_of']}"
+        + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",
     )
@@ -118,7 +136,10 @@ def fit(
 def coreset_of(
     data: tuple[str, ...], options: dict[str, Any], more: dict[str, Any] | None = None
 ) -> Coreset | None:
-    """The union of coresets, if that is what DATA are; some options are then fixed already."""
+    """Return the union of DATA if they are coresets, and None if they are not.
+
+    Options that a coreset fixes are refused.
+    """
     import lwcs
     from lwcs.foundation.storage import is_ours
 
@@ -127,7 +148,10 @@ def coreset_of(
     found = [lwcs.load(one) for one in data]
     for one, name in zip(found, data, strict=True):
         if not isinstance(one, lwcs.Coreset):
-            raise ValueError(f"{name!r} holds a {type(one).__name__}, and no rows to cluster")
+            raise ValueError(
+                f"{name!r} is a saved {type(one).__name__}, not rows or a coreset; pass data "
+                "files, or coresets that `lwcs build` wrote"
+            )
     whole = found[0]
     for one in found[1:]:
         whole = whole + one
@@ -135,7 +159,7 @@ def coreset_of(
     given = [name for name, value in fixed.items() if value]
     if given:
         raise click.UsageError(
-            "a coreset's columns, weights and scale are fixed, and the other rows are not here: "
-            f"leave out {', '.join(given)}"
+            "DATA is a coreset, whose columns, weights and scale are fixed and whose original rows "
+            f"are not available; leave out {', '.join(given)}"
         )
     return whole

@@ -1,4 +1,4 @@
-"""`lwcs inspect`: what a file holds."""
+"""`lwcs inspect`: describe the contents of a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from lwcs.cli.options import saying
 @click.argument("file")
 @saying
 def inspect(file: str, quiet: bool, as_json: bool) -> None:
-    """Say what FILE holds: a coreset, a model, a stream, a comparison, or rows."""
+    """Describe a data file, or a file saved by lwcs.
+
+    FILE holds rows, a coreset, a model, a stream or a comparison.
+    """
     facts = _facts(file)
     if as_json:
         click.echo(json.dumps(facts))
@@ -89,11 +92,11 @@ def _facts(file: str) -> dict[str, Any]:
         }
     names = getattr(found, "feature_names_in_", [f"{found.n_features_in_} without names"])
     if isinstance(found, lwcs.CoresetMixture):
-        gaussian = {"covariance": found.covariance_type} if found.family == "gaussian" else {}
+        fitted = found.mixture_.family
         return {
             "kind": "mixture",
-            "family": found.family,
-            **gaussian,
+            "family": fitted.name,
+            **{name: getattr(fitted, name) for name in fitted.options},
             "components": len(found.weights_),
             "features": [str(name) for name in names],
             "log_likelihood": found.lower_bound_,
@@ -102,7 +105,7 @@ def _facts(file: str) -> dict[str, Any]:
         }
     return {
         "kind": "model",
-        "divergence": repr(found.measure_.divergence),
+        "divergence": repr(found.geometry_.divergence),
         "clusters": len(found.cluster_centers_),
         "features": [str(name) for name in names],
         "cost": found.inertia_,

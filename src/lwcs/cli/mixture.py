@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,31 +20,66 @@ from lwcs.cli.options import (
     write_to,
 )
 
-# Named here, since what defines them loads scikit-learn.
-FAMILIES = ("gaussian", "poisson", "multinomial", "bernoulli", "exponential", "gamma")
-COVARIANCES = ("full", "tied", "diag", "spherical")
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class LazyChoice(click.Choice):  # type: ignore[type-arg]
+    """A choice whose values are looked up when they are needed, since that imports scipy."""
+
+    def __init__(self, find: Callable[[], Iterable[str]]) -> None:
+        self._find, self.case_sensitive = find, True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The values, as they are at this moment."""
+        return tuple(self._find())
+
+
+def _families() -> Iterable[str]:
+    from lwcs.solvers import families
+
+    return families.available()
+
+
+def _covariances() -> Iterable[str]:
+    from lwcs.solvers.families.gaussian import COVARIANCES
+
+    return COVARIANCES
 
 
 @click.command()
 @click.argument("data", nargs=-1)
-@click.option("-n", "--components", required=True, type=click.IntRange(1), help="Components.")
-@click.option("-o", "--output", required=True, help="Where to write the model; - for stdout.")
+@click.option(
+    "-n", "--components", required=True, type=click.IntRange(1), help="Number of components."
+)
+@click.option("-o", "--output", required=True, help="File to write the model to; - for stdout.")
 @click.option(
     "--family",
     default="gaussian",
     show_default=True,
-    type=click.Choice(FAMILIES),
-    help="What components are.",
+    type=LazyChoice(_families),
+    help="Distribution of the components.",
 )
 @click.option(
     "--covariance",
     default="full",
     show_default=True,
-    type=click.Choice(COVARIANCES),
-    help="Of Gaussians.",
+    type=LazyChoice(_covariances),
+    help="Covariance type; Gaussian only.",
 )
-@click.option("--size", type=click.IntRange(1), help="Draws of the coreset.  [default: 1000 n]")
-@click.option("--n-init", default=1, show_default=True, type=click.IntRange(1), help="Restarts.")
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    help="Number of draws in the coreset.  [default: 1000 per component]",
+)
+@click.option(
+    "--n-init",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of restarts; the most likely mixture is kept.",
+)
 @drawing
 @reading
 @saying
@@ -64,11 +99,11 @@ def mixture(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Fit a mixture to DATA: files, a folder, a glob, - for standard input, or a coreset.
+    """Fit a mixture to DATA: files, a folder, a glob, a coreset, or - for standard input.
 
     lwcs mixture "events/*.parquet" -n 10 -o model.parquet
 
-    `lwcs assign` then gives the likeliest component of every row, and its log-likelihood.
+    `lwcs assign` then gives the most likely component and the log-likelihood of every row.
     """
     import lwcs
 
@@ -76,7 +111,9 @@ def mixture(
     check_output(output)
     check_parquet(output)
     if size is not None and size < components:
-        raise click.UsageError(f"--size {size} is smaller than -n {components}; pass at least that")
+        raise click.UsageError(
+            f"--size {size} is smaller than -n {components}; pass --size {components} or more"
+        )
     rows: Any = coreset_of(data, options)
     if rows is None:
         rows = open_rows(data, quiet=quiet, **options)
@@ -106,8 +143,8 @@ def mixture(
     }
     say(
         facts,
-        f"{components} components of {model.coreset_.n_samples:,} rows in {seconds:.1f} s, mean "
-        f"log-likelihood {model.lower_bound_:.6g} on the coreset"
+        f"{components} components fitted to {model.coreset_.n_samples:,} rows in {seconds:.1f} s, "
+        f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
         + ("" if output == "-" else f": {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",

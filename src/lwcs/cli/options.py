@@ -1,4 +1,4 @@
-"""Options that commands share, and what they mean: which rows, how to read them, what to say."""
+"""Options that commands share: which rows to read, how to sample them, what to print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
-from lwcs.samplers import METHODS
+from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ STDIN_FORMATS = ("csv", "tsv", "arrow")
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Whole numbers separated by commas."""
+    """Parameter type: integers separated by commas."""
 
     name = "numbers"
 
@@ -38,11 +38,13 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click
         try:
             return [int(part.replace("_", "")) for part in value.split(",")]
         except ValueError:
-            self.fail(f"{value!r} is no list of whole numbers such as 1000,2000", param, ctx)
+            self.fail(
+                f"{value!r} is not a list of integers; pass for example 1000,2000", param, ctx
+            )
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg]
-    """An amount of memory."""
+    """Parameter type: an amount of memory."""
 
     name = "size"
 
@@ -52,7 +54,9 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
             return value
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMG]?I?)B?", value.strip().upper())
         if match is None or match[2] not in _UNITS:
-            self.fail(f"{value!r} is no amount of memory such as 512MB or 2GB", param, ctx)
+            self.fail(
+                f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx
+            )
         return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -62,24 +66,26 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 _READING = [
-    click.option("--columns", help="Columns to use, by name or pattern, separated by commas."),
-    click.option("--weight", help="Column that holds the weight of a row."),
+    click.option("--columns", help="Comma-separated names or patterns of the columns to use."),
+    click.option("--weight", help="Column with the weight of each row."),
     click.option(
         "--missing",
         type=click.Choice(["error", "drop"]),
         default="error",
         show_default=True,
-        help="What to do with rows that have a missing value.",
+        help="Whether a missing value is an error or its row is dropped.",
     ),
     click.option(
         "--format",
         "stdin_format",
         type=click.Choice(STDIN_FORMATS),
-        help="What comes from standard input, if DATA is -.",
+        help="Format of standard input; required if DATA is -.",
     ),
-    click.option("--jobs", type=click.IntRange(1), help="Threads; all cores by default."),
+    click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
-        "--memory", type=Bytes(), help="Most memory for rows that are being read, as in 512MB."
+        "--memory",
+        type=Bytes(),
+        help="Maximum memory for rows that are being read, for example 512MB.",
     ),
 ]
 _DRAWING = [
@@ -87,34 +93,42 @@ _DRAWING = [
         "--method",
         default="lightweight",
         show_default=True,
-        type=click.Choice(METHODS),
-        help="How rows are drawn.",
+        type=click.Choice(list(available_samplers())),
+        help="Sampling method.",
     ),
-    click.option("--seed", type=click.IntRange(0), help="Seed; the same gives the same result."),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        help="Random seed; the same seed gives the same result.",
+    ),
 ]
 _MEASURING = [
     click.option(
         "--divergence",
         type=click.Choice(DIVERGENCES),
-        help="What costs are made of.  [default: sqeuclidean; of a coreset, its own]",
+        help="Divergence that costs are measured by.  "
+        "[default: sqeuclidean; for a coreset, its own]",
     ),
     click.option(
         "--smoothing",
         type=click.FloatRange(0.0, 1.0, max_open=True),
-        help="Of kl, kl_simplex and logistic: how far rows go towards the mean.  [default: 0.1]",
+        help="For kl, kl_simplex and logistic: how far rows are moved towards the mean.  "
+        "[default: 0.1]",
     ),
     click.option(
         "--floor",
         type=click.FloatRange(0.0),
-        help="Of itakura_saito: the smallest number that counts.",
+        help="For itakura_saito: smaller values are replaced by this one.",
     ),
     click.option(
-        "--standardize", is_flag=True, help="Measure in standard deviations of each column."
+        "--standardize",
+        is_flag=True,
+        help="Divide each column by its standard deviation when distances are measured.",
     ),
 ]
 _SAYING = [
-    click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors."),
-    click.option("--json", "as_json", is_flag=True, help="Say the result as JSON."),
+    click.option("--quiet", "-q", is_flag=True, help="Print only errors."),
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option(
         "--debug",
         is_flag=True,
@@ -127,22 +141,22 @@ _SAYING = [
 
 
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which rows to read, and how."""
+    """Add the options for reading rows."""
     return _with(command, _READING)
 
 
 def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how rows are drawn."""
+    """Add the options for sampling."""
     return _with(command, _DRAWING)
 
 
 def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say what distances are."""
+    """Add the options for the divergence and the scale."""
     return _with(command, _MEASURING)
 
 
 def saying(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say what to print."""
+    """Add the options for output and errors."""
     return _with(command, _SAYING)
 
 
@@ -155,7 +169,7 @@ def _with(command: Callable[..., Any], options: list[Any]) -> Callable[..., Any]
 def divergence_of(
     name: str | None, smoothing: float | None, floor: float | None, coreset: Coreset | None = None
 ) -> Divergence:
-    """The divergence that the options name, with the parameters that they give."""
+    """Return the divergence that the options describe; by default, that of the coreset."""
     if coreset is not None and name is None and smoothing is None and floor is None:
         return coreset.divergence
     name = name or SquaredEuclidean.name
@@ -164,7 +178,7 @@ def divergence_of(
     options = {key: value for key, value in given.items() if value is not None}
     for key in options:
         if key not in signature(kind).parameters:
-            raise click.UsageError(f"--divergence {name} has no --{key}; leave it out")
+            raise click.UsageError(f"--divergence {name} does not take --{key}; leave it out")
     return kind(**options)
 
 
@@ -178,7 +192,7 @@ def open_rows(
     standardize: bool = False,
     quiet: bool = False,
 ) -> Source:
-    """Scan the files that a command was given, or standard input."""
+    """Open the DATA of a command: files or standard input."""
     import lwcs
 
     options: dict[str, Any] = {
@@ -192,11 +206,13 @@ def open_rows(
 
         if stdin_format is None:
             raise click.UsageError(
-                f"say what comes from standard input with --format: {', '.join(STDIN_FORMATS)}"
+                f"--format is missing; for standard input, pass one of {', '.join(STDIN_FORMATS)}"
             )
         source = lwcs.scan(open_pipe(sys.stdin.buffer, stdin_format), **options)
     elif not data:
-        raise click.UsageError("name some DATA: files, a folder, a glob, or - for standard input")
+        raise click.UsageError(
+            "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
+        )
     else:
         if _is_array(data):
             options = {k: v for k, v in options.items() if v not in (None, "error")}
@@ -204,7 +220,7 @@ def open_rows(
     skipped = getattr(source, "skipped", ())
     if skipped and not quiet:
         some = ", ".join(map(repr, skipped[:5])) + (", …" if len(skipped) > 5 else "")
-        click.echo(f"Left out, since they hold no numbers: {some}", err=True)
+        click.echo(f"Ignored columns that are not numeric: {some}", err=True)
     return source
 
 
@@ -213,7 +229,7 @@ def _is_array(data: tuple[str, ...]) -> bool:
 
 
 def within_memory(source: Source, memory: int | None, jobs: int | None) -> int:
-    """Choose threads and read-ahead so that rows in flight fit; return the threads."""
+    """Limit threads and read-ahead so that rows in flight fit in memory; return the threads."""
     from lwcs.foundation.parallel import as_threads
     from lwcs.sources.base import PARTITION_ROWS
     from lwcs.sources.sequence import SequenceSource
@@ -222,19 +238,19 @@ def within_memory(source: Source, memory: int | None, jobs: int | None) -> int:
     if memory is None or not isinstance(source, SequenceSource):
         return threads
     partition = PARTITION_ROWS * source.n_features * source.dtype.itemsize
-    # One is filled, some wait, and up to two a thread are worked on.
+    # One partition is being filled, some wait, and each thread works on up to two.
     fitting = memory // partition - 1
     if fitting < 3:
         raise click.UsageError(
-            f"--memory {memory / 1e6:.0f}MB is too little for {source.n_features} columns; pass at "
-            f"least {4 * partition / 1e6:.0f}MB"
+            f"--memory {memory / 1e6:.0f}MB is too little for {source.n_features} columns; pass "
+            f"--memory {4 * partition / 1e6:.0f}MB or more"
         )
     source.in_flight = 1 if fitting < 6 else 2
     return int(max(1, min(threads, (fitting - source.in_flight) // 2)))
 
 
 def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> None:
-    """Tell the result: a sentence for people, JSON for machines."""
+    """Print the result: JSON on standard output, or a sentence on standard error."""
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:
@@ -242,7 +258,7 @@ def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> 
 
 
 def check_output(path: str) -> None:
-    """Refuse an output that cannot be written, before any work is done."""
+    """Refuse an output path that cannot be written, before any work is done."""
     from lwcs.foundation.storage import check_target
 
     if path == "-":
@@ -254,13 +270,15 @@ def check_output(path: str) -> None:
 
 
 def check_parquet(path: str) -> None:
-    """Refuse to write Parquet into a file that is called otherwise."""
+    """Refuse a name whose ending promises another format than Parquet."""
     if path.endswith((".csv", ".json", ".txt", ".npy")):
-        raise click.UsageError(f"{path!r} would be a Parquet file; call it .parquet")
+        raise click.UsageError(
+            f"--output {path!r} is written as Parquet; pass a name that ends in .parquet"
+        )
 
 
 def write_to(path: str, write: Callable[[str], None]) -> None:
-    """Write a file, or standard output for ``-``."""
+    """Write to a file, or to standard output if `path` is ``-``."""
     if path != "-":
         write(path)
         return

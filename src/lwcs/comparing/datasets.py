@@ -1,4 +1,4 @@
-"""The data sets of the paper (and two more) from their original files, or any table of numbers.
+"""Readers for the data sets of the paper (and two more), and for any numeric table.
 
 Features are raw, as in the paper. Nothing is downloaded.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """A data set by name: how many rows and features it has, and what is no feature of it."""
+    """A data set of the paper: its shape, and which columns are not features."""
 
     rows: int
     features: int
     others: tuple[str, ...] = ()
-    """Columns of a table of it that are no features."""
+    """Columns that are not features, if it is read from a table."""
     first: int = 0
-    """Where the features start in a text file."""
+    """Index of the first feature column, if it is read from a text file."""
 
 
 KNOWN = {
@@ -42,7 +42,7 @@ _RNA_PARTS = ("cod-rna", "cod-rna.t", "cod-rna.r")
 
 
 def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
-    """Read a data set of the paper; the title says so where rows are missing."""
+    """Read a data set of the paper; return its title, which tells if rows are missing, and rows."""
     check_choice(name, "--paper", tuple(KNOWN))
     known, file = KNOWN[name], Path(path)
     if name == "RNA" and (file.is_dir() or file.name in _RNA_PARTS):
@@ -54,7 +54,7 @@ def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
     if rows.shape[1] != known.features:
         raise ValueError(
             f"{str(file)!r} has {rows.shape[1]} features, but {name} has {known.features}; "
-            "is it another file?"
+            "check that it is the right file"
         )
     if rows.shape[0] == known.rows:
         return name, rows
@@ -62,7 +62,7 @@ def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
 
 
 def read_rows(path: str | Path, others: tuple[str, ...] = ()) -> Rows:
-    """Read a table of numbers: Parquet, .npy, or a sparse .npz; columns of text are left out."""
+    """Read a Parquet, .npy or sparse .npz file; columns that are not numeric are left out."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"{str(file)!r} does not exist")
@@ -70,7 +70,7 @@ def read_rows(path: str | Path, others: tuple[str, ...] = ()) -> Rows:
         return open_array_file(str(file))
     if file.suffix != ".parquet":
         raise ValueError(
-            f"{str(file)!r} is of no kind that compare reads; pass .parquet, .npy or a sparse .npz"
+            f"{str(file)!r} is not a supported file; pass a .parquet, .npy or sparse .npz file"
         )
     import pyarrow.parquet as pq
 
@@ -85,14 +85,12 @@ def _numbers(table: pa.Table, others: tuple[str, ...]) -> DenseRows:
 
     kept = [f.name for f in table.schema if numeric(f.type) and f.name not in others]
     if not kept:
-        raise ValueError(
-            f"no column holds numbers; the columns are {', '.join(table.column_names)}"
-        )
+        raise ValueError(f"no column is numeric; the columns are {', '.join(table.column_names)}")
     return np.stack([table[name].to_numpy() for name in kept], axis=1)
 
 
 def _read_text(file: Path) -> DenseRows:
-    """Numbers separated by commas, or by tabs."""
+    """Read a text file of numbers separated by commas or tabs."""
     from pyarrow import csv
 
     with file.open() as lines:
@@ -106,12 +104,12 @@ def _read_text(file: Path) -> DenseRows:
 
 
 def _read_rna(path: Path) -> DenseRows:
-    """The LIBSVM files of cod-rna: those of the three that are there."""
+    """Read those of the three LIBSVM files of cod-rna that exist."""
     from sklearn.datasets import load_svmlight_file
 
     folder = path if path.is_dir() else path.parent
     parts = [folder / name for name in _RNA_PARTS if (folder / name).exists()]
     if not parts:
-        raise FileNotFoundError(f"none of {', '.join(_RNA_PARTS)} is in {str(folder)!r}")
+        raise FileNotFoundError(f"none of {', '.join(_RNA_PARTS)} exists in {str(folder)!r}")
     rows = [load_svmlight_file(str(part), n_features=8)[0].toarray() for part in parts]
     return np.concatenate(rows)

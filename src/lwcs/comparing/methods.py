@@ -1,8 +1,8 @@
-"""What is compared: solutions on all rows, on coresets, and those of other libraries.
+"""The methods that are compared: k-means on all rows, on coresets, and of other libraries.
 
-All are told the same: k, one start of greedy k-means++, `MAX_ITER` rounds, `TOL`. Other
-libraries keep the defaults that make them fast. Times are those of building a summary and of
-solving it; evaluation is nobody's.
+All have the same settings: k, one start by greedy k-means++, at most `MAX_ITER` iterations, and
+`TOL`. Other libraries keep the defaults that make them fast. Times include building a coreset
+and solving it; evaluation is not timed.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.building import build
-from lwcs.divergences.measure import EUCLIDEAN
-from lwcs.foundation.types import is_sparse
-from lwcs.samplers import METHODS as CORESETS
+from lwcs.foundation.rows import container
+from lwcs.geometry import Geometry
+from lwcs.passes import polish
 from lwcs.solvers.kmeans import cluster
-from lwcs.solvers.passes import polish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lwcs.foundation.types import FloatArray
+    from lwcs.geometry import Centers
     from lwcs.sources import LocalSource
 
 MAX_ITER, TOL = 300, 1e-4
 
 FULL = ("full", "full-sklearn")
 PEERS = ("minibatch", "faiss")
-METHODS = (*FULL, "uniform", "lightweight", "sensitivity", "refined", *PEERS)
+CORESETS = ("uniform", "lightweight", "sensitivity", "refined")
+METHODS = (*FULL, *CORESETS, *PEERS)
 
 TITLES = {
     "full": "Full (lwcs)",
@@ -49,7 +50,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Centers, and what they took to find."""
+    """Centers, and the time that it took to find them."""
 
     polish: int
     centers: FloatArray
@@ -59,7 +60,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Rows, how many clusters to find in them, and a seed."""
+    """Rows, the number of clusters to find in them, and a seed."""
 
     source: LocalSource
     k: int
@@ -68,31 +69,31 @@ class Problem:
 
 
 def title(method: str, steps: int = 0) -> str:
-    """What tables and figures call a method."""
+    """Return the name of a method in tables and figures."""
     if not steps:
         return TITLES[method]
     return f"{TITLES[method]} + {steps} step{'s' * (steps > 1)}"
 
 
 def sized(method: str) -> bool:
-    """Whether a method has a size m."""
+    """Whether a method has a coreset size m."""
     return method in CORESETS
 
 
 def missing(method: str, source: LocalSource) -> str | None:
-    """Why a method cannot take part, if so."""
+    """Return the reason why a method cannot run on this data, or None if it can."""
     if method == "faiss":
         if find_spec("faiss") is None:
             return "faiss is not installed (pip install faiss-cpu)"
-        if is_sparse(source.read(0, 1)):
-            return "faiss takes no sparse data"
+        if container(source.read(0, 1)) == "sparse":
+            return "faiss does not support sparse data"
     return None
 
 
 def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Answer]:
-    """Run one method; a coreset's solution is given once for every number of polish steps."""
+    """Run one method; a coreset method gives one answer per number of polish steps."""
     with warnings.catch_warnings():
-        # Whether everybody converged is no part of the comparison.
+        # Convergence is not part of the comparison.
         warnings.simplefilter("ignore")
         if sized(method):
             return list(_on_coreset(method, problem, size, polishes))
@@ -103,7 +104,7 @@ def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...])
 def _on_coreset(
     method: str, problem: Problem, size: int, polishes: tuple[int, ...]
 ) -> Iterator[Answer]:
-    source, kernel = problem.source, kernels.choose(problem.source.n_values)
+    source = problem.source
     coreset, build_seconds = _timed(
         lambda: build(
             source,
@@ -119,19 +120,18 @@ def _on_coreset(
     for steps in sorted(polishes):
         for _ in range(steps - done):
             start = time.perf_counter()
-            centers = polish(source, centers, EUCLIDEAN, kernel, problem.n_jobs)
+            centers = polish(source, centers, problem.n_jobs)
             seconds += time.perf_counter() - start
         done = steps
-        yield Answer(steps, centers, build_seconds, seconds)
+        yield Answer(steps, centers.points, build_seconds, seconds)
 
 
-def _solved(problem: Problem, points: Any, weights: FloatArray) -> FloatArray:
+def _solved(problem: Problem, points: Any, weights: FloatArray) -> Centers:
     return cluster(
         points,
         weights,
-        EUCLIDEAN,
+        Geometry(kernel=kernels.choose(problem.source.estimate_values())),
         problem.k,
-        kernel=kernels.choose(problem.source.n_values),
         max_iter=MAX_ITER,
         tol=TOL,
         seed=problem.seed,
@@ -142,7 +142,7 @@ def _solved(problem: Problem, points: Any, weights: FloatArray) -> FloatArray:
 def _full(problem: Problem) -> Any:
     source = problem.source
     weights = kernels.unit_weights(source.weights, source.n_rows)
-    return _solved(problem, source.read(0, source.n_rows), weights)
+    return _solved(problem, source.read(0, source.n_rows), weights).points
 
 
 def _full_sklearn(problem: Problem) -> Any:

@@ -1,4 +1,4 @@
-"""What a comparison found: one row a solution, kept in a Parquet file, and what they say."""
+"""Results of a comparison: one row per solution, saved as Parquet, and their summary."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ KIND = "comparison"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which solution it is; a comparison holds each once."""
+    """What identifies a solution; a comparison has one solution per key."""
 
     data: str
     n_clusters: int
     method: str
     polish: int
     size: int
-    """Draws m; 0 for a method that has none."""
+    """Number of draws m; 0 for a method without a size."""
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One solution: its times, and its cost on all rows (and on rows held out)."""
+    """One solution: its times, and its cost on all rows (and on held-out rows)."""
 
     key: Key
     build_seconds: float
@@ -45,28 +45,28 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """Building and solving."""
+        """Time to build and solve."""
         return self.build_seconds + self.solve_seconds
 
     def record(self) -> dict[str, Any]:
-        """As a row of the table."""
+        """Return this solution as a row of the table."""
         values = asdict(self)
         return values.pop("key") | values
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What must be the same for two runs to be one: the data and the settings."""
+    """The data and settings that must be equal for a run to be resumed."""
 
     n_samples: int
     n_features: int
     spread: float
-    """Φ, which tells one data set from another of the same shape."""
+    """Φ, which distinguishes data sets of the same shape."""
     holdout_rows: int
     first_seed: int
 
     def check_same(self, other: Setup, path: str) -> None:
-        """Refuse to go on with a file of another experiment."""
+        """Refuse to resume from the file of another experiment."""
         for field in fields(self):
             own, theirs = getattr(self, field.name), getattr(other, field.name)
             if own != theirs and not (
@@ -74,18 +74,18 @@ class Setup:
             ):
                 raise ValueError(
                     f"{path!r} holds a comparison with {field.name}={theirs!r}, not {own!r}; "
-                    "name another file, or remove this one to start again"
+                    "choose another file, or delete this one to start again"
                 )
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table: a method at a size, over its seeds."""
+    """One cell of a table: a method at a size, over all seeds."""
 
     key: Key
-    """Of the first of its trials."""
+    """Key of the first trial."""
     errors: np.ndarray[Any, np.dtype[np.float64]]
-    """Relative to FULL, one a seed."""
+    """Errors relative to FULL, one per seed."""
     seconds: float
     build_seconds: float
     speedup: float
@@ -97,7 +97,7 @@ class Cell:
 
     @property
     def interval(self) -> float:
-        """Half of the 95 % interval of the mean, by Student's t."""
+        """Half-width of the 95 % confidence interval of the mean, by Student's t."""
         from scipy.stats import t
 
         n = len(self.errors)
@@ -108,18 +108,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class CompareResult:
-    """Solutions of every method at every size, on one or more data sets.
+    """Result of a comparison: solutions of every method at every size.
 
     Attributes
     ----------
     trials : tuple of Trial
-        One for each (data, k, method, polish, size, seed).
+        One solution per (data, k, method, polish, size, seed).
     """
 
     trials: tuple[Trial, ...]
 
     def __add__(self, other: CompareResult) -> CompareResult:
-        """Put two comparisons side by side."""
+        """Concatenate two comparisons."""
         return CompareResult(self.trials + other.trials)
 
     @property
@@ -128,18 +128,27 @@ class CompareResult:
         return list(dict.fromkeys(trial.key.data for trial in self.trials))
 
     def clusters(self, data: str) -> list[int]:
-        """Numbers of clusters that were tried on a data set."""
+        """Numbers of clusters that were compared on a data set."""
         return sorted({t.key.n_clusters for t in self.trials if t.key.data == data})
 
     def sizes(self) -> list[int]:
-        """Sizes m that were tried."""
+        """Coreset sizes m that were compared."""
         return sorted({t.key.size for t in self.trials} - {0})
 
     def cells(self, data: str, n_clusters: int, *, holdout: bool = False) -> list[Cell]:
-        """Every method at every size, in the order of METHODS, against FULL.
+        """Return error and time of every method at every size, relative to FULL.
 
-        FULL's cost is the mean over all solutions on all rows; its time is that of the faster
-        of its solvers.
+        Cells are in the order of METHODS. FULL is k-means on all rows: its cost is the mean over
+        all such solutions, and its time is that of the faster of its solvers.
+
+        Parameters
+        ----------
+        data : str
+            Name of the data set.
+        n_clusters : int
+            Number of clusters k.
+        holdout : bool, default=False
+            Whether to measure errors on held-out rows.
         """
         own = [t for t in self.trials if t.key.data == data and t.key.n_clusters == n_clusters]
         groups: dict[tuple[int, int, int], list[Trial]] = {}
@@ -157,13 +166,13 @@ class CompareResult:
         return [_cell(groups[group], reference, seconds, holdout) for group in sorted(groups)]
 
     def to_arrow(self) -> pa.Table:
-        """A pyarrow table, one row a solution."""
+        """Return a pyarrow table with one row per solution."""
         import pyarrow as pa
 
         return pa.Table.from_pylist([trial.record() for trial in self.trials], schema=_schema())
 
     def to_markdown(self, *, holdout: bool = False) -> str:
-        """The paper's Table 1 for these data sets."""
+        """Return Markdown tables like Table 1 of the paper."""
         from lwcs.comparing.table import to_markdown
 
         return to_markdown(self, holdout=holdout)
@@ -181,7 +190,7 @@ def _cost(trial: Trial, holdout: bool) -> float:
     if not holdout:
         return trial.cost
     if trial.holdout_cost is None:
-        raise ValueError("no rows were held out; compare with holdout_rows= to see that error")
+        raise ValueError("no rows were held out; call compare with holdout_rows > 0")
     return trial.holdout_cost
 
 
@@ -212,7 +221,7 @@ def _schema() -> pa.Schema:
 
 
 def from_table(table: pa.Table) -> CompareResult:
-    """Read the rows of a comparison's file."""
+    """Return the comparison that was saved as this table."""
     names = [field.name for field in fields(Key)]
     trials = []
     for row in table.to_pylist():
@@ -222,7 +231,7 @@ def from_table(table: pa.Table) -> CompareResult:
 
 
 class Log:
-    """The file of a running comparison: replaced as a whole, so that it is always complete."""
+    """The file of a running comparison, replaced atomically so that it is always complete."""
 
     def __init__(self, path: str | os.PathLike[str] | None, setup: Setup) -> None:
         self._path, self._setup = None if path is None else Path(path), setup
@@ -230,12 +239,12 @@ class Log:
         if self._path is not None and self._path.exists():
             table, metadata = storage.read_table(self._path)
             if metadata.get("kind") != KIND:
-                raise ValueError(f"{str(path)!r} holds no comparison; name another file")
+                raise ValueError(f"{str(path)!r} is not a saved comparison; choose another file")
             setup.check_same(Setup(**metadata["setup"]), str(path))
             self.add(from_table(table).trials, write=False)
 
     def add(self, trials: Iterable[Trial], *, write: bool = True) -> None:
-        """Append solutions, and write them down."""
+        """Append solutions, and save them."""
         self.trials |= {trial.key: trial for trial in trials}
         if write and self._path is not None:
             table = self.result().to_arrow()
@@ -243,5 +252,5 @@ class Log:
             storage.write_table(storage.with_metadata(table, KIND, metadata), self._path)
 
     def result(self) -> CompareResult:
-        """What there is so far, in order."""
+        """Return the solutions so far, in order."""
         return CompareResult(tuple(self.trials[key] for key in sorted(self.trials, key=astuple)))

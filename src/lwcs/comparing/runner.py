@@ -1,4 +1,4 @@
-"""compare(): run every method at every size over and over, taking turns, and remember it all."""
+"""compare(): run every method at every size for many seeds, and save each solution."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
-from lwcs.samplers.base import FirstRound, Moments
-from lwcs.solvers.passes import full_cost
+from lwcs.geometry import Geometry
+from lwcs.passes import euclidean_cost
+from lwcs.samplers.first_pass import MomentsTask
 from lwcs.sources import LocalSource, scan
 from lwcs.sources.local import open_local
 
@@ -29,7 +30,7 @@ SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of one method; it gives a solution for every number of polish steps."""
+    """One run of one method, which gives one solution per number of polish steps."""
 
     method: str
     k: int
@@ -54,65 +55,76 @@ def compare(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> CompareResult:
-    """Compare summaries of data: how long each takes, and how good its solution is on all rows.
+    """Compare coresets with k-means on all rows: time taken, and error of the solution.
 
-    Methods take turns, so that none gets the quiet machine; all use the same solver with the
-    same settings; evaluation is in no time. Rows of the result come in the same order and with
-    the same costs however often the run was stopped.
+    The order of the runs is shuffled, so that all methods meet the same load on the machine. All
+    coresets are clustered by the same solver with the same settings. Evaluation is not timed. A
+    run that was interrupted and resumed has the same solutions and costs, in the same order, as
+    an uninterrupted one.
 
     Parameters
     ----------
-    data : array, sparse array or table in memory, or a Source of such
-        Rows to cluster.
+    data : array, sparse array, in-memory table or Source
+        Rows to cluster, in memory.
     n_clusters : int or list of int
         Numbers of clusters k.
     sizes : list of int
-        Sizes m of the summaries; those below k are left out.
+        Coreset sizes m; for each k, sizes below k are left out.
     methods : list of str
         Some of "full", "full-sklearn", "uniform", "lightweight", "sensitivity", "refined",
-        "minibatch", "faiss". One that cannot take part (not installed) is left out.
+        "minibatch", "faiss"; at least one of the first two. "faiss" is left out if it is not
+        installed or the data is sparse.
     polish : list of int
-        Lloyd steps on all rows after a summary's solution; each number is a method of its own.
-    repeats, full_repeats : int
-        Seeds of every cell; of the solutions on all rows, which take longest.
+        Numbers of Lloyd iterations on all rows after the coreset is clustered; each number is
+        reported as a method of its own.
+    repeats : int
+        Number of seeds per method and size.
+    full_repeats : int
+        Number of seeds for the solutions on all rows, which take longest; at most `repeats`
+        are used.
     holdout_rows : int
-        Rows that no method sees; the cost on them is reported too.
+        Number of rows to hold out; the cost on them is reported too.
     sample_weight : array, optional
         Weights of the rows.
     name : str
-        What tables and figures call the data.
+        Name of the data in tables and figures.
     path : str or path, optional
-        A Parquet file that solutions are added to as they come. If it exists, the comparison
-        goes on where it was.
+        Parquet file that solutions are saved to as they are found. If it exists, the comparison
+        is resumed.
     random_state : int
-        First seed.
+        First random seed.
     n_jobs : int, optional
-        Threads of lwcs.
+        Number of threads that lwcs uses; all cores by default.
     progress : bool
-        Draw a progress bar with the time left.
+        Whether to show a progress bar with the remaining time.
 
     Returns
     -------
     CompareResult
+        All solutions, with their times and costs.
 
     Examples
     --------
     >>> import numpy as np, lwcs
     >>> X = np.random.default_rng(0).standard_t(2, size=(5_000, 4))
     >>> result = lwcs.compare(X, 5, sizes=[200], methods=["full", "lightweight"], repeats=2)
-    >>> len(result.trials)                  # 2 × full, 2 × lightweight, 2 × with a polish step
+    >>> len(result.trials)                  # 2 × full, 2 × lightweight, 2 × with polish
     6
     """
     source = scan(data, sample_weight=sample_weight)
     if not isinstance(source, LocalSource):
-        raise TypeError(f"compare needs rows in memory, which those of {source!r} are not")
+        raise TypeError(f"compare needs rows in memory, but got {source!r}; load the rows first")
     if source.scale is not None:
         raise ValueError(
-            "compare measures plain distances, which other libraries do too; scale the data itself"
+            f"scale={source.scale!r} is not supported by compare, since other libraries have "
+            "no such option; scale the data itself"
         )
     first = check_count(random_state, "random_state", least=0)
     if first + check_count(repeats, "repeats") >= 2**32:
-        raise ValueError(f"random_state={first} is beyond what other libraries take; pass < 2**32")
+        raise ValueError(
+            f"random_state={first} is too large for other libraries; random_state + repeats must "
+            "be less than 2**32"
+        )
     ks = [n_clusters] if isinstance(n_clusters, (int, np.integer)) else list(n_clusters)
     able = [method for method in methods if _takes_part(method, source)]
     if not set(able) & set(FULL):
@@ -121,7 +133,7 @@ def compare(
         )
     source, unseen = _held_out(source, check_count(holdout_rows, "holdout_rows", least=0), first)
     if max(ks, default=0) > source.n_rows:
-        raise ValueError(f"n_clusters={max(ks)} is more than the {source.n_rows} rows there are")
+        raise ValueError(f"n_clusters={max(ks)} is more than the {source.n_rows} rows of the data")
     jobs = _plan(
         [check_count(k, "n_clusters") for k in ks],
         [check_count(size, "sizes") for size in sizes],
@@ -140,8 +152,8 @@ def compare(
                 Key(name, job.k, job.method, answer.polish, job.size, job.seed),
                 answer.build_seconds,
                 answer.solve_seconds,
-                full_cost(source, answer.centers, n_jobs=n_jobs),
-                None if unseen is None else full_cost(unseen, answer.centers, n_jobs=n_jobs),
+                euclidean_cost(source, answer.centers, n_jobs=n_jobs),
+                None if unseen is None else euclidean_cost(unseen, answer.centers, n_jobs=n_jobs),
             )
             for answer in answers(job.method, problem, job.size, steps)
         )
@@ -162,7 +174,7 @@ def _plan(
     full_repeats: int,
     first: int,
 ) -> list[Job]:
-    """All jobs: seed after seed, within a seed in an order that the seed shuffles."""
+    """Return all jobs, seed by seed, shuffled within each seed."""
     jobs = []
     for seed in range(first, first + repeats):
         round_ = []
@@ -178,13 +190,13 @@ def _plan(
 
 
 def _keys(job: Job, name: str, steps: tuple[int, ...]) -> list[Key]:
-    """What a job is to find."""
+    """Return the keys of the solutions that a job gives."""
     polishes = steps if sized(job.method) else (0,)
     return [Key(name, job.k, job.method, p, job.size, job.seed) for p in polishes]
 
 
 def _warmed(jobs: list[Job], source: LocalSource, n_jobs: int | None) -> Iterator[Job]:
-    """Yield the jobs; before a method's first, run it once for nothing, to load what it needs."""
+    """Yield the jobs; warm up each method before its first job, so that loading is not timed."""
     warm: set[str] = set()
     for job in jobs:
         if job.method not in warm and job.method not in FULL:
@@ -196,12 +208,12 @@ def _warmed(jobs: list[Job], source: LocalSource, n_jobs: int | None) -> Iterato
 def _held_out(
     source: LocalSource, n_rows: int, seed: int
 ) -> tuple[LocalSource, LocalSource | None]:
-    """Take some rows away, at random."""
+    """Split off random rows."""
     if n_rows == 0:
         return source, None
     if n_rows >= source.n_rows:
         raise ValueError(
-            f"holdout_rows={n_rows} leaves nothing of {source.n_rows} rows; pass fewer"
+            f"holdout_rows={n_rows} leaves no rows to cluster; pass less than {source.n_rows}"
         )
     order = generator(seed, Stage.COMPARE, 1).permutation(source.n_rows)
     return _part(source, np.sort(order[n_rows:])), _part(source, np.sort(order[:n_rows]))
@@ -213,9 +225,10 @@ def _part(source: LocalSource, rows: IntArray) -> LocalSource:
 
 
 def _setup(source: LocalSource, holdout_rows: int, first: int, n_jobs: int | None) -> Setup:
-    task = FirstRound(kernels.choose(source.n_values), source.n_features)
+    geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
+    task = MomentsTask(source.n_features, geometry)
     with source.explaining():
         parts = list(source.gather(task, n_jobs=n_jobs))
-    total: Moments = sum(parts[1:], start=parts[0])
+    total = sum(parts[1:], start=parts[0])
     spread = total.cost_around(total.mean)
     return Setup(source.n_rows, source.n_features, spread, holdout_rows, first)

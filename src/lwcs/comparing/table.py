@@ -1,4 +1,4 @@
-"""Tables laid out like Table 1 of the paper: error ± 95 % interval, speedup."""
+"""Tables in the layout of Table 1 of the paper: error ± 95 % interval, speedup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _columns(result: CompareResult) -> list[int]:
-    """The sizes of a table's columns; 0, all rows, where some method has no size."""
+    """Return the sizes of a table's columns; 0 is for methods that use all rows."""
     return sorted({trial.key.size for trial in result.trials})
 
 
@@ -24,7 +24,7 @@ def _heading(size: int) -> str:
 
 
 class Line(NamedTuple):
-    """One line of a table: a method, its seeds, and its cell for every size or None."""
+    """One line of a table: a method, its number of seeds, and its cell (or None) per size."""
 
     title: str
     seeds: str
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def table_lines(result: CompareResult, data: str, k: int, *, holdout: bool) -> list[Line]:
-    """The lines of one data set and one k."""
+    """Return the lines of the table for one data set and one k."""
     lines: dict[str, dict[int, Cell]] = {}
     for cell in result.cells(data, k, holdout=holdout):
         lines.setdefault(title(cell.key.method, cell.key.polish), {})[cell.key.size] = cell
@@ -47,7 +47,7 @@ def table_lines(result: CompareResult, data: str, k: int, *, holdout: bool) -> l
 
 
 def error_text(cell: Cell | None) -> str:
-    """18.5 % ± 0.2, the half-width of the 95 % interval of the mean."""
+    """Format an error with the half-width of its 95 % interval, such as 18.5 % ± 0.2."""
     if cell is None:
         return ""
     half = "" if np.isnan(cell.interval) else f" ± {100 * cell.interval:.1f}"
@@ -55,14 +55,14 @@ def error_text(cell: Cell | None) -> str:
 
 
 def speedup_text(cell: Cell | None) -> str:
-    """828×; below ten with one decimal."""
+    """Format a speedup, such as 828×; below ten, with one decimal."""
     if cell is None:
         return ""
     return f"{cell.speedup:,.1f}×" if cell.speedup < 10 else f"{cell.speedup:,.0f}×"
 
 
 def to_markdown(result: CompareResult, *, holdout: bool = False) -> str:
-    """One Markdown table for every data set and k: errors on the left, speedups on the right."""
+    """Return one Markdown table per data set and k: first the errors, then the speedups."""
     sizes = [_heading(size) for size in _columns(result)]
     head = ["method", "seeds", *(f"error, {s}" for s in sizes), *(f"speedup, {s}" for s in sizes)]
     parts = []
@@ -82,7 +82,7 @@ def to_markdown(result: CompareResult, *, holdout: bool = False) -> str:
 
 
 def to_tables(result: CompareResult, *, holdout: bool = False) -> list[Table]:
-    """The same for a terminal: speedups under errors, so that it is narrow enough."""
+    """Return one table per data set and k for a terminal, with speedups below errors."""
     from rich.table import Table
 
     tables = []
@@ -90,7 +90,7 @@ def to_tables(result: CompareResult, *, holdout: bool = False) -> list[Table]:
         for k in result.clusters(data):
             table = Table(
                 title=f"{data}, k = {k} ({full_text(result, data, k)})",
-                caption="error against full ± 95 % interval, speedup",
+                caption="error relative to full ± 95 % interval, speedup",
             )
             table.add_column("method (seeds)")
             for size in _columns(result):
@@ -103,7 +103,7 @@ def to_tables(result: CompareResult, *, holdout: bool = False) -> list[Table]:
 
 
 def to_text(result: CompareResult) -> str:
-    """The tables as plain text."""
+    """Return the tables as plain text."""
     from io import StringIO
 
     from rich.console import Console
@@ -116,7 +116,7 @@ def to_text(result: CompareResult) -> str:
 
 
 def full_text(result: CompareResult, data: str, k: int) -> str:
-    """How long the solutions on all rows took."""
+    """Return how long k-means on all rows took."""
     times = [
         f"{title(cell.key.method)} {cell.seconds:.3g} s"
         for cell in result.cells(data, k)

@@ -1,4 +1,4 @@
-"""Every figure, in scikit-learn's Display style."""
+"""Figures, with the Display API of scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of the paper for any comparison: error against size, error against time."""
+"""Figures 1 and 2 of the paper for any comparison: error against size or against time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lwcs.comparing.result import Cell, CompareResult
 
-# Colour and marker a method; polish steps are drawn dashed.
+# Colour and marker per method; solutions with polish steps are drawn dashed.
 _STYLE = {
     "uniform": (figures.BLACK, "s"),
     "lightweight": (figures.BLUE, "o"),
@@ -25,20 +25,21 @@ _STYLE = {
     "minibatch": (figures.RED, "P"),
     "faiss": (figures.PINK, "X"),
 }
-# Errors at or below this are drawn here: a log axis has no zero.
+# Smaller errors are drawn at this value, since a log axis has no zero.
 _FLOOR = 1e-3
 
 
 class CompareDisplay:
-    """Error against size (Figure 1) or against time (Figure 2), one panel a data set and k.
+    """Plot of error against size (Figure 1) or time (Figure 2), one panel per data set and k.
 
-    Make it with `from_result`.
+    Create it with `from_result`.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        The figure.
     axes_ : array of matplotlib Axes
-        One row a data set, one column a number of clusters.
+        One row per data set, one column per number of clusters.
 
     Examples
     --------
@@ -62,27 +63,32 @@ class CompareDisplay:
         holdout: bool = False,
         methods: Sequence[str] | None = None,
     ) -> CompareDisplay:
-        """Draw a comparison.
+        """Plot the result of a comparison.
 
         Parameters
         ----------
         result : CompareResult
-        x : {"size", "time"}
-            What the error is drawn against: m, or seconds to build and solve.
-        holdout : bool
-            Draw the error on rows that no method saw.
+            Result of `lwcs.compare`.
+        x : {"size", "time"}, default="size"
+            Quantity on the x axis: the coreset size m, or the seconds to build and solve.
+        holdout : bool, default=False
+            Whether to plot the error on held-out rows.
         methods : list of str, optional
-            Draw these alone.
+            Methods to plot; all by default.
+
+        Returns
+        -------
+        CompareDisplay
         """
         check_choice(x, "x", ("size", "time"))
         return cls(result, x, holdout=holdout).plot(methods)
 
     def plot(self, methods: Sequence[str] | None = None) -> CompareDisplay:
-        """Draw it again."""
+        """Plot the comparison again."""
         plt = figures.pyplot()
         names = self.result.data
         if not names:
-            raise ValueError("this comparison is empty; there is nothing to draw")
+            raise ValueError("the comparison is empty, so there is nothing to draw")
         ks = sorted({k for name in names for k in self.result.clusters(name)})
         self.figure_, self.axes_ = plt.subplots(
             len(names),
@@ -110,7 +116,7 @@ class CompareDisplay:
         drawn = {title(*key): self._line(ax, key, cells) for key, cells in lines.items()}
         ax.set(xscale="log", yscale="log", title=f"{name}, k = {k}")
         ax.set_xlabel("size m" if self.x == "size" else "seconds to build and solve")
-        where = "unseen rows" if self.holdout else "all rows"
+        where = "held-out rows" if self.holdout else "all rows"
         ax.set_ylabel(f"error against full, {where}")
         ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         ax.yaxis.set_minor_formatter(lambda *_: "")
@@ -127,7 +133,7 @@ class CompareDisplay:
         errors = np.array([max(cell.error, _FLOOR) for cell in cells])
         half = np.nan_to_num(np.array([cell.interval for cell in cells]))
         if method in PEERS and self.x == "size":
-            # No size of their own: a level across the panel.
+            # These methods have no size: draw a horizontal line.
             return ax.axhline(errors[0], color=colour, linestyle=":", linewidth=1.5)
         x = [cell.key.size if self.x == "size" else cell.seconds for cell in cells]
         low, high = np.maximum(errors - half, _FLOOR), errors + half
@@ -145,6 +151,6 @@ class CompareDisplay:
         return line
 
     def save(self, *paths: str | os.PathLike[str]) -> None:
-        """Write the figure, once for each path; the ending says how (.svg, .png, .pdf)."""
+        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf)."""
         for path in paths:
             figures.save_figure(self.figure_, path)

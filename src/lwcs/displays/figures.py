@@ -1,4 +1,4 @@
-"""What figures share: matplotlib or a word about it, colours that all can tell apart, files."""
+"""What figures share: importing matplotlib, a colour-blind safe palette, saving files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lwcs.foundation.storage import replacing
 if TYPE_CHECKING:
     import os
 
-# Okabe and Ito's palette, made to be told apart with any kind of colour vision.
+# The palette of Okabe and Ito, which is safe for all kinds of colour vision.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
     "#000000",
     "#E69F00",
@@ -24,20 +24,20 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
 
 
 def pyplot() -> Any:
-    """Give matplotlib, or say how to get it."""
+    """Import matplotlib.pyplot, or say how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "figures need matplotlib, which is not installed; pip install 'lwcs[plot]'"
+            "figures need matplotlib, which is not installed; run pip install 'lwcs[plot]'"
         ) from error
     return plt
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as the path's ending says (.svg, .png, .pdf), whole or not at all."""
+    """Save a figure atomically, in the format of the path's ending (.svg, .png, .pdf)."""
     ending = Path(path).suffix.lstrip(".")
-    # Without a date, the same figure gives the same file.
+    # Without a date and with ids that are not random, the same figure gives the same file.
     metadata = {"Date": None} if ending == "svg" else None
-    with replacing(path) as temporary:
+    with replacing(path) as temporary, pyplot().rc_context({"svg.hashsalt": "lwcs"}):
         figure.savefig(temporary, format=ending, dpi=150, bbox_inches="tight", metadata=metadata)

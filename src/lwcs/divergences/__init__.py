@@ -1,12 +1,10 @@
-"""Bregman divergences: what may take the place of the squared distance (section 6)."""
+"""Bregman divergences, which may take the place of the squared Euclidean distance (section 6)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lwcs.divergences.base import Divergence, Domain
-from lwcs.divergences.measure import Measure
-from lwcs.divergences.seen import Cosine, Mahalanobis, SimplexKL
 from lwcs.divergences.separable import (
     KL,
     Exponential,
@@ -14,6 +12,7 @@ from lwcs.divergences.separable import (
     Logistic,
     SquaredEuclidean,
 )
+from lwcs.divergences.transformed import Cosine, Mahalanobis, SimplexKL
 from lwcs.foundation.checks import check_choice
 
 __all__ = [
@@ -25,17 +24,16 @@ __all__ = [
     "ItakuraSaito",
     "Logistic",
     "Mahalanobis",
-    "Measure",
     "SimplexKL",
     "SquaredEuclidean",
     "as_divergence",
     "available",
-    "recalled",
+    "from_saved",
 ]
 
 
 def available() -> dict[str, type[Divergence]]:
-    """The divergences by their names: those of this library, and yours once they are defined.
+    """The registered divergences by name: those of this library, and yours once defined.
 
     Examples
     --------
@@ -47,15 +45,19 @@ def available() -> dict[str, type[Divergence]]:
 
 
 def as_divergence(divergence: Any) -> Divergence:
-    """Give the divergence that a name stands for; one stands for itself."""
+    """The divergence with a name; a divergence is returned as it is."""
     if isinstance(divergence, Divergence):
         return divergence
     if isinstance(divergence, type) and issubclass(divergence, Divergence):
-        raise TypeError(f"divergence={divergence.__name__} is a class; pass one of it, with ()")
+        raise TypeError(
+            f"divergence={divergence.__name__} is a class; pass an instance, "
+            f"{divergence.__name__}(…)"
+        )
     if not isinstance(divergence, str):
         raise TypeError(
-            f"divergence={divergence!r} is none; pass one of {', '.join(map(repr, available()))}, "
-            "or an object such as lwcs.divergences.KL(smoothing=0.2)"
+            f"divergence={divergence!r} is not a divergence; pass one of "
+            f"{', '.join(map(repr, available()))}, or an object such as "
+            "lwcs.divergences.KL(smoothing=0.2)"
         )
     check_choice(divergence, "divergence", tuple(available()))
     kind = available()[divergence]
@@ -66,11 +68,11 @@ def as_divergence(divergence: Any) -> Divergence:
     return kind()
 
 
-def recalled(name: str, parameters: dict[str, Any]) -> Divergence:
-    """The divergence that a file names, with the parameters that it had."""
+def from_saved(name: str, parameters: dict[str, Any]) -> Divergence:
+    """The divergence that a file names, with the parameters that were saved."""
     if name not in available():
         raise ValueError(
-            f"it was measured by divergence={name!r}, which is not defined here; import the class "
-            "that has this name first"
+            f"it was saved with divergence={name!r}, which is not registered here; import the "
+            "module that defines this class first"
         )
     return available()[name](**parameters)

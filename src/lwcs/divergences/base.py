@@ -3,8 +3,9 @@
     d(x, y) = φ(x) − φ(y) − ⟨∇φ(y), x − y⟩,   φ a sum over the columns (section 6 of the paper).
 
 The weighted mean of rows is their best center under every one of them; any other center y
-costs W·d(mean, y) more. Some look at rows in another way first (`forward`): by their direction,
-their shares, or in other coordinates.
+costs W·d(mean, y) more. Some transform the rows first (`transform`): to unit length, to shares,
+or to other coordinates. Everything here is mathematics on values; how the rows of a data set
+are measured with it (scale, smoothing, dense or sparse, in which precision) is a `Geometry`.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError, place_of
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.rows import first_implicit_zero, place_of, stored_values
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Mask, Rows
 
 _SLOPES = 4096
-# The slope of φ where it has no end: steeper than that of ln at the smallest number there is.
+# Stands in for an infinite slope of φ: steeper than that of ln at the smallest positive number.
 _STEEP = 1e3
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The numbers that a divergence is defined for: an interval, with its ends or without."""
+    """The numbers that a divergence is defined for: an interval, with or without its ends."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -36,18 +37,18 @@ class Domain:
     """Whether the ends belong to it."""
 
     @property
-    def everything(self) -> bool:
-        """Whether all finite numbers are in it."""
+    def unbounded(self) -> bool:
+        """Whether it contains all finite numbers."""
         return np.isinf(self.low) and np.isinf(self.high)
 
     def outside(self, values: Any) -> Mask:
-        """Which values are not in it; NaN never is."""
+        """Which values are not in the domain; NaN never is."""
         x = np.asarray(values)
         inside = (x >= self.low) & (x <= self.high) if self.closed else self.interior(x)
         return ~inside
 
     def interior(self, values: Any) -> Mask:
-        """Which values are in it and not at its ends."""
+        """Which values are in the domain, its ends excluded."""
         x = np.asarray(values)
         return (x > self.low) & (x < self.high)
 
@@ -63,9 +64,10 @@ class Domain:
 class Divergence(ABC):
     """A Bregman divergence whose φ is a sum over the columns.
 
-    A subclass gives `phi`, its derivative `gradient`, and its `domain`; that is enough. Where
-    φ(x) − φ(y) − φ'(y)·(x − y) cancels, it should also give `between`, and `curvature` where φ''
-    is known. Once its class is defined, its name stands for it, also in files.
+    A subclass defines `phi`, its derivative `gradient`, and its `domain`; that is enough. It
+    should also define `between` where φ(x) − φ(y) − φ'(y)·(x − y) cancels, and `curvature` where
+    φ'' is known. A class is registered under its `name` when it is defined: the name can then be
+    passed as `divergence=`, and files that were saved with it can be loaded.
 
     Examples
     --------
@@ -83,21 +85,17 @@ class Divergence(ABC):
 
     name: ClassVar[str]
     domain: ClassVar[Domain] = Domain()
-    remedy: ClassVar[str] = "leave such rows out, or choose another divergence"
+    remedy: ClassVar[str] = "drop such rows, or choose another divergence"
     """What to do about values outside of the domain, or infinitely far from every center."""
     squared: ClassVar[bool] = False
-    """Whether it is the squared distance of rows as `forward` gives them."""
-    constrained: ClassVar[bool] = False
-    """Whether a mean of rows may be no center as it is (`settled`)."""
+    """Whether it is the squared Euclidean distance of the transformed rows."""
     smoothing: float = 0.0
     """τ: rows are measured as (1 − τ)·x + τ·mean."""
-    zero: float = 0.0
-    """What `forward` makes of a zero that sparse rows leave out."""
 
     _known: ClassVar[dict[str, type[Divergence]]] = {}
 
     def __init_subclass__(cls, *, listed: bool = True, **options: Any) -> None:
-        """Make the name stand for the class; without one, it is called like the class."""
+        """Register the class under its name, which is by default that of the class."""
         super().__init_subclass__(**options)
         if not listed:
             return
@@ -106,7 +104,8 @@ class Divergence(ABC):
         taken = Divergence._known.get(cls.name)
         if taken is not None and taken.__module__.startswith("lwcs."):
             raise TypeError(
-                f"name={cls.name!r} is that of {taken.__name__}; call {cls.__name__} otherwise"
+                f"name={cls.name!r} is already the name of {taken.__name__}; choose another name "
+                f"for {cls.__name__}"
             )
         Divergence._known[cls.name] = cls
 
@@ -118,116 +117,96 @@ class Divergence(ABC):
     def gradient(self, y: FloatArray) -> FloatArray:
         """φ' of every value, in the interior of the domain."""
 
+    def gradient_difference(self, y: FloatArray, origin: FloatArray) -> FloatArray | None:
+        """φ'(y) − φ'(origin) for every value, if it can be computed without cancellation."""
+        del y, origin
+        return None
+
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """D of every value of x from that of y; overridden where the difference cancels."""
+        """d(x, y) for every value; overridden where the difference cancels."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = self.phi(x) - self.phi(y) - self.gradient(y) * (x - y)
-        # At an end of the domain the slope may be infinite: from there, all else is infinitely far.
+        # Where the slope is infinite, at an end of the domain, all other values are infinitely far.
         return np.where(x == y, 0.0, np.where(np.isnan(found) & ~np.isnan(x), np.inf, found))
 
     def __call__(self, x: Any, y: Any) -> Any:
-        """d(x, y), summed over the last axis; without smoothing, which is towards a mean."""
+        """d(x, y), summed over the last axis, without smoothing."""
         one, other = (np.asarray(each, dtype=np.float64) for each in (x, y))
         for each in (one, other):
             try:
                 self.check(np.atleast_2d(each), 0)
             except BadValueError as bad:
                 raise bad.explained(0, "", None) from None
-        parts = self.between(*(self._forward_dense(each) for each in (one, other)))
+        parts = self.between(*(self._transform_values(each) for each in (one, other)))
         total = parts.sum(axis=-1)
         return float(total) if np.ndim(total) == 0 else total
 
-    def _forward_dense(self, values: FloatArray) -> FloatArray:
-        rows = self.forward(np.atleast_2d(values))
+    def _transform_values(self, values: FloatArray) -> FloatArray:
+        rows = self.transform(np.atleast_2d(values))
         return rows if values.ndim > 1 else rows[0]
 
-    def forward(self, rows: Rows) -> Rows:
-        """Rows as φ sees them; sparse ones stay sparse, at the same places."""
+    def transform(self, rows: Rows) -> Rows:
+        """Rows as φ sees them; sparse rows may stay sparse, stored at the same places."""
         return rows
 
-    def inward(self, points: FloatArray) -> FloatArray:
-        """Points in the units of the data, such as centers, in the coordinates of `forward`."""
+    @property
+    def zero(self) -> float:
+        """What `transform` makes of a zero that sparse rows do not store."""
+        return 0.0
+
+    def to_coordinates(self, points: FloatArray) -> FloatArray:
+        """Points such as means in the linear coordinates of `transform`."""
         return points
 
-    def backward(self, points: FloatArray) -> FloatArray:
-        """Undo `inward`."""
+    def from_coordinates(self, points: FloatArray) -> FloatArray:
+        """The inverse of `to_coordinates`."""
         return points
 
-    def settled(self, centers: FloatArray) -> FloatArray:
-        """Centers, from means of rows or from a user, as they are allowed to be."""
+    def constrain(self, centers: FloatArray) -> FloatArray:
+        """Means of transformed rows as valid centers, for example of unit length."""
         return centers
 
-    def tidy(self, values: FloatArray) -> FloatArray:
-        """Values without what rounding did to those at an end of the domain."""
+    def round_to_domain(self, values: FloatArray) -> FloatArray:
+        """Values at an end of the domain, without what rounding did to them."""
         return values
 
-    def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """∇φ(c) and φ(c) − ⟨∇φ(c), c⟩ of every center: d(x, c) = φ(x) − (x·slope + offset).
-
-        At an end of the domain the slope may be infinite; a finite one that is steeper than any
-        other tells centers apart as well, and a value there times it is no NaN.
-        """
+    def slopes(self, points: FloatArray) -> FloatArray:
+        """∇φ, with a finite slope in place of an infinite one."""
         with np.errstate(divide="ignore"):
-            slopes = np.nan_to_num(self.gradient(centers), posinf=_STEEP, neginf=-_STEEP)
-        return slopes, self.phi(centers).sum(axis=1) - np.einsum("ij,ij->i", slopes, centers)
-
-    def tangents_around(
-        self, centers: FloatArray, origin: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """∇φ(c) − ∇φ(o) and −d(o, c): d(x, c) = d(x, o) − ((x − o)·slope + offset).
-
-        That is the three-point identity. Near o nothing large is subtracted, so that centers far
-        from zero and near each other can be told apart.
-        """
-        slopes, here = self.tangents(centers)[0], self.tangents(origin[None, :])[0]
-        with np.errstate(invalid="ignore"):
-            apart = self.between(origin, centers)
-            endless = ~np.isfinite(apart)
-            if endless.any():
-                # By the same finite slope that stands in for an infinite one.
-                finite = self.phi(origin) - self.phi(centers) - slopes * (origin - centers)
-                apart = np.where(endless, finite, apart)
-        return slopes - here, -apart.sum(axis=1)
+            return finite_slopes(self.gradient(points))
 
     def check(self, rows: Rows, first_row: int) -> None:
-        """Refuse rows, as they come, that are outside of the domain."""
-        if self.domain.everything:
+        """Refuse rows, as they are in the data, that are outside of the domain."""
+        if self.domain.unbounded:
             return
-        values = rows.data if is_sparse(rows) else rows
+        values = stored_values(rows)
         if values.size and self.domain.outside([values.min(), values.max()]).any():
-            outside = self.domain.outside(values)
-            at = int(np.flatnonzero(outside)[0])
+            at = int(np.flatnonzero(self.domain.outside(values))[0])
             row, column = place_of(rows, at)
-            value = float(values.ravel()[at])
+            value = float(values[at])
             wants = "" if not np.isfinite(value) else self._wants(value)
             raise BadValueError(0, first_row + row, column, value, wants)
-        if is_sparse(rows) and self.domain.outside(0.0):
-            lengths = np.diff(rows.indptr)
-            short = np.flatnonzero(lengths < rows.shape[1])
-            if len(short):
-                row = int(short[0])
-                there = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
-                column = int(np.setdiff1d(np.arange(rows.shape[1]), there)[0])
-                raise BadValueError(0, first_row + row, column, 0.0, self._wants(0.0))
+        if self.domain.outside(0.0) and (place := first_implicit_zero(rows)) is not None:
+            raise BadValueError(0, first_row + place[0], place[1], 0.0, self._wants(0.0))
 
     def _wants(self, value: float) -> str:
-        # In these words scikit-learn's tools look for it.
+        # scikit-learn's estimator checks look for these words.
         negative = " (Negative values in data)" if value < 0.0 == self.domain.low else ""
         family = getattr(self, "_family", None)
         if family is None:
-            return f"divergence={self.name!r} takes {self.domain}{negative}: {self.remedy}"
-        rest = "leave such rows out, or choose another family"
-        return f"family={family!r} takes {self.domain}{negative}: {rest}"
+            return f"divergence={self.name!r} requires {self.domain}{negative}: {self.remedy}"
+        rest = "drop such rows, or choose another family"
+        return f"family={family!r} requires {self.domain}{negative}: {rest}"
 
     def of_family(self, family: str) -> Self:
-        """Belong to the mixtures of a family: errors then name that."""
+        """Make errors name a family of mixtures instead of this divergence."""
         self._family = family
         return self
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """The least and the largest φ'' on [low, high].
 
-        Unless overridden, from slopes of φ' between 4,097 points: about right.
+        Unless overridden, estimated from differences of φ' between 4,097 points.
         """
         if not low < high:
             step = max(abs(low), 1.0) * 1e-4
@@ -246,12 +225,8 @@ class Divergence(ABC):
             return 0.0
         return least / largest
 
-    def quadratic(self, low: float, high: float) -> float:
-        """The factor a of d_A(x, y) = a·‖x − y‖², which d does not exceed on [low, high]."""
-        return 0.5 * self.curvature(low, high)[1]
-
-    def remembered(self) -> dict[str, Any]:
-        """The parameters, if they make it anew: what a file may hold."""
+    def saved_parameters(self) -> dict[str, Any]:
+        """The parameters for a file, once it is certain that they recreate this divergence."""
         found = self.parameters()
         try:
             again = type(self)(**found)
@@ -259,14 +234,14 @@ class Divergence(ABC):
             again = None
         if again != self:
             raise TypeError(
-                f"{self!r} cannot be made anew from its parameters {found}, so that no file can "
-                "hold it; keep every argument of __init__ under its own name, and other values "
-                "under _names"
+                f"{self!r} cannot be saved, since its parameters {found} do not recreate it; store "
+                "every argument of __init__ in an attribute of the same name, and other values in "
+                "attributes that begin with an underscore"
             )
         return found
 
     def parameters(self) -> dict[str, Any]:
-        """What it was made with, as JSON has it."""
+        """The arguments that it was created with, as JSON can hold them."""
         own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in own.items()}
 
@@ -279,3 +254,11 @@ class Divergence(ABC):
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{type(self).__name__}({parts})"
+
+
+def finite_slopes(slopes: FloatArray) -> FloatArray:
+    """Slopes with a finite one, steeper than any other, in place of an infinite one.
+
+    It tells centers apart as well, and a zero times it is not NaN.
+    """
+    return np.nan_to_num(slopes, posinf=_STEEP, neginf=-_STEEP)

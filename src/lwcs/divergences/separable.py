@@ -1,6 +1,6 @@
-"""The divergences that are sums over columns, each in a form that keeps its digits.
+"""Divergences of the values as they are, each in a form that keeps its digits.
 
-φ(x) − φ(y) − φ'(y)·(x − y) loses all of them once x is near y: at (x − y)/y = 1e-8 nothing is
+φ(x) − φ(y) − φ'(y)·(x − y) loses all digits once x is near y: at (x − y)/y = 1e-8 nothing is
 left of KL's 5e-17. There a series takes over; where log1p has no digits left, a difference of
 logarithms does.
 """
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.divergences.base import Divergence, Domain
-from lwcs.foundation.checks import BadValueError, place_of
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.rows import place_of, stored_values, with_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.foundation.types import FloatArray, Rows
 
-# Below, seven terms of a series are exact; above, the closed form has lost no more than 1e-13.
+# Below this, eight terms of a series are exact; above, the closed form loses at most 1e-13.
 _NEAR = 0.02
 _LEAST = 1e-300
 _ROUNDED = 16 * np.finfo(np.float64).eps
@@ -31,7 +31,7 @@ _EXP_SERIES = [1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320, 1 / 
 
 
 def check_part(value: Any, name: str) -> float:
-    """Check a number from 0 to less than 1."""
+    """Check a number that is at least 0 and less than 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < 1.0:
         raise ValueError(f"{name}={value!r} is not allowed; pass 0 <= {name} < 1, such as 0.1")
     return float(value)
@@ -46,7 +46,7 @@ def _series(r: FloatArray, terms: Sequence[float]) -> FloatArray:
 
 
 class SquaredEuclidean(Divergence):
-    """‖x − y‖², φ(x) = x²: k-means itself."""
+    """Squared Euclidean distance ‖x − y‖², φ(x) = x²: k-means."""
 
     name = "sqeuclidean"
     squared = True
@@ -63,10 +63,6 @@ class SquaredEuclidean(Divergence):
         """(x − y)²."""
         return (x - y) ** 2
 
-    def tangents(self, centers: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """2c and −‖c‖²."""
-        return 2.0 * centers, -np.einsum("ij,ij->i", centers, centers)
-
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = 2 everywhere."""
         del low, high
@@ -79,13 +75,13 @@ def _power(x: float, exponent: float) -> float:
 
 
 class KL(Divergence):
-    """Generalised Kullback–Leibler (I-)divergence Σ x·ln(x/y) − x + y, for x ≥ 0: counts.
+    """Generalised Kullback–Leibler (I-)divergence Σ x·ln(x/y) − x + y, for x ≥ 0 (counts).
 
     Parameters
     ----------
     smoothing : float, default=0.1
         τ: a center must not be zero where a row is not, so rows are measured as
-        (1 − τ)·x + τ·mean. Sparse rows stay sparse. 0 if all values are > 0.
+        (1 − τ)·x + τ·mean. Sparse rows stay sparse. Pass 0 if all values are > 0.
     """
 
     name = "kl"
@@ -100,8 +96,13 @@ class KL(Divergence):
             return np.where(x > 0.0, x * np.log(x), 0.0) - x
 
     def gradient(self, y: FloatArray) -> FloatArray:
-        """Ln y."""
+        """ln y."""
         return np.log(y)
+
+    def gradient_difference(self, y: FloatArray, origin: FloatArray) -> FloatArray:
+        """ln(y/origin)."""
+        with np.errstate(divide="ignore"):
+            return np.log1p((y - origin) / origin)
 
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """y·((1 + r)·log1p(r) − r), r = (x − y)/y."""
@@ -113,30 +114,31 @@ class KL(Divergence):
 
 
 def i_divergence(x: FloatArray, y: FloatArray, t: FloatArray) -> FloatArray:
-    """I(x, y), where t = x − y is known better than x and y."""
+    """I(x, y), where t = x − y is known more accurately than from x and y."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r = t / y
         closed = y * ((1.0 + r) * np.log1p(r) - r)
-        # Of small x/y, 1 + r has fewer digits than x; of a large one, r may be infinite.
+        # For small x/y, 1 + r has fewer digits than x; for large x/y, r may be infinite.
         far = np.where(x > 0.0, x * (np.log(x) - np.log(y)), 0.0) - t
         result = np.where(np.abs(r) < _NEAR, y * _series(r, _KL_SERIES), closed)
         result = np.where((r < -0.5) | (r > 4.0), far, result)
-    # From nothing to nothing is no way; from something, it has no end.
+    # I(0, 0) = 0, and I(x, 0) is infinite for x > 0.
     return np.where(y == 0.0, np.where(x == 0.0, 0.0, np.inf), result)
 
 
 class ItakuraSaito(Divergence):
-    """Σ x/y − ln(x/y) − 1, for x > 0: spectra; it does not change if both are scaled.
+    """Itakura–Saito: Σ x/y − ln(x/y) − 1, for x > 0 (power spectra). It is scale invariant.
 
     Parameters
     ----------
     floor : float, default=0
-        Smaller values are measured as if they were this; 0 refuses values that are not > 0.
+        Smaller values are measured as if they were this. With 0, values that are not > 0 are
+        refused.
     """
 
     name = "itakura_saito"
     domain = Domain(low=0.0, closed=False)
-    remedy = "give the smallest number that counts, ItakuraSaito(floor=…), or --floor for commands"
+    remedy = "pass ItakuraSaito(floor=…), or --floor, with the smallest value that counts"
 
     def __init__(self, floor: Any = 0.0) -> None:
         number = isinstance(floor, Real) and not isinstance(floor, bool)
@@ -145,37 +147,30 @@ class ItakuraSaito(Divergence):
         self.floor = float(floor)
 
     @property
-    def zero(self) -> float:  # type: ignore[override]
+    def zero(self) -> float:
         """The floor."""
         return self.floor
 
     def check(self, rows: Rows, first_row: int) -> None:
         """Refuse values that are not > 0, unless there is a floor."""
-        values = rows.data if is_sparse(rows) else rows
+        values = stored_values(rows)
         if not self.floor:
             super().check(rows, first_row)
             if values.size and values.min() < _LEAST:
                 at = int(np.argmin(values))
-                wants = f"of smaller numbers than {_LEAST:g}, 1/x overflows: {self.remedy}"
-                raise BadValueError(
-                    0,
-                    first_row + place_of(rows, at)[0],
-                    place_of(rows, at)[1],
-                    float(values.ravel()[at]),
-                    wants,
-                )
+                row, column = place_of(rows, at)
+                wants = f"1/x overflows for values below {_LEAST:g}: {self.remedy}"
+                raise BadValueError(0, first_row + row, column, float(values[at]), wants)
         elif values.size and not np.isfinite([values.min(), values.max()]).all():
             raise BadValueError.found_in(rows, first_row, 0)
 
-    def forward(self, rows: Rows) -> Rows:
-        """Nothing below the floor; what is not a number stays so."""
+    def transform(self, rows: Rows) -> Rows:
+        """Values below the floor become the floor; in float64, which can hold any floor."""
         if not self.floor:
             return rows
-        if not is_sparse(rows):
-            return np.where(rows < self.floor, self.floor, rows)
-        lifted = rows.astype(np.float64)
-        lifted.data[lifted.data < self.floor] = self.floor
-        return lifted
+        # A NaN stays one: it is not below the floor.
+        values = stored_values(rows).astype(np.float64)
+        return with_values(rows, np.where(values < self.floor, self.floor, values))
 
     def phi(self, x: FloatArray) -> FloatArray:
         """−ln x."""
@@ -185,8 +180,12 @@ class ItakuraSaito(Divergence):
         """−1/y."""
         return -1.0 / y
 
+    def gradient_difference(self, y: FloatArray, origin: FloatArray) -> FloatArray:
+        """(y − origin)/(y·origin)."""
+        return (y - origin) / y / origin
+
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """R − log1p(r), r = (x − y)/y."""
+        """r − log1p(r), r = (x − y)/y."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             r = (x - y) / y
             far = r - (np.log(x) - np.log(y))
@@ -199,7 +198,7 @@ class ItakuraSaito(Divergence):
 
 
 class Exponential(Divergence):
-    """Σ eˣ − eʸ − (x − y)·eʸ."""
+    """Exponential divergence Σ eˣ − eʸ − (x − y)·eʸ."""
 
     name = "exponential"
 
@@ -211,12 +210,17 @@ class Exponential(Divergence):
         """eʸ."""
         return np.exp(y)
 
+    def gradient_difference(self, y: FloatArray, origin: FloatArray) -> FloatArray:
+        """e to the origin, times e to the (y − origin) − 1."""
+        with np.errstate(over="ignore"):
+            return np.exp(origin) * np.expm1(y - origin)
+
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """eʸ·(e to the t − 1 − t), t = x − y."""
         t = x - y
         some = np.clip(t, -1.0, 1.0)
         near = np.where(np.abs(t) < _NEAR, _series(some, _EXP_SERIES), np.expm1(some) - some)
-        # Beyond 1 nothing cancels, and e to the t might be infinite where eˣ is not.
+        # For |t| > 1 nothing cancels, and e to the t might be infinite where eˣ is not.
         with np.errstate(over="ignore", invalid="ignore"):
             far = np.exp(x) - np.exp(y) * (1.0 + t)
             return np.where(np.abs(t) > 1.0, far, np.exp(y) * near)
@@ -228,12 +232,12 @@ class Exponential(Divergence):
 
 
 class Logistic(Divergence):
-    """I(x, y) + I(1 − x, 1 − y), for 0 ≤ x ≤ 1: probabilities and Booleans.
+    """Logistic loss I(x, y) + I(1 − x, 1 − y), for 0 ≤ x ≤ 1 (probabilities, Booleans).
 
     Parameters
     ----------
     smoothing : float, default=0.1
-        As of KL: a center must not be 0 or 1 where a row is not.
+        As for KL: a center must not be 0 or 1 where a row is not.
     """
 
     name = "logistic"
@@ -242,25 +246,31 @@ class Logistic(Divergence):
     def __init__(self, smoothing: float = 0.1) -> None:
         self.smoothing = check_part(smoothing, "smoothing")
 
-    def tidy(self, values: FloatArray) -> FloatArray:
-        """A mean of ones may be rounded to either side of 1, and is 1."""
+    def round_to_domain(self, values: FloatArray) -> FloatArray:
+        """A mean of ones may be rounded to slightly below or above 1: it is 1."""
         return np.where(values > 1.0 - _ROUNDED, 1.0, values)
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x·ln x + (1 − x)·ln(1 − x)."""
-        x = self.tidy(x)
+        x = self.round_to_domain(x)
         with np.errstate(divide="ignore", invalid="ignore"):
             one = np.where(x > 0.0, x * np.log(x), 0.0)
             return one + np.where(x < 1.0, (1.0 - x) * np.log1p(-x), 0.0)
 
     def gradient(self, y: FloatArray) -> FloatArray:
         """ln(y/(1 − y))."""
-        y = self.tidy(y)
+        y = self.round_to_domain(y)
         return np.log(y) - np.log1p(-y)
 
+    def gradient_difference(self, y: FloatArray, origin: FloatArray) -> FloatArray:
+        """Two logarithms that share y − origin."""
+        t = self.round_to_domain(y) - origin
+        with np.errstate(divide="ignore"):
+            return np.log1p(t / origin) - np.log1p(-t / (1.0 - origin))
+
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Two I-divergences that share x − y."""
-        x, y = self.tidy(x), self.tidy(y)
+        """The sum of two I-divergences that share x − y."""
+        x, y = self.round_to_domain(x), self.round_to_domain(y)
         t = x - y
         return i_divergence(x, y, t) + i_divergence(1.0 - x, 1.0 - y, -t)
 

@@ -1,4 +1,4 @@
-"""What people hold: estimators in scikit-learn's grammar."""
+"""Estimators with the scikit-learn API."""
 
 from lwcs.estimators.kmeans import CoresetKMeans
 from lwcs.estimators.mixture import CoresetMixture

@@ -18,7 +18,7 @@ _ANSWERS = (
     "n_iter_",
     "coreset_",
     "scale_",
-    "measure_",
+    "geometry_",
     "_n_features_out",
 )
 _HINTS = {
@@ -38,16 +38,16 @@ class Incremental:
     n_jobs: int | None
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Take one more batch of rows; what came before is remembered in a StreamingCoreset.
+        """Update the model with one more batch of rows, through a StreamingCoreset.
 
-        Nothing is clustered until an answer is asked for (`cluster_centers_`, `predict`, …), so
+        Nothing is clustered until a result is requested (`cluster_centers_`, `predict`, …), so
         that small batches cost little. The size of the batches does not matter. `fit` starts
-        anew.
+        again from nothing.
 
         Parameters
         ----------
         X : array, sparse array or table
-            Some more rows.
+            The next rows.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Their weights.

@@ -1,4 +1,4 @@
-"""What CoresetKMeans is given: parameters, rows and their features, checked."""
+"""What estimators are given: parameters, rows and their features, checked."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from lwcs.building import build, check_scale, everything
 from lwcs.coreset import Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
-from lwcs.sources import Source, scan
+from lwcs.sources import Source, is_registered, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 
 if TYPE_CHECKING:
+    from lwcs.building import Job
     from lwcs.divergences import Divergence
     from lwcs.estimators.kmeans import CoresetKMeans
     from lwcs.estimators.mixture import CoresetMixture
-    from lwcs.kernels import KernelName
 
     Model: TypeAlias = CoresetKMeans | CoresetMixture
 
@@ -49,7 +48,7 @@ def check_parameters(model: CoresetKMeans) -> int:
 
 
 def size_of(wish: int | str, k: int, each: int, name: str) -> int:
-    """How many draws `coreset_size` asks for; "auto" is `each` for every cluster."""
+    """Number of draws that `coreset_size` asks for; "auto" is `each` per cluster."""
     if isinstance(wish, str):
         if wish != "auto":
             raise ValueError(
@@ -69,12 +68,14 @@ def size_of(wish: int | str, k: int, each: int, name: str) -> int:
 def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
     """Turn what scikit-learn's methods take into a Source; check its features."""
     if isinstance(X, Coreset):
-        raise TypeError("a Coreset is no table of rows; pass its rows, coreset.points")
+        raise TypeError("a Coreset is not a table of rows; pass coreset.points")
     if isinstance(X, Source):
         if reset:
             set_features(model, X)
         else:
             check_features(model, X)
+    elif is_registered(X):
+        return scan_rows(model, scan(X, sample_weight=sample_weight), None, reset=reset)
     elif engine_of(X) is not None:
         columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model, X)
         source = scan(X, columns=columns, sample_weight=sample_weight)
@@ -109,45 +110,34 @@ def _fitted_columns(model: Model, table: Any) -> list[str] | None:
     return names or None
 
 
-def summarise(
-    source: Source,
+def summarize(
+    job: Job,
     size: int,
     k: int,
     *,
     method: Any,
-    divergence: Divergence,
-    kernel: KernelName,
     seed: int,
     n_jobs: int,
     progress: bool,
     name: str = "n_clusters",
 ) -> Coreset:
-    """A coreset of the rows; no more of them than `size` are taken as they are."""
-    check_scale(source, divergence)
-    coreset, n_rows = None, source.n_rows
+    """A coreset of the rows; if there are no more than `size`, all of them."""
+    coreset, n_rows = None, job.source.n_rows
     if n_rows is None or n_rows > size:
-        coreset = build(
-            source,
-            size,
-            method=method,
-            divergence=divergence,
-            n_clusters=k,
-            random_state=seed,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+        sampler = as_sampler(method, k)
+        coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, progress=progress)
         n_rows = coreset.n_samples
     if n_rows < k:
         raise ValueError(
             f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
         )
-    if coreset is None or (n_rows <= size and source.rereadable):
-        return everything(source, kernel, n_jobs, divergence)
+    if coreset is None or (n_rows <= size and job.source.rereadable):
+        return job.all_rows(n_jobs)
     return coreset
 
 
 def measured_by(coreset: Coreset, divergence: Divergence) -> Coreset:
-    """A coreset for a divergence; one by squared distances serves any, as in the paper."""
+    """A coreset for a divergence; one by squared distances can be used for any, as in the paper."""
     if coreset.divergence == divergence:
         return coreset
     if type(coreset.divergence) is not SquaredEuclidean or coreset.scale is not None:
@@ -155,12 +145,12 @@ def measured_by(coreset: Coreset, divergence: Divergence) -> Coreset:
             f"the coreset is measured by {coreset.divergence!r}, but the model by {divergence!r}; "
             "pass divergence=coreset.divergence, or build another"
         )
-    # Its mean is one of rows as they are, which is not how every divergence sees them.
+    # Its mean is that of rows as they are, before any transform.
     return replace(coreset, divergence=divergence, mean=None, total_cost=None)
 
 
 def forget(model: Any, *others: str) -> None:
-    """Make an estimator one that was not fitted."""
+    """Reset an estimator to its state before `fit`."""
     for name in [n for n in vars(model) if n.endswith("_") or n in others]:
         delattr(model, name)
 

@@ -1,4 +1,4 @@
-"""CoresetKMeans: k-means by a coreset, in scikit-learn's grammar."""
+"""CoresetKMeans: k-means on a coreset, with the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
-from lwcs.coreset import Coreset, explaining_points
+from lwcs.building import Job
+from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
 from lwcs.divergences import Domain, SquaredEuclidean, as_divergence, available
 from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import (
@@ -28,14 +29,14 @@ from lwcs.estimators.inputs import (
     measured_by,
     scan_rows,
     set_features,
-    summarise,
+    summarize,
 )
 from lwcs.foundation import storage
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
+from lwcs.passes import AssignTask, DistancesTask, LabelTask, full_cost, polish
 from lwcs.solvers.kmeans import cluster
-from lwcs.solvers.passes import DistancesTask, FinalPass, LabelTask, full_cost, polish
 from lwcs.sources import LocalSource, Source
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lwcs.divergences import Measure
-    from lwcs.foundation.types import DenseRows, FloatArray
+    from lwcs.geometry import Centers
 
 
 class CoresetKMeans(
@@ -57,56 +57,56 @@ class CoresetKMeans(
     n_clusters : int, default=8
         Number of clusters k.
     coreset_size : int or "auto", default="auto"
-        Draws of the coreset. "auto" is 100 × n_clusters. Data with no more rows than that is
-        clustered itself, without sampling.
+        Number of draws of the coreset; "auto" is 100 × n_clusters. Data with no more rows than
+        that is clustered itself, without sampling.
     method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
             default="lightweight"
-        How rows are drawn, as for `lwcs.build`.
+        Sampling method, as for `lwcs.build`.
     divergence : str or Divergence, default="sqeuclidean"
-        What "near" means: squared distances, or a Bregman divergence by its name ("kl" for
-        counts, "itakura_saito" for power spectra, "cosine" for directions, …;
-        `lwcs.divergences.available`) or as an object.
+        Divergence that distances are measured by: the squared Euclidean distance, or a Bregman
+        divergence by its name ("kl" for counts, "itakura_saito" for power spectra, "cosine" for
+        directions, …; `lwcs.divergences.available`) or as an object.
     init : {"k-means++", "plain-k-means++", "random"}, array or callable, default="k-means++"
-        Where centers start: greedy or plain k-means++, random points, given centers of shape
+        Initial centers: by greedy or plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
     n_init : int, default=1
-        Restarts on the coreset; the best is kept.
+        Number of restarts on the coreset; the best one is kept.
     max_iter : int, default=300
-        Most rounds of Lloyd's algorithm a restart.
+        Maximum number of iterations of Lloyd's algorithm per restart.
     tol : float, default=1e-4
-        Ends a run once the centers move, squared (or by the divergence), by no more than this
-        times the weighted variance of the coreset (what a row costs around the mean, a column).
+        Tolerance of convergence: a restart ends once the squared movement of the centers (or
+        their divergence) is at most `tol` times the weighted variance of the coreset per column.
     polish : int, default=0
-        Lloyd steps on the full data after the coreset's solution, one pass each. One step about
-        halves the error that is left.
+        Number of Lloyd steps on the full data after the solution on the coreset, one pass each.
+        One step about halves the remaining error.
     compute_labels : bool, default=True
-        Make one more pass at the end, for `labels_` and the full-data `inertia_`.
+        Whether to make a final pass over the data for `labels_` and the full-data `inertia_`.
     random_state : None, int or NumPy generator, default=None
-        Seed of the coreset and of the starts.
+        Random seed of the coreset and of the initial centers.
     n_jobs : int, optional
-        Threads; all cores by default. Results do not depend on it.
+        Number of threads; all cores by default. Results do not depend on it.
     verbose : int, default=0
-        Draw progress bars on standard error.
+        Whether to show progress bars on standard error.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        In the units of the data.
+        Centers, in the units of the data.
     labels_ : int32 array of shape (n_samples,)
-        Equal to ``predict(X)``. Set for data in memory if `compute_labels`.
+        Label of every row, equal to ``predict(X)``. Set for data in memory if `compute_labels`.
     inertia_ : float
         Cost of exactly `cluster_centers_` on the full data. Where no final pass is made
         (`compute_labels=False`, or fitted on a Coreset) it is the coreset's own cost, which is
         biased low, since the centers were fitted to it.
     n_iter_ : int
-        Rounds of Lloyd's algorithm of the best restart.
+        Number of iterations of the best restart.
     coreset_ : Coreset
-        What was clustered.
+        The coreset that was clustered.
     scale_ : array of shape (n_features,) or None
         Standard deviations that distances are measured in, for data scanned with
         ``scale="standard"``.
-    measure_ : Measure
-        What rows are measured by: the divergence, that scale, the mean that rows are smoothed
+    geometry_ : Geometry
+        How rows are measured: the divergence, the scale, and the mean that rows are smoothed
         towards.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -156,21 +156,21 @@ class CoresetKMeans(
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetKMeans:
-        """Cluster data, or a coreset of it that was built elsewhere.
+        """Cluster data, or a coreset of it that was built before.
 
         Parameters
         ----------
         X : array, sparse array, table, path of files, data of an engine, Source or Coreset
-            Rows to cluster: whatever `lwcs.scan` takes, or a coreset built elsewhere.
+            Rows to cluster: whatever `lwcs.scan` accepts, or a coreset.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            A row of weight 3 counts as that row three times.
+            A row with weight 3 counts as that row three times.
         """
         self._forget()
         try:
             fitted = self._fit(X, sample_weight)
         except BaseException:
-            # Interrupted or refused, this is an estimator that was not fitted.
+            # After an error or an interrupt, the estimator is not fitted.
             self._forget()
             raise
         self.__dict__.update(fitted)
@@ -186,44 +186,41 @@ class CoresetKMeans(
             as_threads(self.n_jobs),
             as_seed(self.random_state),
         )
-        divergence, source = as_divergence(self.divergence), None
+        divergence, job = as_divergence(self.divergence), None
         if isinstance(X, Coreset):
-            if sample_weight is not None:
-                raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
+            refuse_sample_weight(sample_weight)
             coreset, kernel = measured_by(X, divergence), kernels.choose(X.points.size)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
         else:
-            source = scan_rows(self, X, sample_weight, reset=True)
-            if self.polish and not source.rereadable:
+            job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
+            if self.polish and not job.source.rereadable:
                 raise ValueError(
-                    f"polish={self.polish} goes over the rows once more, but these come only once; "
-                    "write them to a file first, or pass polish=0"
+                    f"polish={self.polish} needs further passes over the rows, but these can be "
+                    "read only once; write them to a file first, or pass polish=0"
                 )
-            kernel = kernels.choose(source.n_values)
-            coreset = summarise(
-                source,
+            kernel = job.geometry.kernel
+            coreset = summarize(
+                job,
                 size,
                 self.n_clusters,
                 method=self.method,
-                divergence=divergence,
-                kernel=kernel,
                 seed=seed,
                 n_jobs=threads,
                 progress=bool(self.verbose),
             )
         fitted = self._solve(coreset, kernel, seed, threads)
-        # Rows that come once are gone after the coreset.
-        if source is None or not source.rereadable:
+        # Rows that can be read only once are gone after the coreset.
+        if job is None or not job.source.rereadable:
             return fitted
-        centers, measure, show = fitted["cluster_centers_"], fitted["measure_"], bool(self.verbose)
+        geometry, centers = fitted["geometry_"], fitted["cluster_centers_"]
         for _ in range(self.polish):
-            own = _as_measured(centers, measure)
-            own = polish(source, own, measure, kernel, threads, progress=show)
-            centers = divergence.backward(own).astype(centers.dtype)
+            own = polish(
+                job.source, geometry.own_centers(centers), threads, progress=bool(self.verbose)
+            )
+            centers = geometry.to_data(own).astype(centers.dtype)
         if self.compute_labels:
-            own = _as_measured(centers, measure)
-            fitted |= self._final_pass(source, own, measure, kernel, threads)
+            fitted |= self._final_pass(job.source, geometry.own_centers(centers), threads)
         return fitted | {"cluster_centers_": centers}
 
     def _solve(
@@ -231,13 +228,12 @@ class CoresetKMeans(
     ) -> dict[str, Any]:
         """Cluster a coreset; return what that sets."""
         with explaining_points(coreset):
-            measure = coreset.measure
+            geometry = coreset.geometry(kernel)
             found = cluster(
                 coreset.points,
                 coreset.weights,
-                measure,
+                geometry,
                 self.n_clusters,
-                kernel=kernel,
                 init=self.init,
                 n_init=self.n_init,
                 max_iter=self.max_iter,
@@ -246,16 +242,14 @@ class CoresetKMeans(
                 n_jobs=threads,
             )
         self._warn(found.converged, len(np.unique(found.labels)))
-        # Rounded to float32, a center might be at an edge of its domain.
-        single = coreset.points.dtype == np.float32 and measure.squared
-        dtype = np.float32 if single else np.float64
+        dtype = geometry.center_dtype(coreset.points.dtype)
         return {
-            "cluster_centers_": found.centers.astype(dtype),
+            "cluster_centers_": geometry.to_data(found.centers).astype(dtype),
             "inertia_": found.cost,
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
-            "measure_": measure,
+            "geometry_": geometry,
             "_n_features_out": self.n_clusters,
         }
 
@@ -269,41 +263,37 @@ class CoresetKMeans(
             )
         if not converged:
             warnings.warn(
-                f"Lloyd's algorithm did not converge in max_iter={self.max_iter} rounds; "
+                f"Lloyd's algorithm did not converge in max_iter={self.max_iter} iterations; "
                 "pass a larger max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
-    def _final_pass(
-        self,
-        source: Source,
-        centers: FloatArray,
-        measure: Measure,
-        kernel: kernels.KernelName,
-        threads: int,
-    ) -> dict[str, Any]:
+    def _final_pass(self, source: Source, centers: Centers, threads: int) -> dict[str, Any]:
         if not isinstance(source, LocalSource):
-            return {"inertia_": full_cost(source, centers, measure, threads)}
+            return {"inertia_": full_cost(source, centers, threads)}
         labels = np.empty(source.n_rows, dtype=np.int32)
-        costs = source.each_block(FinalPass(centers, measure, labels, kernel), n_jobs=threads)
+        costs = source.each_block(AssignTask(centers, labels), n_jobs=threads)
         total = -(-source.n_rows // source.block_rows)
         with source.explaining():
             cost = fsum(track(costs, "labels", total, show=bool(self.verbose)))
         return {"inertia_": cost, "labels_": labels}
 
-    def _centers(self) -> FloatArray:
-        return _as_measured(self.cluster_centers_, self.measure_)
+    def measured_centers(self, source: Source) -> Centers:
+        """The centers as they are measured, by the kernel that pays for so much data."""
+        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        return geometry.own_centers(self.cluster_centers_)
 
     def predict(self, X: Any) -> Any:
-        """Label every row by its nearest center, in the container that X has.
+        """Label every row by its nearest center.
 
-        Arrays and tables give an int32 array, a PartitionedSource one array a partition, Dask a
-        lazy array or Series, Spark and Ray their table with one more column, `label`.
+        The result is in the container of X: for arrays and tables an int32 array, for a
+        PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
+        Ray their table with one more column, `label`.
         """
         check_is_fitted(self)
-        task = LabelTask(self._centers(), self.measure_)
         source = scan_rows(self, X, reset=False)
+        task = LabelTask(self.measured_centers(source))
         with source.explaining():
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
@@ -317,36 +307,37 @@ class CoresetKMeans(
     def transform(self, X: Any) -> Any:
         """Distances of every row to every center, of shape (n_samples, n_clusters).
 
-        Not squared, as scikit-learn's; but the divergence, if there is one of another kind.
+        As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
+        is.
         """
         check_is_fitted(self)
         source = scan_rows(self, X, reset=False)
         if not isinstance(source, LocalSource):
             raise TypeError(
-                f"transform makes rows × n_clusters numbers, which {type(source).__name__} is too "
-                "large for; use predict"
+                f"transform returns n_samples × n_clusters numbers, too many for a "
+                f"{type(source).__name__}; use predict"
             )
-        task = DistancesTask(self._centers(), self.measure_)
+        task = DistancesTask(self.measured_centers(source))
         with source.explaining():
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Minus the cost of the centers on X: larger is better, as scikit-learn wants it."""
+        """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
         check_is_fitted(self)
         source = scan_rows(self, X, sample_weight, reset=False)
-        return -full_cost(source, self._centers(), self.measure_, as_threads(self.n_jobs))
+        return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
 
     def to_sklearn(self) -> KMeans:
-        """A fitted `sklearn.cluster.KMeans` with these centers, for tools that know only that."""
+        """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
         check_is_fitted(self)
         if self.scale_ is not None:
             raise ValueError(
                 "this model measures distances in standard deviations, which sklearn's KMeans "
                 "cannot; fit it on data that was scaled beforehand"
             )
-        if type(self.measure_.divergence) is not SquaredEuclidean:
+        if type(self.geometry_.divergence) is not SquaredEuclidean:
             raise ValueError(
-                f"this model measures by {self.measure_.divergence!r}, which sklearn's KMeans "
+                f"this model measures by {self.geometry_.divergence!r}, which sklearn's KMeans "
                 "cannot"
             )
         centers = np.array(self.cluster_centers_, order="C")
@@ -364,17 +355,17 @@ class CoresetKMeans(
         return model.set_params(max_iter=self.max_iter)
 
     def to_arrow(self) -> pa.Table:
-        """The model as a pyarrow table: a row a center, metadata in the schema."""
+        """Convert to a pyarrow table: one row per center, with metadata in its schema."""
         from lwcs.estimators.kmeans_table import to_table
 
         check_is_fitted(self)
         return to_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as Parquet; `lwcs.load` reads it back.
+        """Write the model to a Parquet file, atomically; `lwcs.load` reads it.
 
-        The coreset and the labels are not in it, nor are parameters that are objects (an `init`
-        array, a sampler): those come back as their defaults.
+        The coreset and the labels are not saved, nor are parameters that are objects (an `init`
+        array, a sampler), which come back as their defaults.
         """
         storage.write_table(self.to_arrow(), path)
 
@@ -386,12 +377,7 @@ class CoresetKMeans(
         return tags
 
 
-def _as_measured(centers: DenseRows, measure: Measure) -> FloatArray:
-    """Centers in the units of the data, in the coordinates of their divergence."""
-    return measure.divergence.inward(centers.astype(np.float64))
-
-
 def _starts_at_zero(divergence: Any) -> bool:
-    """Whether negative numbers are refused; what is no divergence is refused by `fit`."""
+    """Whether negative numbers are refused; an invalid divergence is refused by `fit`."""
     known = available().get(divergence) if isinstance(divergence, str) else divergence
     return getattr(known, "domain", Domain()).low == 0.0

@@ -7,29 +7,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.divergences import Mahalanobis, Measure, as_divergence, recalled
+from lwcs.divergences import Mahalanobis, as_divergence, from_saved
 from lwcs.estimators.kmeans import CoresetKMeans
-from lwcs.estimators.table_parts import lay_out, plain, points_of, vector
 from lwcs.foundation.storage import with_metadata
+from lwcs.foundation.tables import lay_out, listed, plain, points_of, vector
+from lwcs.geometry import Geometry
 
 KIND = "kmeans"
 
 
 def to_table(model: CoresetKMeans) -> pa.Table:
-    """Lay a model out: a row a center, in the units of the data."""
-    centers, measure = model.cluster_centers_, model.measure_
+    """Lay a model out: one row per center, in the units of the data."""
+    centers, geometry = model.cluster_centers_, model.geometry_
     names = getattr(model, "feature_names_in_", None)
     columns, _ = lay_out({"cluster": np.arange(len(centers))}, centers, names)
     metadata = {
         "parameters": plain(model.get_params(deep=False)) | {"n_clusters": len(centers)},
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
-        "scale": None if measure.scale is None else measure.scale.tolist(),
+        "scale": listed(geometry.scale),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": centers.shape[1],
-        "divergence": measure.divergence.name,
-        "divergence_parameters": measure.divergence.remembered(),
-        "mean": None if measure.mean is None else measure.mean.tolist(),
+        "divergence": geometry.divergence.name,
+        "divergence_parameters": geometry.divergence.saved_parameters(),
+        "mean": listed(geometry.mean),
     }
     return with_metadata(pa.table(columns), KIND, metadata)
 
@@ -40,12 +41,12 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
         names, d = metadata["feature_names"], int(metadata["n_features"])
         known = CoresetKMeans().get_params()
         parameters = {key: v for key, v in metadata["parameters"].items() if key in known}
-        measure = Measure(
-            recalled(metadata["divergence"], metadata.get("divergence_parameters", {})),
+        geometry = Geometry(
+            from_saved(metadata["divergence"], metadata.get("divergence_parameters", {})),
             vector(metadata["scale"]),
             vector(metadata.get("mean")),
         )
-        own: Any = measure.divergence
+        own: Any = geometry.divergence
         if not isinstance(own, Mahalanobis) and own == as_divergence(own.name):
             own = own.name
         model = CoresetKMeans(**parameters | {"divergence": own})
@@ -53,8 +54,8 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
             "cluster_centers_": points_of(table, names, d),
             "inertia_": float(metadata["inertia"]),
             "n_iter_": int(metadata["n_iter"]),
-            "scale_": measure.scale,
-            "measure_": measure,
+            "scale_": geometry.scale,
+            "geometry_": geometry,
             "n_features_in_": d,
             "_n_features_out": len(table),
         }

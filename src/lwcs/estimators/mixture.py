@@ -1,4 +1,4 @@
-"""CoresetMixture: mixtures of distributions by a coreset, in scikit-learn's grammar."""
+"""CoresetMixture: mixtures of distributions through a coreset, with the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lwcs import kernels
-from lwcs.coreset import Coreset, explaining_points
-from lwcs.divergences import Measure
-from lwcs.estimators.inputs import check_rows, forget, scan_rows, set_features, size_of, summarise
-from lwcs.estimators.mixture_rows import EvidenceTask, MixtureTask, directions, prepared
+from lwcs.building import Job
+from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
+from lwcs.estimators.inputs import check_rows, forget, scan_rows, set_features, size_of, summarize
+from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask, prepared
 from lwcs.foundation import storage
-from lwcs.foundation.checks import check_centers, check_choice, check_count
+from lwcs.foundation.checks import check_count
 from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.samplers import Refined, Sensitivity, as_sampler
-from lwcs.samplers.base import check_total
-from lwcs.solvers.assignment import nearest
-from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Multinomial, Poisson
-from lwcs.solvers.gaussian import COVARIANCES, Gaussian
-from lwcs.solvers.kmeans import cluster
-from lwcs.solvers.mixture import Mixture, fit_mixture, log_joint
+from lwcs.foundation.randomness import as_seed
+from lwcs.samplers import as_sampler
+from lwcs.samplers.first_pass import check_total
+from lwcs.solvers.families import available, new_family
+from lwcs.solvers.mixture import Mixture, fit_mixture, responsibilities
+from lwcs.solvers.mixture_start import check_init, initial_responsibilities
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
@@ -40,73 +36,79 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, Rows
     from lwcs.solvers.families import Family
 
-FAMILIES = {each.name: each for each in (Poisson, Multinomial, Bernoulli, Exponential, Gamma)}
 DRAWS_PER_COMPONENT = 1_000
-_INITS = ("k-means", "random")
 
 
 class CoresetMixture(DensityMixin, BaseEstimator):
-    """Mixture of distributions fitted to data of any size, by fitting a coreset of it.
+    """Mixture of distributions, fitted to data of any size through a coreset.
 
-    Weighted expectation–maximisation; with ``family="gaussian"`` and all rows, this is
-    scikit-learn's GaussianMixture, with `sample_weight`. Rows are drawn by the Bregman divergence
-    that belongs to the family, from the mean: squared distances for Gaussians, KL for counts,
-    logistic for Bernoullis, Itakura–Saito for exponentials and gammas. The paper's theory covers
-    Gaussians of one fixed variance, and families with a mean alone; for the other
-    covariances, and the shapes of gammas, a coreset is a heuristic.
+    The mixture is fitted by weighted expectation–maximization (EM). With ``family="gaussian"`` and
+    a coreset of all rows it is scikit-learn's GaussianMixture with support for `sample_weight`.
+    The coreset is drawn by the Bregman divergence that corresponds to the family: squared
+    distances for Gaussian, KL for counts, logistic for Bernoulli, Itakura–Saito for exponential
+    and gamma. The theory of the paper covers spherical Gaussians with a fixed variance and
+    families whose only parameter is the mean. For other covariances, and for the shapes of
+    gamma distributions, a coreset is a heuristic.
 
     Parameters
     ----------
     n_components : int, default=1
         Number of components.
-    family : {"gaussian", "poisson", "multinomial", "bernoulli", "exponential", "gamma"}, \
-            default="gaussian"
-        What components are. Counts for "poisson" (each column by itself) and "multinomial" (a
-        row together), 0 … 1 for "bernoulli", numbers > 0 for "exponential" and "gamma". The
-        first three take sparse rows.
+    family : str, default="gaussian"
+        Distribution of the components: "gaussian" for any numbers; "poisson" (independent
+        columns) or "multinomial" (columns given the sum of the row) for counts; "bernoulli" for
+        values between 0 and 1; "exponential" or "gamma" for numbers > 0; or the name of your own
+        subclass of `lwcs.solvers.families.Family`. Poisson, multinomial and Bernoulli accept
+        sparse rows.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
-        Of Gaussians.
+        Covariance type; Gaussian only.
     coreset_size : int or "auto", default="auto"
-        Draws of the coreset; "auto" is 1,000 × n_components. Data with no more rows than that is
-        fitted itself.
+        Number of draws in the coreset; "auto" is 1,000 × n_components. If the data has no more
+        rows than that, all rows are used.
     method : str or sampler, default="lightweight"
-        How rows are drawn, as for `lwcs.build`.
+        Sampling method, as in `lwcs.build`.
     init : {"k-means", "random"} or array of shape (n_components, n_features), default="k-means"
-        Where components start: clusters, random shares, or given means.
+        Initialization: from clusters, from random responsibilities, or from the given means.
     n_init : int, default=1
-        Restarts; the likeliest is kept.
+        Number of restarts; the one with the largest log-likelihood is kept.
     max_iter : int, default=100
-        Most rounds a restart.
+        Maximum number of EM iterations per restart.
     tol : float, default=1e-3
-        Ends a run once the mean log-likelihood of a row gains less.
+        EM stops once the mean log-likelihood per row gains less than this in one iteration.
     reg_covar : float, default=1e-6
-        Added to the diagonal of Gaussian covariances.
+        Added to the diagonal of the covariances; Gaussian only.
     warm_start : bool, default=False
-        Start from what the last `fit` found.
+        Whether to start from the solution of the previous call to `fit`.
     random_state : None, int or NumPy generator, default=None
-        Seed of the coreset and of the starts.
+        Seed for the coreset and the initialization.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Number of threads; all cores by default.
     verbose : int, default=0
-        Draw progress bars on standard error.
+        Whether to show progress bars on standard error.
 
     Attributes
     ----------
     weights_ : array of shape (n_components,)
+        Weights of the components; they sum to 1.
     means_ : array of shape (n_components, n_features)
-        Of "multinomial", the probabilities of the columns.
+        Means of the components. For multinomial, the probabilities of the columns.
     covariances_, precisions_cholesky_ : array
-        Of Gaussians, in scikit-learn's shapes.
+        Covariances, and Cholesky factors of their inverses, in the shapes of scikit-learn;
+        Gaussian only.
     shapes_ : array of shape (n_components, n_features)
-        Of gammas.
+        Shape parameters; gamma only.
+    trials_ : float
+        Mean of the row sums; multinomial only.
     lower_bound_ : float
-        Weighted mean log-likelihood of a row of the coreset.
-    converged_, n_iter_
-        Of the best restart.
+        Weighted mean log-likelihood per row of the coreset.
+    converged_ : bool
+        Whether EM converged in the best restart.
+    n_iter_ : int
+        Number of EM iterations in the best restart.
     coreset_ : Coreset
-        What was fitted.
-    mixture_
-        The components as one object, which the attributes above are taken from.
+        The coreset that was fitted.
+    mixture_ : Mixture
+        The fitted mixture that the attributes above are taken from.
 
     Examples
     --------
@@ -153,22 +155,23 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetMixture:
-        """Fit data, or a coreset of it that was built elsewhere.
+        """Fit the mixture to data, or to a coreset of it.
 
         Parameters
         ----------
-        X : whatever `lwcs.scan` takes, or a Coreset
-            Rows.
-        y : ignored
+        X : anything that `lwcs.scan` accepts, or a Coreset
+            Rows to fit.
+        y : Ignored
+            Present for compatibility with the scikit-learn API.
         sample_weight : array of shape (n_samples,), optional
-            A row of weight 3 counts as that row three times.
+            Weights of the rows; a row of weight 3 counts as three copies of it.
         """
         before = getattr(self, "mixture_", None) if self.warm_start else None
         forget(self)
         try:
             coreset, found = self._fit(X, sample_weight, before)
         except BaseException:
-            # Interrupted or refused, this is an estimator that was not fitted.
+            # After an error or an interrupt the estimator is not fitted.
             forget(self)
             raise
         self._keep(found)
@@ -179,21 +182,18 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         size, seed = self._check(), as_seed(self.random_state)
         family = self._new_family()
         if isinstance(X, Coreset):
-            if sample_weight is not None:
-                raise ValueError("a Coreset has weights of its own; pass no sample_weight with it")
-            # Its weights are unbiased whatever it was drawn by.
+            refuse_sample_weight(sample_weight)
+            # Its weights are unbiased, whatever divergence it was drawn by.
             coreset = X
             set_features(self, coreset)
             check_rows(coreset, self.n_components, "n_components")
         else:
             source = scan_rows(self, X, sample_weight, reset=True)
-            coreset = summarise(
-                source,
+            coreset = summarize(
+                Job.of(source, self._drawn_by(family)),
                 size,
                 self.n_components,
                 method=self.method,
-                divergence=self._drawn_by(family),
-                kernel=kernels.choose(source.n_values),
                 seed=seed,
                 n_jobs=as_threads(self.n_jobs),
                 progress=bool(self.verbose),
@@ -201,160 +201,127 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             )
         if coreset.scale is not None:
             raise ValueError(
-                "a mixture has variances of its own, and takes no scale='standard'; scan the data "
-                "without it"
+                "scale='standard' is not supported by CoresetMixture, which fits the variances "
+                "itself; scan the data without scale"
             )
         with explaining_points(coreset):
             rows = prepared(coreset.points, family)
-        return coreset, self._best(rows, coreset.weights, seed, before)
+        return coreset, self._best_restart(rows, coreset.weights, seed, before)
 
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""
         k = check_count(self.n_components, "n_components")
-        check_choice(self.family, "family", ("gaussian", *FAMILIES))
-        check_choice(self.covariance_type, "covariance_type", COVARIANCES)
         check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
-        for name in ("tol", "reg_covar"):
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not 0.0 <= float(value) < np.inf:
-                raise ValueError(f"{name}={value!r} is not allowed; pass a number >= 0")
-        if isinstance(self.init, str):
-            check_choice(self.init, "init", _INITS)
+        tol: Any = self.tol
+        if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= float(tol) < np.inf:
+            raise ValueError(f"tol={tol!r} is not allowed; pass a finite number >= 0")
+        check_init(self.init)
         as_sampler(self.method)
         return size_of(self.coreset_size, k, DRAWS_PER_COMPONENT, "n_components")
 
-    def _drawn_by(self, family: Family) -> Divergence:
-        """The family's divergence; smoothed if rows are to be centers of a rough solution."""
-        rough = isinstance(as_sampler(self.method), Sensitivity | Refined)
-        return family.start if rough else family.divergence
-
     def _new_family(self) -> Family:
-        if self.family == "gaussian":
-            return Gaussian(self.covariance_type, self.reg_covar)
-        return FAMILIES[self.family]()
+        return new_family(self.family, self.get_params(deep=False))
 
-    def _best(self, rows: Rows, weights: FloatArray, seed: int, before: Mixture | None) -> Mixture:
-        """The likeliest of some restarts."""
+    def _drawn_by(self, family: Family) -> Divergence:
+        """The divergence of the coreset; a smoothed one if rows serve as centers of a pilot."""
+        return family.start if as_sampler(self.method).solves_first else family.divergence
+
+    def _best_restart(
+        self, rows: Rows, weights: FloatArray, seed: int, before: Mixture | None
+    ) -> Mixture:
         best: Mixture | None = None
         for attempt in range(self.n_init):
-            shares = self._shares(rows, weights, seed, attempt, before)
-            found = fit_mixture(
-                rows, weights, self._new_family(), shares, max_iter=self.max_iter, tol=self.tol
-            )
+            family = self._new_family()
+            start = self._start(rows, weights, family, seed, attempt, before)
+            found = fit_mixture(rows, weights, family, start, max_iter=self.max_iter, tol=self.tol)
             if best is None or found.lower_bound > best.lower_bound:
                 best = found
         assert best is not None
         if not best.converged:
             warnings.warn(
-                f"the mixture did not converge in max_iter={self.max_iter} rounds; pass a larger "
-                "max_iter or tol, or check the data for components that are hard to tell apart",
+                f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
+                "max_iter or tol, or fewer components",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         return best
 
-    def _given_means(self, d: int) -> FloatArray:
-        shape = (self.n_components, d)
-        if np.shape(self.init) != shape:
-            raise ValueError(
-                f"init has shape {np.shape(self.init)}; pass means of shape {shape}, or one of "
-                f"{', '.join(map(repr, _INITS))}"
-            )
-        return Measure(self._new_family().divergence).centers(check_centers(self.init, d), "init")
-
-    def _goes_on(self, before: Mixture, n_features: int) -> bool:
-        """Whether the last fit was one of the same kind."""
-        same = before.family.name == self.family
-        return same and before.family.means.shape == (self.n_components, n_features)
-
-    def _shares(
+    def _start(
         self,
         rows: Rows,
         weights: FloatArray,
+        family: Family,
         seed: int,
         attempt: int,
         before: Mixture | None,
     ) -> FloatArray:
-        """What part of every row each component starts with."""
-        if before is not None and self._goes_on(before, rows.shape[1]):
-            joint = log_joint(before.family, before.weights, rows)
-            shared: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
-            return shared
-        if isinstance(self.init, str) and self.init == "random":
-            rng = generator(seed, Stage.SEEDING, attempt)
-            return rng.dirichlet(np.ones(self.n_components), rows.shape[0])
-        if isinstance(self.init, str):
-            start = self._new_family().start
-            seen = directions(rows) if self.family == "multinomial" else rows
-            mean = np.asarray(weights @ seen) / weights.sum() if start.smoothing else None
-            labels = cluster(
-                seen,
-                weights,
-                Measure(start, mean=mean),
-                self.n_components,
-                kernel=kernels.choose(rows.shape[0] * rows.shape[1]),
-                seed=seed + attempt,
-                n_jobs=as_threads(self.n_jobs),
-            ).labels
-        else:
-            labels = nearest(rows, self._given_means(rows.shape[1]))[0].astype(np.int64)
-        return np.eye(self.n_components)[labels]
+        """Initial responsibilities; those of the previous fit if that had the same form."""
+        if before is not None:
+            same_shape = before.family.means.shape == (self.n_components, rows.shape[1])
+            if same_shape and type(before.family) is type(family):
+                return responsibilities(before.family, before.weights, rows)
+        return initial_responsibilities(
+            rows,
+            weights,
+            family,
+            self.n_components,
+            self.init,
+            seed=seed,
+            attempt=attempt,
+            n_jobs=as_threads(self.n_jobs),
+        )
 
     def _keep(self, found: Mixture) -> None:
-        self.mixture_ = found
-        self.weights_, self.means_ = found.weights, found.family.means
+        self.mixture_, self.weights_ = found, found.weights
         self.lower_bound_, self.n_iter_ = found.lower_bound, found.n_iter
         self.converged_ = found.converged
-        if isinstance(found.family, Gaussian):
-            self.covariances_ = found.family.covariances
-            self.precisions_cholesky_ = found.family.precisions_cholesky
-        if isinstance(found.family, Gamma):
-            self.shapes_ = found.family.shapes
+        for name, value in found.family.attributes().items():
+            setattr(self, f"{name}_", value)
 
     def predict(self, X: Any) -> Any:
-        """The likeliest component of every row, in the container that X has."""
+        """Most likely component of every row, in the same kind of container as X."""
         return self._map(X, "labels")
 
     def predict_proba(self, X: Any) -> DenseRows:
-        """The probability of every component, by row."""
-        return self._map(X, "shares")
+        """Probability of each component for every row."""
+        return self._map(X, "responsibilities")
 
     def score_samples(self, X: Any) -> DenseRows:
         """Log-likelihood of every row."""
-        return self._map(X, "evidence")
+        return self._map(X, "log-likelihood")
 
     def _map(self, X: Any, what: str) -> Any:
         check_is_fitted(self, "mixture_")
         source = scan_rows(self, X, reset=False)
         if what != "labels" and not isinstance(source, LocalSource):
             raise TypeError(
-                f"{type(source).__name__} takes labels alone; use predict, or ask for parts of it"
+                f"a {type(source).__name__} supports predict only; call predict, or pass parts of "
+                "the rows as arrays"
             )
         task = MixtureTask(self.mixture_.family, self.mixture_.weights, what)
         with source.explaining():
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of a row, weighted if weights are given."""
-        total, weight = self._evidence(X, sample_weight)
+        """Mean log-likelihood per row, weighted by `sample_weight`."""
+        total, weight = self._log_likelihood(X, sample_weight)
         return total / weight
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion on X: lower is better."""
-        total, weight = self._evidence(X)
+        """Bayesian information criterion on X; lower is better."""
+        total, weight = self._log_likelihood(X)
         return float(-2.0 * total + self._n_parameters() * np.log(weight))
 
     def aic(self, X: Any) -> float:
-        """Akaike's information criterion on X: lower is better."""
-        return -2.0 * self._evidence(X)[0] + 2.0 * self._n_parameters()
+        """Akaike information criterion on X; lower is better."""
+        return -2.0 * self._log_likelihood(X)[0] + 2.0 * self._n_parameters()
 
-    def _evidence(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
-        """Log-likelihood of all rows, and their weight, wherever they are."""
+    def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
+        """Total log-likelihood of the rows of any source, and their total weight."""
         check_is_fitted(self, "mixture_")
         source = scan_rows(self, X, sample_weight, reset=False)
-        task = EvidenceTask(self.mixture_.family, self.mixture_.weights)
+        task = LogLikelihoodTask(self.mixture_.family, self.mixture_.weights)
         with source.explaining():
             parts = list(source.gather(task, n_jobs=as_threads(self.n_jobs)))
         weight = fsum(weight for _, weight in parts)
@@ -362,10 +329,10 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         return fsum(total for total, _ in parts), weight
 
     def _n_parameters(self) -> int:
-        return int(self.mixture_.family.n_parameters()) + len(self.weights_) - 1
+        return self.mixture_.family.n_parameters() + len(self.weights_) - 1
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, Any]:
-        """Draw rows from the mixture, and the component that each is of."""
+        """Draw rows from the mixture; return them and the component of each."""
         check_is_fitted(self, "mixture_")
         n = check_count(n_samples, "n_samples")
         rng = np.random.default_rng(as_seed(self.random_state))
@@ -374,23 +341,24 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
 
     def to_arrow(self) -> pa.Table:
-        """The model as a pyarrow table: a row a component, metadata in the schema."""
+        """Convert the model to a pyarrow table with one row per component and metadata."""
         from lwcs.estimators.mixture_table import to_table
 
         check_is_fitted(self, "mixture_")
         return to_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as Parquet; `lwcs.load` reads it back.
+        """Write the model to a Parquet file, which `lwcs.load` reads.
 
-        The coreset is not in it, nor are parameters that are objects (an `init` array, a
-        sampler): those come back as their defaults.
+        The file contains neither the coreset nor parameters that are objects (an `init` array, a
+        sampler); these have their default values after loading. A model of your own family can be
+        loaded once the class is defined.
         """
         storage.write_table(self.to_arrow(), path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        known = FAMILIES.get(self.family)
+        known = available().get(self.family)
         tags.input_tags.sparse = known is not None and known.sparse
         tags.input_tags.positive_only = known is not None and known.divergence.domain.low == 0.0
         return tags

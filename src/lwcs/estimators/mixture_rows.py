@@ -1,4 +1,4 @@
-"""Rows as a mixture takes them, and what it says of them: labels, shares, log-likelihoods."""
+"""A fitted mixture on the rows of a block: labels, responsibilities and log-likelihoods."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lwcs import kernels
-from lwcs.divergences.seen import divided
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import container, stored_values
 from lwcs.solvers.mixture import log_joint
 
 if TYPE_CHECKING:
@@ -26,36 +25,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MixtureTask:
-    """What a mixture says of every row of a block."""
+    """One result per row of a block: "labels", "responsibilities" or "log-likelihood"."""
 
     family: Family
     weights: FloatArray
     what: str
 
     def __call__(self, block: Block) -> DenseRows:
-        """Labels, shares or log-likelihoods."""
+        """Compute the result named by `what`."""
         joint = _joint(self.family, self.weights, block)
         if self.what == "labels":
             return np.argmax(joint, axis=1).astype(np.int32)
-        evidence = logsumexp(joint, axis=1)
-        return evidence if self.what == "evidence" else np.exp(joint - evidence[:, None])
+        found = logsumexp(joint, axis=1)
+        return found if self.what == "log-likelihood" else np.exp(joint - found[:, None])
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceTask:
-    """Σω·ln p and Σω of a partition."""
+class LogLikelihoodTask:
+    """Σω·ln p and Σω over the rows of a partition."""
 
     family: Family
     weights: FloatArray
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> tuple[float, float]:
-        """Add up the blocks."""
+        """Sum over the blocks."""
         total = weight = 0.0
         for block in blocks:
             with BadValueError.in_partition(partition):
-                evidence = logsumexp(_joint(self.family, self.weights, block), axis=1)
-            omega = kernels.unit_weights(block.weights, len(evidence))
-            total += float(omega @ evidence)
+                found = logsumexp(_joint(self.family, self.weights, block), axis=1)
+            omega = kernels.unit_weights(block.weights, len(found))
+            total += float(omega @ found)
             weight += float(omega.sum())
         return total, weight
 
@@ -63,14 +62,13 @@ class EvidenceTask:
 def labelled(
     family: Family, weights: FloatArray, block: Block
 ) -> tuple[npt.NDArray[np.int32], FloatArray]:
-    """The likeliest component of every row of a block, and its log-likelihood."""
+    """Most likely component of every row of a block, and the log-likelihood of the row."""
     joint = _joint(family, weights, block)
     return np.argmax(joint, axis=1).astype(np.int32), logsumexp(joint, axis=1)
 
 
 def _joint(family: Family, weights: FloatArray, block: Block) -> FloatArray:
-    values = block.points.data if is_sparse(block.points) else block.points
-    if not np.isfinite(values).all():
+    if not np.isfinite(stored_values(block.points)).all():
         raise BadValueError.found_in(block.points, block.first_row, 0)
     rows = prepared(block.points, family, block.first_row)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -81,15 +79,10 @@ def _joint(family: Family, weights: FloatArray, block: Block) -> FloatArray:
 
 
 def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
-    """Rows as float64, if they are what the family is made for."""
-    if is_sparse(points) and not family.sparse:
+    """Rows in float64, checked against what the family accepts."""
+    if container(points) == "sparse" and not family.sparse:
         raise TypeError(
-            f"family={family.name!r} does not take sparse rows; pass dense ones, X.toarray()"
+            f"family={family.name!r} does not accept sparse rows; pass dense rows, X.toarray()"
         )
     family.divergence.check(points, first_row)
     return points.astype(np.float64, copy=False)
-
-
-def directions(rows: Rows) -> Rows:
-    """Rows divided by their sums, so that long documents do not make a cluster of their own."""
-    return divided(rows, np.asarray(rows.sum(axis=1)).ravel())

@@ -1,4 +1,4 @@
-"""The checks that more than one layer makes; each error has the value, the bound, the way out."""
+"""Checks that more than one layer makes; each error names the value, the bound and the remedy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.foundation.rows import place_of, stored_values
 from lwcs.foundation.types import FloatArray, is_sparse
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
 
 
 def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:
-    """Check one finite, non-negative weight a row, as float64."""
+    """Check one finite, non-negative weight per row, as float64."""
     refuse_masked(weights, name)
     array = np.asarray(weights)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 a row")
+        raise TypeError(
+            f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 per row"
+        )
     checked = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != (n_rows,):
         raise ValueError(
@@ -125,7 +128,7 @@ class BadValueError(ValueError):
     @classmethod
     def found_in(cls, points: Rows, first_row: int, partition: int) -> BadValueError:
         """Find the first value of a block that is not finite, or its largest."""
-        values = points.data if is_sparse(points) else np.asarray(points).ravel()
+        values = stored_values(points)
         bad = np.flatnonzero(~np.isfinite(values))
         at = int(bad[0] if len(bad) else np.argmax(np.abs(values)))
         row, column = place_of(points, at)
@@ -145,7 +148,7 @@ class BadValueError(ValueError):
     def explained(
         self, first_row: int, where: str, feature_names: Sequence[str] | None
     ) -> ValueError:
-        """Name the value, where it is, and the way out."""
+        """Name the value, where it is, and what to do about it."""
         row = first_row + self.row
         if self.column is None and self.wants:
             return ValueError(f"row {row}{where} {self.wants}")
@@ -161,12 +164,3 @@ class BadValueError(ValueError):
         return ValueError(
             f"the value in row {row}, column {self.column}{name}{where} is {self.value}; {wants}"
         )
-
-
-def place_of(points: Rows, at: int) -> tuple[int, int]:
-    """Row and column of the stored value number `at`."""
-    if is_sparse(points):
-        row = int(np.searchsorted(points.indptr, at, side="right")) - 1
-        return row, int(points.indices[at])
-    row, column = divmod(at, points.shape[1])
-    return int(row), int(column)

@@ -1,4 +1,4 @@
-"""The one pool: tasks over partitions, results in order, BLAS held to one thread inside."""
+"""The one thread pool: tasks over partitions, results in order, single-threaded BLAS inside."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from queue import Full, Queue, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.rows import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -24,7 +25,7 @@ R = TypeVar("R")
 
 
 def usable_cores() -> int:
-    """Count the cores that this process may run on."""
+    """Number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -41,7 +42,7 @@ def as_threads(n_jobs: int | None) -> int:
 
 @cache
 def _blas(scipy: bool) -> Any:
-    """Control of the libraries that are loaded; scipy brings another one than NumPy."""
+    """Control of the BLAS libraries that are loaded; scipy may load another than NumPy."""
     from threadpoolctl import ThreadpoolController
 
     del scipy
@@ -49,10 +50,10 @@ def _blas(scipy: bool) -> Any:
 
 
 class _Keeper:
-    """A thread that runs what it is told, one thing after the other.
+    """A thread that runs tasks, one after the other.
 
-    A daemon, unlike those of an executor: an interrupt while one of these starts leaves a thread
-    that nobody knows of and that the end of the process waits for.
+    It is a daemon, unlike the threads of an executor: an interrupt while such a thread starts
+    leaves it running without an owner, and the process would wait for it at exit.
     """
 
     def __init__(self) -> None:
@@ -68,31 +69,31 @@ class _Keeper:
                 done.set()
 
     def run(self, task: Callable[[], None]) -> None:
-        """Have a task done."""
+        """Run a task on this thread, and wait for it."""
         done = threading.Event()
         self._todo.put((task, done))
         done.wait()
 
 
 class _BlasLimit:
-    """Counts who is inside: the first one in sets the limit, the last one out lifts it.
+    """Counts the callers inside: the first to enter sets the limit, the last to leave lifts it.
 
-    The limit belongs to the process. Set and restored by each caller, it would stay at one for
-    good once two overlap; and threadpoolctl lets only the thread that set it lift it. So one
-    thread does both, whoever comes and goes.
+    The limit applies to the whole process. If every caller set and restored it, it would stay at
+    one forever as soon as two of them overlap; and threadpoolctl lets only the thread that set it
+    lift it. So one thread does both for all callers.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Start with nobody inside."""
+        """Start with no caller inside."""
         self._lock, self._inside = threading.Lock(), 0
         self._keeper: _Keeper | None = None
         self._limit: Any = None
 
     def enter(self) -> None:
-        """Come in."""
+        """Count one more caller."""
         with self._lock:
             if self._inside == 0:
                 if self._keeper is None:
@@ -101,7 +102,7 @@ class _BlasLimit:
             self._inside += 1
 
     def leave(self) -> None:
-        """Go out."""
+        """Count one caller less."""
         with self._lock:
             self._inside -= 1
             if self._inside == 0 and self._keeper is not None:
@@ -120,7 +121,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread, so that cores are not shared twice and sums do not vary."""
+    """Limit BLAS to one thread, so that cores are not oversubscribed and sums do not vary."""
     _LIMIT.enter()
     try:
         yield
@@ -130,7 +131,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @contextmanager
 def _closing(items: Iterable[Any]) -> Iterator[None]:
-    """Close a generator in the end: it may have a thread of its own, which must not outlive us."""
+    """Close a generator in the end: it may have a thread of its own, which must end too."""
     try:
         yield
     finally:
@@ -143,8 +144,8 @@ def ordered_map(
 ) -> Iterator[R]:
     """Yield ``function(argument)`` in the order of the arguments, computed on `n_jobs` threads.
 
-    At most two tasks a thread are in flight, so that memory does not grow with their
-    number, and an exception or an interrupt starts no further task.
+    At most two tasks per thread are in flight, so that memory does not grow with the number of
+    tasks. After an exception or an interrupt, no further task is started.
     """
     threads = as_threads(n_jobs)
     with single_threaded_blas():
@@ -168,15 +169,15 @@ def ordered_map(
 
 
 class Map(Protocol):
-    """`map`, in order."""
+    """The signature of `map`, with results in order."""
 
     def __call__(self, function: Callable[[A], R], arguments: Iterable[A], /) -> Iterable[R]:
-        """Yield ``function(argument)`` of every argument."""
+        """Yield ``function(argument)`` for every argument."""
 
 
 @contextmanager
 def workers(n_jobs: int | None) -> Iterator[Map]:
-    """Keep threads for many short rounds of tasks; with one thread, there are none."""
+    """Keep a pool for many short rounds of tasks; with ``n_jobs=1``, no thread is started."""
     threads = as_threads(n_jobs)
     with single_threaded_blas():
         if threads == 1:
@@ -185,20 +186,19 @@ def workers(n_jobs: int | None) -> Iterator[Map]:
         with ThreadPoolExecutor(threads, thread_name_prefix="lwcs") as pool:
 
             def run(function: Callable[[A], R], arguments: Iterable[A], /) -> Iterable[R]:
-                # Short tasks go out in a few lots: handing over each would cost more than it.
+                # Two chunks per thread: to submit each short task would cost more than to run it.
                 todo = list(arguments)
-                size = max(1, -(-len(todo) // (2 * threads)))
-                lots = [todo[start : start + size] for start in range(0, len(todo), size)]
-                for done in pool.map(lambda lot: [function(one) for one in lot], lots):
+                chunks = [todo[part] for part in pieces(len(todo), -(-len(todo) // (2 * threads)))]
+                for done in pool.map(lambda chunk: [function(one) for one in chunk], chunks):
                     yield from done
 
             yield run
 
 
 def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
-    """Yield `items`, made by a thread of their own, up to `depth` ahead.
+    """Yield `items`, which a thread of their own produces, up to `depth` ahead.
 
-    Reading is so hidden behind computing. Whoever stops listening stops the thread too.
+    This way, reading overlaps with computing. Closing the generator stops the thread.
     """
     ready: Queue[tuple[bool, Any]] = Queue(maxsize=depth)
     stopped = threading.Event()
@@ -218,7 +218,7 @@ def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
                 if not offer((True, item)):
                     return
             offer((False, None))
-        except BaseException as error:  # handed over, and raised where it is waited for
+        except BaseException as error:  # passed on, and raised where the item is awaited
             offer((False, error))
 
     thread = threading.Thread(target=produce, name=READER, daemon=True)
@@ -234,5 +234,5 @@ def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
                 raise value
     finally:
         stopped.set()
-        # It may be waiting for a pipe that says nothing; that is no reason for us to wait.
+        # It may wait for a silent pipe, which must not make the caller wait.
         thread.join(timeout=1.0)

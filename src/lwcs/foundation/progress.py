@@ -1,4 +1,4 @@
-"""The one progress bar: which pass it is, how far, how fast, how long yet; on standard error."""
+"""The one progress bar, on standard error: the pass, its progress, its speed, the time left."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ R = TypeVar("R")
 def track(
     results: Iterable[R], label: str, total: int | None, *, show: bool, rows: int = 0
 ) -> Iterator[R]:
-    """Yield `results`, drawing a bar while they come, if `show`.
+    """Yield `results`; if `show`, draw a progress bar meanwhile.
 
-    Each of them stands for `rows` rows, if that is given. Nothing is drawn where standard error
-    is not a terminal.
+    If `rows` is given, every result stands for that many rows, and the bar shows rows per second.
+    Nothing is drawn if standard error is not a terminal.
     """
     if not show or not sys.stderr.isatty():
         yield from results

@@ -21,6 +21,7 @@ class Stage(IntEnum):
     PILOT_SEEDING = 4
     COMPARE = 5
     STREAM = 6
+    RESTART = 7
 
 
 class Round(IntEnum):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def container(rows: Rows) -> str:
-    """ "sparse" or "dense", for messages and comparisons."""
+    """Return "sparse" or "dense", for messages and comparisons."""
     return "sparse" if is_sparse(rows) else "dense"
 
 
@@ -78,6 +78,18 @@ def empty_rows(rows: Rows) -> IntArray:
     return np.flatnonzero(~(rows != 0).any(axis=1))
 
 
+def first_implicit_zero(rows: Rows) -> tuple[int, int] | None:
+    """Row and column of the first zero that sparse rows do not store, if there is one."""
+    if not is_sparse(rows):
+        return None
+    short = np.flatnonzero(np.diff(rows.indptr) < rows.shape[1])
+    if not len(short):
+        return None
+    row = int(short[0])
+    there = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
+    return row, int(np.setdiff1d(np.arange(rows.shape[1]), there)[0])
+
+
 def divide_rows(rows: Rows, by: FloatArray) -> Rows:
     """Every row divided by a number of its own, in float64; a row to be divided by 0 stays."""
     each = np.where(by == 0.0, 1.0, by)
@@ -133,3 +145,11 @@ def sparse_pieces(indptr: IntArray, values: int) -> Iterator[slice]:
         stop = min(max(stop, start + 1), n_rows)
         yield slice(start, stop)
         start = stop
+
+
+def same_rows(one: Rows, other: Rows) -> bool:
+    """Whether rows are the same, in the same container and dtype, to the last bit."""
+    if container(one) != container(other) or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    # Whether column numbers are int32 or int64 is not content.
+    return all(map(np.array_equal, component_arrays(one), component_arrays(other)))

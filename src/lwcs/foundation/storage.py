@@ -1,6 +1,6 @@
-"""Files: Parquet tables with our metadata in the schema, written whole or not at all.
+"""Files: Parquet tables with metadata of lwcs in their schema, written atomically.
 
-Metadata is JSON under the key ``lwcs``. Nothing is ever unpickled.
+The metadata is JSON under the key ``lwcs``. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ _KEY = b"lwcs"
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Refuse a path that cannot be written, before any work is done; give the file it means."""
-    # A link is followed: what it points at is replaced, not the link.
+    """Refuse a path that cannot be written, before any work is done; return the file to write."""
+    # A link is followed: its target is replaced, not the link itself.
     target = Path(os.path.realpath(path))
     if not str(path) or target.is_dir():
         raise IsADirectoryError(f"cannot write {str(path)!r}: that is a folder; name a file in it")
     if target.exists() and not target.is_file():
-        raise ValueError(f"cannot replace {str(path)!r}: that is no regular file; name another")
+        raise ValueError(
+            f"cannot replace {str(path)!r}: it is not a regular file; pass another path"
+        )
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
@@ -41,7 +43,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; move it into place only if the block succeeds."""
+    """Yield a temporary path next to `path`; move it into place only if the block succeeds."""
     target = check_target(path)
     temporary = target.parent / f".lwcs-{secrets.token_hex(8)}.tmp"
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -57,7 +59,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Table:
-    """Attach our metadata to a table's schema."""
+    """Attach the metadata of lwcs to the schema of a table."""
     record = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
@@ -76,7 +78,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is Parquet that lwcs wrote; told by its schema."""
+    """Whether a file is Parquet that lwcs wrote, by its schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,7 +89,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 
 
 def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
-    """Read a Parquet file that lwcs wrote: the table and its metadata."""
+    """Read the table and the metadata of a Parquet file that lwcs wrote."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -102,29 +104,29 @@ def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
         if isinstance(error, PermissionError):
             raise
         raise ValueError(
-            f"{str(file)!r} cannot be read as Parquet (truncated, damaged or of another format): "
+            f"{str(file)!r} cannot be read as Parquet (truncated, corrupted or of another format): "
             f"{str(error).splitlines()[0]}"
         ) from error
     return table, read_metadata(table, str(file))
 
 
 def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
-    """Read our metadata off a table's schema, or say why it is not one of ours."""
+    """Read the metadata of lwcs from the schema of a table; refuse a table without it."""
     raw = (table.schema.metadata or {}).get(_KEY)
     if raw is None:
         raise ValueError(
-            f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); "
-            f"to summarise it, use lwcs.build"
+            f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); to "
+            "build a coreset of its rows, use lwcs.build"
         )
     try:
         metadata: dict[str, Any] = json.loads(raw)
         version = int(metadata["format_version"])
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{name!r} has damaged lwcs metadata: {error}") from error
+        raise ValueError(f"the lwcs metadata of {name!r} is damaged: {error}") from error
     if version > FORMAT_VERSION:
         raise ValueError(
             f"{name!r} has format version {version}, written by lwcs "
             f"{metadata.get('library_version', '?')}; this is lwcs {lwcs.__version__}, which reads "
-            f"up to {FORMAT_VERSION}: upgrade lwcs"
+            f"versions up to {FORMAT_VERSION}: upgrade lwcs"
         )
     return metadata

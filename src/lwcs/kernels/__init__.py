@@ -1,4 +1,4 @@
-"""The hot loops over a block of rows, dense or CSR: distances, moments, sums of clusters.
+"""The hot loops over a block of rows, dense or CSR: distances, moments, cluster sums, scores.
 
 `portable` is written against the array API standard and is the oracle; `compiled`
 is the same in numba, several times faster once it is loaded. A build names one of
@@ -9,6 +9,7 @@ it goes through the same arithmetic.
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 
 from lwcs.foundation.checks import check_choice
 from lwcs.foundation.exact import split_exactly
+from lwcs.foundation.rows import row_numbers, with_values
 from lwcs.foundation.types import is_sparse
 from lwcs.kernels import portable
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 KernelName = Literal["portable", "compiled"]
 
-# Loading numba and the cached kernels takes about half a second, once a process; the compiled
+# Loading numba and the cached kernels takes about half a second per process; the compiled
 # kernels are then about ten times faster. Below this many values there is too little to gain.
 COMPILED_FROM = 2**23
 
@@ -36,7 +38,7 @@ _ONES.flags.writeable = False
 
 
 class Scan(NamedTuple):
-    """What a scan about a pivot leaves behind, beside one distance a row."""
+    """The sums of a scan around a pivot, beside one distance per row."""
 
     shift: FloatArray
     """Σω(x − pivot) per column."""
@@ -112,6 +114,7 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
 
 
 keep_closer = portable.keep_closer
+weighted_sum = portable.weighted_sum
 
 
 def closer(
@@ -124,11 +127,11 @@ def closer(
     labels: Labels,
     kernel: KernelName,
 ) -> tuple[float, int]:
-    """Bring every row's distance to its nearest center up to date with one more center.
+    """Bring the distance of every row to its nearest center up to date with one more center.
 
     By the triangle inequality, a row whose distance is at most ``reach[its label]``, a quarter
     of the distance between its center and this one, cannot be nearer to this one; a kernel may
-    spare itself such rows. Returns Σω·closest, and how many rows it spared.
+    skip such rows. Returns Σω·closest, and how many rows were skipped.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
@@ -154,7 +157,7 @@ def own_distances(
     precision: FloatArray | None,
     kernel: KernelName,
 ) -> FloatArray:
-    """D of every dense row to the center that its label names, from the difference, in float64."""
+    """d of every dense row to the center that its label names, from differences, in float64."""
     return _module(kernel).own_distances(as_floats(points), centers, labels, precision)
 
 
@@ -163,18 +166,39 @@ def cluster_sums(
     weights: FloatArray | None,
     labels: Labels,
     wanted: Mask,
+    around: FloatArray,
     kernel: KernelName,
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·x of the clusters that are wanted, in float64; zeros for the others."""
+    """Σω and Σω·(x − around) of the clusters that are wanted; zeros for the others.
+
+    `around` has one point per cluster. Near the rows of a cluster, nothing large is added up: a
+    mean keeps its digits at any offset, and that of equal rows is their value.
+    """
     omega = unit_weights(weights, points.shape[0])
     if is_sparse(points):
         import scipy.sparse as sp
 
         at = np.flatnonzero(wanted[labels])
         members = sp.csr_array((omega[at], (labels[at], at)), shape=(len(wanted), len(labels)))
-        return members.sum(axis=1), (members @ points).toarray()
-    totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, wanted)
+        own = around[labels[row_numbers(points)], points.indices]
+        moved = (members @ with_values(points, points.data - own)).toarray()
+        there = (members @ with_values(points, np.ones(points.nnz))).toarray()
+        # In the same order as `there`: a column without zeros has then exactly none.
+        totals = members @ np.ones(len(labels))
+        return totals, moved - (totals[:, None] - there) * around
+    totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, wanted, around)
     return totals, sums
+
+
+def second_best(
+    scores: DenseRows, best: IntArray, at: IntArray | None, kernel: KernelName
+) -> DenseRows:
+    """The largest score of some rows, or all, but for their best one; −∞ if there is only one.
+
+    A maximum does not round, so the compiled loop is used wherever it is loaded already.
+    """
+    loaded = kernel == "compiled" or "lwcs.kernels.compiled" in sys.modules
+    return _module("compiled" if loaded else "portable").second_best(scores, best, at)
 
 
 def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:

@@ -200,22 +200,22 @@ def closer(
 
 
 @_jit()
-def _cluster_sums(points, weights, labels, wanted, totals, sums):  # type: ignore[no-untyped-def]
+def _cluster_sums(points, weights, labels, wanted, around, totals, sums):  # type: ignore[no-untyped-def]
     for i in range(points.shape[0]):
         j, omega = labels[i], weights[i]
         if not wanted[j]:
             continue
         totals[j] += omega
         for column in range(points.shape[1]):
-            sums[j, column] += omega * np.float64(points[i, column])
+            sums[j, column] += omega * (np.float64(points[i, column]) - around[j, column])
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask
+    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask, around: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·x of the clusters that are wanted, zeros for the others."""
+    """Σω and Σω·(x − around) of the clusters that are wanted, zeros for the others."""
     totals, sums = np.zeros(len(wanted)), np.zeros((len(wanted), points.shape[1]))
-    _cluster_sums(points, weights, labels, wanted, totals, sums)
+    _cluster_sums(points, weights, labels, wanted, around, totals, sums)
     return totals, sums
 
 
@@ -236,9 +236,32 @@ def _own_distances(points, centers, labels, precision, out):  # type: ignore[no-
 def own_distances(
     points: DenseRows, centers: FloatArray, labels: Labels, precision: FloatArray | None
 ) -> FloatArray:
-    """D of every row to the center that its label names."""
+    """d of every row to the center that its label names."""
     out = np.empty(len(points))
     _own_distances(points, centers, labels, precision, out)
+    return out
+
+
+@_jit(fastmath=_REASSOCIATE)
+def _second_best(scores, best, at, out):  # type: ignore[no-untyped-def]
+    for row in range(len(at)):
+        i = at[row]
+        label = best[i]
+        most = scores[i, 0] if label else -np.inf
+        for j in range(label):
+            if scores[i, j] > most:
+                most = scores[i, j]
+        for j in range(label + 1, scores.shape[1]):
+            if scores[i, j] > most:
+                most = scores[i, j]
+        out[row] = most
+
+
+def second_best(scores: DenseRows, best: IntArray, at: IntArray | None) -> DenseRows:
+    """The largest score of some rows, or all, but for their best one."""
+    at = np.arange(len(scores)) if at is None else at
+    out = np.empty(len(at), dtype=scores.dtype)
+    _second_best(scores, best, at, out)
     return out
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from lwcs.foundation.rows import pieces
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,9 +23,7 @@ _PIECE_VALUES = 2**15
 
 def _pieces(points: Any) -> Iterator[slice]:
     n_rows, n_features = points.shape
-    step = max(1, _PIECE_VALUES // n_features)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
+    return pieces(n_rows, _PIECE_VALUES // n_features)
 
 
 def scan(
@@ -94,17 +94,22 @@ def keep_closer(
     closest: FloatArray,
     labels: Labels,
 ) -> float:
-    """Keep the smaller of two distances a row; return Σω·closest."""
+    """Keep the smaller of two distances per row; return Σω·closest."""
     nearer = distances < closest
     closest[nearer] = distances[nearer]
     labels[nearer] = label
-    return float(closest.sum() if weights is None else weights @ closest)
+    return weighted_sum(weights, closest)
+
+
+def weighted_sum(weights: FloatArray | None, values: FloatArray) -> float:
+    """Σω·value."""
+    return float(values.sum() if weights is None else weights @ values)
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask
+    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask, around: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·x of the clusters that are wanted. NumPy alone: it sorts to gather them."""
+    """Σω and Σω·(x − around) of the clusters that are wanted. NumPy alone: it sorts the rows."""
     order = np.argsort(labels, kind="stable")
     order = order[wanted[labels[order]]]
     totals = np.zeros(len(wanted))
@@ -112,20 +117,34 @@ def cluster_sums(
     sums = np.zeros((len(wanted), points.shape[1]))
     clusters, starts = np.unique(labels[order], return_index=True)
     if len(clusters):
-        sums[clusters] = np.add.reduceat(weights[order, None] * points[order], starts, axis=0)
+        moved = points[order] - around[labels[order]]
+        sums[clusters] = np.add.reduceat(weights[order, None] * moved, starts, axis=0)
     return totals, sums
 
 
 def own_distances(
     points: DenseRows, centers: FloatArray, labels: Labels, precision: FloatArray | None
 ) -> FloatArray:
-    """D of every row to the center that its label names."""
+    """d of every row to the center that its label names."""
     out = np.empty(len(points))
     for piece in _pieces(points):
         offset = points[piece] - centers[labels[piece]]
         weighted = offset if precision is None else offset * precision
         np.einsum("ij,ij->i", weighted, offset, out=out[piece])
     return out
+
+
+def second_best(scores: DenseRows, best: IntArray, at: IntArray | None) -> DenseRows:
+    """The largest score of some rows, or all, but for their best one. NumPy alone."""
+    if at is not None:
+        scores, best = scores[at], best[at]
+    # In place, and back again: a copy of all scores costs more than the search.
+    each = np.arange(len(best))
+    top = scores[each, best]
+    scores[each, best] = -np.inf
+    second = scores.max(axis=1, initial=-np.inf)
+    scores[each, best] = top
+    return np.asarray(second)
 
 
 def scan_sparse(

@@ -1,4 +1,4 @@
-"""Drawing rows in proportion to a measure, by the place where its running sum crosses a target."""
+"""Drawing rows in proportion to a mass, where its running sum crosses a target."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cell_sums(masses: FloatArray) -> FloatArray:
 def draw_from_cells(fractions: FloatArray, cells: FloatArray, masses: Masses) -> IntArray:
     """Rows in proportion to their mass: first a cell by its sum, then a row in it.
 
-    `fractions` are uniform on [0, 1), one a draw. Only the masses of the cells that are hit
+    `fractions` are uniform on [0, 1), one per draw. Only the masses of the cells that are hit
     are looked at.
     """
     sums = np.cumsum(cells)
@@ -97,7 +97,7 @@ def _cross(masses: FloatArray, targets: FloatArray) -> IntArray:
 
 
 class Masses:
-    """The measure whose rows are drawn: scale·ω·a + floor·ω; nothing beyond the last row."""
+    """The mass that rows are drawn by: scale·ω·a + floor·ω; zero beyond the last row."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Masses:
         self._scale, self._floor = scale, floor
 
     def __call__(self, cells: IntArray) -> FloatArray:
-        """Masses of the rows of some cells, one cell a row."""
+        """Masses of the rows of some cells, one row of the result per cell."""
         if self._cells is None:
             masses = np.full((len(cells), CELL_ROWS), self._floor)
         else:

@@ -1,9 +1,9 @@
-"""One pass over rows that cannot be fetched again: two reservoirs, and weights that make up for it.
+"""One pass over rows that can be read only once: two reservoirs, and weights that account for it.
 
 The first block gives a pivot p. While rows pass, one reservoir draws in proportion to ω, one to
 ω·a, a = ‖x − p‖², and Σω, Σω(x − p), Σω·a are kept, which in the end give the mean, Φ and
 δ = ‖p − mean‖². Then u ~ Binomial(m, ½) draws come from the first reservoir, and the others are
-made draws in proportion to ω·d, d = ‖x − mean‖², by rejection, as in `one_read`. With v of them,
+made draws in proportion to ω·d, d = ‖x − mean‖², by `rejection`. With v of them,
 
     w = ω/(u·ω/Ω + v·ω·d/Φ)
 
@@ -25,20 +25,23 @@ from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map, prefetch
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
-from lwcs.kernels import Pivot
-from lwcs.samplers.base import Draws, Run, Summary, check_cost, check_total
+from lwcs.foundation.rows import stack
+from lwcs.samplers.base import Draws, Run, Summary
+from lwcs.samplers.first_pass import check_cost, check_total
+from lwcs.samplers.one_read import distances_to
+from lwcs.samplers.rejection import Rejection
 from lwcs.samplers.reservoir import Reservoir
-from lwcs.samplers.two_rounds import stack
 from lwcs.sources import base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.divergences import Measure
     from lwcs.foundation.types import FloatArray, IntArray, Rows
-    from lwcs.kernels import KernelName, Scan
+    from lwcs.geometry import Geometry
+    from lwcs.kernels import Scan
     from lwcs.sources import Block
-    from lwcs.sources.sequence import Pending, SequenceSource
+    from lwcs.sources.grid import Pending
+    from lwcs.sources.sequence import SequenceSource
 
 LEAST_ACCEPTANCE = 0.5
 
@@ -49,8 +52,8 @@ def slots_for(size: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A block, and what was measured of it about the pivot."""
+class ScannedBlock:
+    """A block, and its distances to the pivot and their sums, once there is a pivot."""
 
     block: Block
     first_row: int
@@ -65,9 +68,8 @@ class OnePass:
     size: int
     seed: int
     stage: Stage
-    kernel: KernelName
-    measure: Measure
-    """A squared distance: of rows that come once, nothing else is known in time."""
+    geometry: Geometry
+    """Squared distances: for rows that can be read only once, nothing else is known in time."""
     by_cost: Reservoir | None
     """None for uniform draws, which need no pivot."""
     by_weight: Reservoir
@@ -82,45 +84,45 @@ class OnePass:
         """Before the first row."""
         slots = size if uniform else slots_for(size)
         by_cost = None if uniform else Reservoir(slots)
-        return cls(size, run.seed, run.stage, run.kernel, run.measure, by_cost, Reservoir(slots))
+        return cls(size, run.seed, run.stage, run.geometry, by_cost, Reservoir(slots))
 
     def start(self, block: Block) -> None:
         """Choose the pivot, at the first rows that have weight."""
         if self.pivot is not None or self.by_cost is None:
             return
-        rows = self.measure.rows(block.points, block.first_row)
-        moments = kernels.moments(rows, block.weights, self.kernel)
+        rows = self.geometry.measured(block.points, block.first_row)
+        moments = rows.moments(block.weights)
         if not np.isfinite(moments.mean.sum()):
             raise BadValueError.found_in(block.points, block.first_row, 0)
         if moments.weight > 0.0:
             self.pivot, self.shift = moments.mean, np.zeros(len(moments.mean))
 
-    def look_at(self, block: Block, first_row: int) -> Measured:
-        """Measure a block about the pivot; may run beside others."""
+    def scan(self, block: Block, first_row: int) -> ScannedBlock:
+        """Scan a block around the pivot; may run in parallel with others."""
         if self.pivot is None:
-            return Measured(block, first_row, None, None)
+            return ScannedBlock(block, first_row, None, None)
         distances = np.empty(block.points.shape[0])
         partition, row = divmod(first_row, base.PARTITION_ROWS)
         with BadValueError.in_partition(partition):
-            rows = self.measure.rows(block.points, row)
-        sums = kernels.scan(rows, block.weights, Pivot(self.pivot), distances, self.kernel)
+            rows = self.geometry.measured(block.points, row)
+        sums = rows.scan(block.weights, rows.pivot(self.pivot), distances)
         if not np.isfinite(sums.cost + sums.shift.sum()):
             raise BadValueError.found_in(block.points, row, partition)
-        return Measured(block, first_row, distances, sums)
+        return ScannedBlock(block, first_row, distances, sums)
 
-    def update(self, measured: Measured) -> None:
-        """Let a measured block pass."""
-        block, n = measured.block, measured.block.points.shape[0]
+    def update(self, scanned: ScannedBlock) -> None:
+        """Let a scanned block pass."""
+        block, n = scanned.block, scanned.block.points.shape[0]
         omega = kernels.unit_weights(block.weights, n)
         rng = generator(self.seed, self.stage, Round.RESERVOIR, self.blocks)
-        self.by_weight.update(block.points, omega, measured.first_row, rng)
-        if self.by_cost is not None and measured.sums is not None:
-            assert measured.distances is not None
+        self.by_weight.update(block.points, omega, scanned.first_row, rng)
+        if self.by_cost is not None and scanned.sums is not None:
+            assert scanned.distances is not None
             assert self.shift is not None
-            masses = omega * measured.distances
-            self.by_cost.update(block.points, masses, measured.first_row, rng)
-            self.shift = self.shift + measured.sums.shift
-            self.cost += measured.sums.cost
+            masses = omega * scanned.distances
+            self.by_cost.update(block.points, masses, scanned.first_row, rng)
+            self.shift = self.shift + scanned.sums.shift
+            self.cost += scanned.sums.cost
         self.rows += n
         self.blocks += 1
 
@@ -128,8 +130,7 @@ class OnePass:
         """A state that may go another way."""
         by_cost = None if self.by_cost is None else self.by_cost.copy()
         return OnePass(
-            self.size, self.seed, self.stage, self.kernel, self.measure, by_cost,
-            self.by_weight.copy(),
+            self.size, self.seed, self.stage, self.geometry, by_cost, self.by_weight.copy(),
             self.rows, self.pivot, self.shift, self.cost, self.blocks,
         )  # fmt: skip
 
@@ -142,63 +143,62 @@ class OnePass:
         slip = self.shift / weight
         slip_squared = float(slip @ slip)
         cost = max(self.cost - weight * slip_squared, 0.0)
-        check_cost(cost)
+        check_cost(cost, weight, lost=bool(self.shift.any()))
         summary = Summary(self.rows, weight, self.pivot + slip, cost)
         if cost <= 0.0 or self.by_cost.points is None:
             return self._uniform(summary)
         rng = generator(self.seed, self.stage, Round.FINISH)
         by_weight = int(rng.binomial(self.size, 0.5))
-        rho = weight * slip_squared / cost
-        acceptance = float((np.sqrt(1.0 + rho) - np.sqrt(rho)) ** 2)
-        details = {"rho": rho, "acceptance": acceptance}
-        if acceptance < LEAST_ACCEPTANCE:
-            draws = self._about_pivot(summary, by_weight)
+        by = Rejection.of(weight, slip_squared, cost)
+        details = {"rho": by.rho, "acceptance": by.acceptance}
+        if by.acceptance < LEAST_ACCEPTANCE:
+            draws = self._around_pivot(summary, by_weight)
             return replace(draws, details={"weights": "pivot", **details})
-        draws = self._about_mean(summary, max(by_weight, 1), rho, rng)
+        draws = self._around_mean(summary, max(by_weight, 1), by, rng)
         return replace(draws, details={"weights": "mixture", **details})
 
     def _uniform(self, summary: Summary) -> Draws:
         chosen = _Chosen.of(self.by_weight, 0, self.size)
         return chosen.draws(np.full(self.size, summary.weight / self.size), summary)
 
-    def _about_pivot(self, summary: Summary, u: int) -> Draws:
+    def _around_pivot(self, summary: Summary, u: int) -> Draws:
         """All draws from g = ω/2Ω + ω·a/2Σωa."""
         assert self.by_cost is not None
         assert self.pivot is not None
         first = _Chosen.of(self.by_weight, 0, u)
         chosen = first + _Chosen.of(self.by_cost, 0, self.size - u)
-        a = self._distances(chosen.points, self.pivot)
+        a = distances_to(chosen.points, self.pivot, self.geometry)
         q = 0.5 / summary.weight + 0.5 * a / self.cost
         return chosen.draws(1.0 / (self.size * q), summary)
 
-    def _about_mean(self, summary: Summary, u: int, rho: float, rng: np.random.Generator) -> Draws:
-        """U draws by weight, v by cost: those of the proposals that rejection leaves."""
-        assert self.by_cost is not None
+    def _around_mean(
+        self, summary: Summary, u: int, by: Rejection, rng: np.random.Generator
+    ) -> Draws:
+        """u draws by weight, and v by cost: those of the proposals that are accepted."""
         assert self.pivot is not None
         assert summary.mean is not None
         assert summary.cost
-        slip_squared = rho * summary.cost / summary.weight
-        c = max(float(np.sqrt(rho / (1.0 + rho))), 1e-8)
-        scale, floor = 1.0 + c, (1.0 + 1.0 / c) * slip_squared
-        # Of so many proposals, some by ω and the others by ω·a, no reservoir can run out.
-        proposals = self.by_weight.slots - u
-        flat = floor * summary.weight / (floor * summary.weight + scale * self.cost)
-        from_weight = int(rng.binomial(proposals, flat))
-        proposed = _Chosen.of(self.by_weight, u, u + from_weight)
-        proposed = proposed + _Chosen.of(self.by_cost, 0, proposals - from_weight)
-        order = rng.permutation(proposals)
-        a = self._distances(proposed.points, self.pivot)[order]
-        d = self._distances(proposed.points, summary.mean)[order]
-        passed = order[rng.random(proposals) * (scale * a + floor) < d][: self.size - u]
+        proposed = self._proposals(u, by, summary.weight, rng)
+        order = rng.permutation(len(proposed.rows))
+        a = distances_to(proposed.points, self.pivot, self.geometry)[order]
+        d = distances_to(proposed.points, summary.mean, self.geometry)[order]
+        passed = order[rng.random(len(order)) * (by.scale * a + by.floor) < d][: self.size - u]
         chosen = _Chosen.of(self.by_weight, 0, u) + proposed.at(passed)
-        own = self._distances(chosen.points, summary.mean)
+        own = distances_to(chosen.points, summary.mean, self.geometry)
         v = len(passed)
         return chosen.draws(1.0 / (u / summary.weight + v * own / summary.cost), summary)
 
-    def _distances(self, points: Rows, center: FloatArray) -> FloatArray:
-        distances = np.empty(points.shape[0])
-        kernels.scan(self.measure.rows(points), None, Pivot(center), distances, self.kernel)
-        return distances
+    def _proposals(self, u: int, by: Rejection, weight: float, rng: np.random.Generator) -> _Chosen:
+        """Draws in proportion to ω·h: by ω from the slots after the first u, the others by ω·a.
+
+        There are as many as neither reservoir can run out of, whatever the toss.
+        """
+        assert self.by_cost is not None
+        proposals = self.by_weight.slots - u
+        flat = by.floor * weight / (by.floor * weight + by.scale * self.cost)
+        from_weight = int(rng.binomial(proposals, flat))
+        first = _Chosen.of(self.by_weight, u, u + from_weight)
+        return first + _Chosen.of(self.by_cost, 0, proposals - from_weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,21 +240,23 @@ def draw_in_one_pass(
     with source.explaining(), closing(blocks):
         step = base.block_rows(source.n_features)
         total = None if source.n_rows is None else -(-source.n_rows // step)
-        for measured in track(
-            _measured(state, blocks, run.n_jobs), "reading", total, show=run.progress, rows=step
+        for scanned in track(
+            _scanned(state, blocks, run.n_jobs), "reading", total, show=run.progress, rows=step
         ):
-            state.update(measured)
+            state.update(scanned)
     return state.finish()
 
 
-def _measured(state: OnePass, pending: Iterator[Pending], n_jobs: int | None) -> Iterator[Measured]:
-    """Measure blocks on threads, in order, once the first ones have given the pivot."""
+def _scanned(
+    state: OnePass, pending: Iterator[Pending], n_jobs: int | None
+) -> Iterator[ScannedBlock]:
+    """Scan blocks on threads, in order, once the first ones have given the pivot."""
     for each in pending:
         block = each.block()
         state.start(block)
-        yield state.look_at(block, each.first_of_all)
+        yield state.scan(block, each.first_of_all)
         if state.pivot is not None or state.by_cost is None:
             break
     yield from ordered_map(
-        lambda each: state.look_at(each.block(), each.first_of_all), pending, n_jobs
+        lambda each: state.scan(each.block(), each.first_of_all), pending, n_jobs
     )

@@ -1,4 +1,4 @@
-"""A reservoir: rows drawn with replacement in proportion to a measure, from rows that pass once."""
+"""A reservoir: rows drawn with replacement, in proportion to a mass, in one pass over them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import replace_rows
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Reservoir:
     """Slots, each of which holds one i.i.d. draw from all rows that have passed.
 
-    Of a block with mass W_b after a total of W, Binomial(slots, W_b/W) slots are overwritten by
-    draws from the block: every slot then holds a row of the block with probability W_b/W.
+    For a block with mass W_b that brings the total to W, Binomial(slots, W_b/W) slots are
+    overwritten by draws from the block: every slot holds a row of it with probability W_b/W.
     """
 
     slots: int
@@ -46,7 +46,7 @@ class Reservoir:
         if self.points is None or self.rows is None:
             self.points, self.rows = points[at], at + first_row
         elif len(slots):
-            self.points = _replaced(self.points, slots, points[at])
+            self.points = replace_rows(self.points, slots, points[at])
             self.rows[slots] = at + first_row
 
     def copy(self) -> Reservoir:
@@ -54,14 +54,3 @@ class Reservoir:
         points: Any = None if self.points is None else self.points.copy()
         rows = None if self.rows is None else self.rows.copy()
         return Reservoir(self.slots, self.total, points, rows)
-
-
-def _replaced(points: Rows, slots: IntArray, by: Rows) -> Rows:
-    if not is_sparse(points):
-        points[slots] = by
-        return points
-    import scipy.sparse as sp
-
-    order = np.arange(points.shape[0])
-    order[slots] = points.shape[0] + np.arange(len(slots))
-    return sp.vstack([points, by], format="csr")[order]

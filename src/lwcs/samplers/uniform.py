@@ -11,35 +11,34 @@ import numpy as np
 
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.randomness import Round
-from lwcs.foundation.types import is_sparse
-from lwcs.samplers.base import (
-    Draws,
-    FirstRound,
+from lwcs.foundation.rows import stored_values
+from lwcs.samplers.around_mean import MeanDrawTask
+from lwcs.samplers.base import Draws, Run, Sampler, Summary
+from lwcs.samplers.first_pass import (
     Moments,
-    Run,
-    Summary,
+    MomentsTask,
     check_passes_possible,
     check_total,
-    hindrance_to_one_read,
-    looks_first,
-    summary_of,
+    needs_first_pass,
+    summarise,
+    why_not_one_pass,
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_by_weight, weight_cells
-from lwcs.samplers.two_rounds import SecondRound, allocate, merge
+from lwcs.samplers.two_rounds import allocate, merge, rows_before
 from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.divergences import Divergence
     from lwcs.foundation.types import IntArray, Rows
+    from lwcs.geometry import Geometry
     from lwcs.sources import Block, Source, Task
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Sampler):
     """m i.i.d. draws in proportion to the input weights, each of weight Ω/m.
 
     Only the drawn rows are looked at, so mean and Φ stay unknown, unless the data is scanned
@@ -48,15 +47,15 @@ class Uniform:
 
     name = "uniform"
 
-    def passes(self, source: Source, divergence: Divergence) -> int:
+    def passes(self, source: Source, geometry: Geometry) -> int:
         """One (of the weights alone) where rows can be fetched by number, else two."""
-        if self._hindrance(source, divergence) is not None:
+        if self._why_not_one(source, geometry) is not None:
             return 2
         return 1 if source.can_take or not source.rereadable else 2
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Draw m rows in proportion to their weights."""
-        check_passes_possible(source, passes, self._hindrance(source, run.divergence))
+        check_passes_possible(source, passes, self._why_not_one(source, run.geometry))
         if passes == 1 and isinstance(source, SequenceSource):
             drawn = draw_in_one_pass(source, size, run, uniform=True)
             points, rows, counts, summary = drawn.points, drawn.indices, drawn.counts, drawn.summary
@@ -64,21 +63,20 @@ class Uniform:
             points, rows, counts, summary = self._fetch(source, size, run)
         else:
             points, rows, counts, summary = self._draw_in_two_rounds(source, size, run)
-        values = points.data if is_sparse(points) else points
         try:
-            if not np.isfinite(values).all():
+            if not np.isfinite(stored_values(points)).all():
                 raise BadValueError.found_in(points, 0, 0)
-            run.divergence.check(points, 0)
+            run.geometry.divergence.check(points, 0)
         except BadValueError as bad:
             found = BadValueError(0, int(rows[bad.row]), bad.column, bad.value, bad.wants)
             raise source.explain_row(found) from None
         weights = counts * np.float64(summary.weight / size)
         return Draws(points, rows, counts, weights, summary)
 
-    def _hindrance(self, source: Source, divergence: Divergence) -> str | None:
-        if divergence.smoothing > 0.0 and source.rereadable:
-            return f"by {divergence!r}, whose mean is known only after a pass"
-        return hindrance_to_one_read(source)
+    def _why_not_one(self, source: Source, geometry: Geometry) -> str | None:
+        if geometry.needs_mean and source.rereadable:
+            return f"by {geometry.divergence!r}, which needs the mean of all rows first"
+        return why_not_one_pass(source)
 
     def _fetch(
         self, source: LocalSource, size: int, run: Run
@@ -92,21 +90,21 @@ class Uniform:
     def _draw_in_two_rounds(
         self, source: Source, size: int, run: Run
     ) -> tuple[Rows, IntArray, IntArray, Summary]:
-        # Values are read only where a scale is asked for.
+        # Values are read only where a scale or a mean is needed.
         first: Task[Moments] = tally
-        if looks_first(source, run.divergence):
-            first = FirstRound(run.kernel, source.n_features, run.measure)
+        if needs_first_pass(source, run.geometry):
+            first = MomentsTask(source.n_features, run.geometry)
         moments = list(run.gather(source, first, "first pass"))
         total = reduce(add, moments)
         check_total(total.weight, total.rows)
         weights = [part.weight for part in moments]
-        quotas = allocate(size, weights, [0.0] * len(weights), run.generator(Round.PLAN))
-        second = SecondRound(run.seed, run.stage, run.kernel, None)
-        offsets = np.cumsum([0, *(part.rows for part in moments[:-1])])
-        picked = merge(run.gather(source, second, "second pass", quotas), offsets)
+        quotas = allocate(size, [weights, [0.0] * len(weights)], run.generator(Round.PLAN))
+        second = MeanDrawTask(run.seed, run.stage)
+        drawn = run.gather(source, second, "second pass", quotas)
+        picked = merge(drawn, rows_before([part.rows for part in moments]))
         summary = Summary(total.rows, total.weight)
-        if looks_first(source, run.divergence):
-            summary = summary_of(total, source, run.divergence)
+        if needs_first_pass(source, run.geometry):
+            summary = summarise(moments, source, run.geometry)
         return picked.points, picked.rows, picked.counts, summary
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +16,8 @@ from lwcs.solvers.seeding import FLOAT32_DOWN_TO, kmeans_plusplus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.divergences import Measure
-    from lwcs.foundation.types import FloatArray, Rows
-    from lwcs.kernels import KernelName
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.geometry import Centers, Geometry
 
     Init = str | FloatArray | Callable[..., Any]
 
@@ -38,7 +36,7 @@ def solve(
     stage: Stage = Stage.SEEDING,
     n_jobs: int | None = None,
 ) -> Clustering:
-    """Cluster weighted points; the best of `n_init` restarts by cost, in solver units."""
+    """Cluster weighted points; the best of `n_init` restarts by cost."""
     best: Clustering | None = None
     for attempt in range(n_init):
         rng = generator(seed, stage, attempt)
@@ -52,55 +50,50 @@ def solve(
 
 
 def cluster(
-    data: Rows,
-    weights: FloatArray,
-    measure: Measure,
-    k: int,
-    *,
-    kernel: KernelName,
-    **options: Any,
+    data: Rows, weights: FloatArray, geometry: Geometry, k: int, **options: Any
 ) -> Clustering:
-    """Cluster weighted rows; centers and cost are in the units of the data.
+    """Cluster weighted rows of data.
 
-    float32 rows are clustered in float32, and once more in float64 if the cost comes out so
-    small against their spread that float32 distances had no digits left.
+    float32 rows are clustered by float32 products, and once more by float64 products if the cost
+    comes out so small against their spread that float32 had no digits left.
     """
-    points = Points.of(data, weights, measure, kernel)
+    points = Points.of(data, weights, geometry)
     found = solve(points, k, **options)
-    if points.rows.dtype == np.float32 and found.cost < FLOAT32_DOWN_TO * points.weights.sum():
-        points = Points.of(data.astype(np.float64), weights, measure, kernel)
-        found = solve(points, k, **options)
-    return replace(found, centers=points.to_data(found.centers), cost=found.cost * points.cost_unit)
+    spread = points.average * points.weights.sum()
+    if points.rows.dtype == np.float32 and not found.cost >= FLOAT32_DOWN_TO * spread:
+        found = solve(Points.of(data, weights, geometry.in_float64()), k, **options)
+    return found
 
 
-def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> FloatArray:
-    """The centers to start from, in solver units."""
+def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> Centers:
+    """The initial centers."""
+    rows = points.rows
     if isinstance(init, str):
         check_choice(init, "init", INITS)
         if init == "random":
-            return points.dense(_random_rows(points, k, rng))
+            return rows.as_centers(_random_rows(points, k, rng))
         candidates = 1 if init == "plain-k-means++" else None
-        return points.dense(kmeans_plusplus(points, k, rng, candidates))
+        return rows.as_centers(kmeans_plusplus(points, k, rng, candidates))
     given = init
     if callable(init):
         state = np.random.RandomState(rng.integers(2**32))
-        given = init(points.to_data_rows(), k, random_state=state)
-    if not callable(init) and not hasattr(init, "__len__"):
+        given = init(rows.geometry.rows_to_data(rows), k, random_state=state)
+    elif not hasattr(init, "__len__"):
         raise TypeError(
-            f"init={init!r} is no way to start; pass one of {', '.join(map(repr, INITS))}, an "
+            f"init={init!r} is not a valid init; pass one of {', '.join(map(repr, INITS))}, an "
             "array of centers or a callable"
         )
-    centers = check_centers(given, points.rows.shape[1])
+    centers = check_centers(given, rows.n_features)
     if len(centers) != k:
         raise ValueError(
-            f"init has {len(centers)} centers but n_clusters={k}; pass shape ({k}, "
-            f"{points.rows.shape[1]})"
+            f"init has {len(centers)} centers but n_clusters={k}; pass an array of shape "
+            f"({k}, {rows.n_features})"
         )
-    return points.starting(centers)
+    return rows.geometry.initial_centers(centers)
 
 
-def _random_rows(points: Points, k: int, rng: np.random.Generator) -> Any:
-    """Different points, k of them, in proportion to their weights, or all there are, some twice."""
+def _random_rows(points: Points, k: int, rng: np.random.Generator) -> IntArray:
+    """k different points in proportion to their weights; if there are fewer, all, some twice."""
     shares = points.weights / points.weights.sum()
     there = min(k, int(np.count_nonzero(shares)))
     rows = rng.choice(len(points), there, replace=False, p=shares)

@@ -1,41 +1,43 @@
 """Weighted Lloyd on points in memory: assign, average, until nothing moves.
 
 Most centers stop moving long before the last one does, and a point whose own center has
-not receded can only be won over by a center that moved. So after the first round, points are
+not receded can only be won over by a center that moved. So after the first iteration, points are
 compared with the moved centers alone, and with all only where their own center receded
-from them. That is exact, keeps one number a point, and needs no triangle inequality.
+from them. That is exact, keeps one number per point, and needs no triangle inequality.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.foundation.parallel import workers
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import pieces
+from lwcs.geometry.nearest import PIECE_VALUES, settle
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray, Mask, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.geometry import Centers, Measured
     from lwcs.solvers.points import Points
 
-# Products of one round from which on it pays to hand them out to threads.
+# Products of one iteration from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**26
 _LOT_ROWS = 2**15
 # Distances below this part of what a point costs around the mean are rounding.
 _NOTHING = {4: 1e-12, 8: 1e-24}
+# Below this part of its terms, rounding has left nothing of a distance that a label could trust.
+_UNKNOWN = {4: 1e-5, 8: 1e-13}
 
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
     """k centers, the label of every point, the cost, and how they were reached."""
 
-    centers: FloatArray
+    centers: Centers
     labels: IntArray
     cost: float
     n_iter: int
@@ -43,12 +45,12 @@ class Clustering:
 
 
 def lloyd(
-    points: Points, centers: FloatArray, *, max_iter: int, tol: float, n_jobs: int | None = 1
+    points: Points, centers: Centers, *, max_iter: int, tol: float, n_jobs: int | None = 1
 ) -> Clustering:
-    """Run Lloyd's algorithm; centers and costs are in solver units.
+    """Run Lloyd's algorithm.
 
-    Ends where no label changes, or the centers move by no more than
-    tol · (weighted variance), or after `max_iter` rounds (`converged` is then False).
+    It ends where no label changes, or the centers move by no more than
+    tol · (weighted variance), or after `max_iter` iterations (`converged` is then False).
     """
     state = _State(points, centers)
     converged, n_iter = False, 0
@@ -60,7 +62,7 @@ def lloyd(
                 break
             converged = state.update(changed, run) <= tol * points.variance
         else:
-            # Labels belong to the final centers; this one round has no update after it.
+            # Labels belong to the final centers; this assignment has no update after it.
             changed = state.assign(run)
         distances = state.distances(run)
     cost = float(points.weights @ distances)
@@ -68,27 +70,45 @@ def lloyd(
     return Clustering(state.centers, state.labels, cost, n_iter, converged)
 
 
+class _Piece(NamedTuple):
+    """Some points, with what does not change from one iteration to the next."""
+
+    part: slice
+    rows: Measured
+    product: Any
+    heights: DenseRows
+    least: DenseRows
+    """A point whose distance comes out below this is looked at again."""
+
+
 class _State:
-    """Centers, and for every point its label and score, x·slope + offset of its center.
+    """Centers, and for every point its label and score: the larger, the nearer."""
 
-    Of squared distances that is 2x·c − ‖c‖². The larger, the nearer.
-    """
-
-    def __init__(self, points: Points, centers: FloatArray) -> None:
-        self.points, self.centers = points, np.array(centers, dtype=np.float64)
-        self.pieces = list(points.pieces(len(centers)))
-        self.products = len(points) * self.centers.size
+    def __init__(self, points: Points, centers: Centers) -> None:
+        self.points, self.centers = points, centers
+        self.products = len(points) * centers.points.size
         self.labels = np.full(len(points), -1, dtype=np.int64)
-        self._rows = {piece.start: _with_ones(points.rows[piece]) for piece in self.pieces}
-        self._scores = np.full(len(points), -np.inf, dtype=points.rows.dtype)
+        self._product = points.rows.products()
+        step = max(64, PIECE_VALUES // len(centers))
+        self._pieces = [self._piece(part) for part in pieces(len(points), step)]
+        self._scores = np.full(len(points), -np.inf, dtype=self._product.dtype)
+        self._on_center = np.zeros(len(points), dtype=bool)
         self._moved = np.arange(len(centers))
         self._prepare()
 
+    def _piece(self, part: slice) -> _Piece:
+        rows, own = self.points.rows[part], self._product
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = own.rows(rows.values)
+            heights, sizes = own.heights(rows.values, product)
+        least = _UNKNOWN[own.dtype.itemsize] * sizes + own.tiny
+        return _Piece(part, rows, product, heights, least)
+
     def _prepare(self) -> None:
-        """Bring the centers' slopes and offsets into the points' dtype, once a round."""
-        tangents = np.column_stack(self.points.tangents(self.centers))
-        self._light = tangents.astype(self.points.rows.dtype)
-        self._light_moved = self._light[self._moved]
+        """Bring the centers into the coordinates of products, once per iteration."""
+        self._ready = self._product.ready(self.centers)
+        if 2 * len(self._moved) <= len(self.centers):
+            self._ready_moved = self._product.take(self._ready, self._moved)
         self._place = np.full(len(self.centers), -1)
         self._place[self._moved] = np.arange(len(self._moved))
 
@@ -97,29 +117,59 @@ class _State:
         changed = np.zeros(len(self.centers), dtype=bool)
         if not len(self._moved):
             return changed
-        if self.labels[0] < 0:  # the first round: every cluster is new
+        if self.labels[0] < 0:  # the first iteration: every cluster is new
             changed[:] = True
-        for clusters in run(self._assign_piece, self.pieces):
+        for clusters in run(self._assign_piece, self._pieces):
             changed[clusters] = True
         return changed
 
-    def _assign_piece(self, piece: slice) -> IntArray:
-        rows, old = self._rows[piece.start], self.labels[piece]
-        if 2 * len(self._moved) > len(self.centers):
-            labels, scores = _best(rows, self._light)
-        else:
-            labels, scores = self._best_of_moved(rows, old, self._scores[piece])
+    def _assign_piece(self, piece: _Piece) -> IntArray:
+        old = self.labels[piece.part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if 2 * len(self._moved) > len(self.centers):
+                labels, scores = self._best(piece.product)
+            else:
+                labels, scores = self._best_of_moved(piece, old, self._scores[piece.part])
+            unknown = np.flatnonzero(~(piece.heights - scores > piece.least))
+            if len(unknown):
+                self._settle(piece, labels, old, unknown)
         differ = labels != old
         involved = np.concatenate([old[differ], labels[differ]])
-        self.labels[piece], self._scores[piece] = labels, scores
+        self.labels[piece.part], self._scores[piece.part] = labels, scores
         return involved[involved >= 0]
 
+    def _settle(self, piece: _Piece, labels: IntArray, old: IntArray, unknown: IntArray) -> None:
+        """Label points that are too close to their centers for their scores to tell.
+
+        A point on its center, which is often the only point there, is nowhere nearer.
+        """
+        on_center = self._on_center[piece.part]
+        rests = on_center[unknown] & (labels[unknown] == old[unknown])
+        rests &= self._place[labels[unknown]] < 0
+        unknown = unknown[~rests]
+        if not len(unknown):
+            return
+        rows = piece.rows[unknown]
+        on_center[unknown] = rows.distances(self.centers, labels[unknown]) == 0.0
+        apart = np.flatnonzero(~on_center[unknown])
+        if len(apart):
+            at = unknown[apart]
+            labels[at] = settle(
+                self._product, rows[apart], piece.product[at], self.centers, self._ready
+            )
+
+    def _best(self, product: Any) -> tuple[IntArray, DenseRows]:
+        """The nearest center of every point, and its score."""
+        scores = self._product.scores(product, self._ready)
+        labels = np.argmax(scores, axis=1)
+        return labels, scores[np.arange(len(labels)), labels]
+
     def _best_of_moved(
-        self, rows: Any, old: IntArray, old_scores: npt.NDArray[Any]
-    ) -> tuple[IntArray, npt.NDArray[Any]]:
+        self, piece: _Piece, old: IntArray, old_scores: DenseRows
+    ) -> tuple[IntArray, DenseRows]:
         """As `_best`, where only the moved centers can have become nearer (module docstring)."""
         moved, each = self._moved, np.arange(len(old))
-        scores = rows @ self._light_moved.T
+        scores = self._product.scores(piece.product, self._ready_moved)
         best = np.argmax(scores, axis=1)
         top = scores[each, best]
         own = self._place[old]
@@ -128,38 +178,37 @@ class _State:
         labels = np.where(top > present, moved[best], old)
         np.maximum(top, present, out=present)
         if len(receded):
-            labels[receded], present[receded] = _best(rows[receded], self._light)
+            labels[receded], present[receded] = self._best(piece.product[receded])
         return labels, present
 
     def update(self, changed: Mask, run: Map) -> float:
         """Move the centers of changed clusters to their means; return how far."""
-        old = self.centers
+        old = self.centers.points
         totals, sums = self._sums(changed, run)
         empty = np.flatnonzero(changed & (totals == 0.0))
         if len(empty) and self._relocate(empty, run):
             changed = np.ones(len(old), dtype=bool)
             totals, sums = self._sums(changed, run)
-        fresh = np.flatnonzero(changed & (totals > 0.0))
-        self.centers = old.copy()
-        self.centers[fresh] = self.points.means(sums[fresh], totals[fresh])
-        self._moved = np.flatnonzero((self.centers != old).any(axis=1))
+        # Clusters that have not changed have no sums, and keep their centers.
+        geometry = self.points.rows.geometry
+        self.centers = geometry.means(self.centers, totals, sums)
+        fresh = np.flatnonzero(totals)
+        new = self.centers.points[fresh]
+        differ = np.flatnonzero((new != old[fresh]).any(axis=1))
+        self._moved = fresh[differ]
         self._prepare()
-        return self.points.moved(self.centers, old)
+        return geometry.apart(new[differ], old[self._moved])
 
     def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:
-        points, totals, sums = self.points, np.zeros(len(wanted)), np.zeros_like(self.centers)
+        points = self.points
 
         def add_up(lot: slice) -> tuple[FloatArray, FloatArray]:
-            return kernels.cluster_sums(
-                points.rows[lot], points.weights[lot], self.labels[lot], wanted, points.kernel
-            )
+            own = points.weights[lot], self.labels[lot]
+            return points.rows[lot].cluster_sums(*own, wanted, self.centers)
 
         # Long lots, since each adds up to clusters × columns numbers.
-        lots = [slice(at, at + _LOT_ROWS) for at in range(0, len(points), _LOT_ROWS)]
-        for part in run(add_up, lots):
-            totals += part[0]
-            sums += part[1]
-        return totals, sums
+        parts = run(add_up, pieces(len(points), _LOT_ROWS))
+        return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
 
     def _relocate(self, empty: IntArray, run: Map) -> bool:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
@@ -174,23 +223,9 @@ class _State:
         return len(costliest) > 0
 
     def distances(self, run: Map) -> FloatArray:
-        """D of every point from its own center."""
-        measure = self.points.from_own(self.centers)
-        parts = run(lambda piece: measure(piece, self.labels[piece]), self.pieces)
+        """d of every point from its own center."""
+        centers = self.centers
+        parts = run(
+            lambda piece: piece.rows.distances(centers, self.labels[piece.part]), self._pieces
+        )
         return np.concatenate(list(parts))
-
-
-def _with_ones(rows: Rows) -> Rows:
-    """One more column of ones: it meets the centers' offsets in every product."""
-    if is_sparse(rows):
-        import scipy.sparse as sp
-
-        return sp.hstack([rows, np.ones((rows.shape[0], 1))], format="csr")
-    return np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)])
-
-
-def _best(rows: Rows, centers: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
-    """The nearest center of every row, and its score."""
-    scores = rows @ centers.T
-    labels = np.argmax(scores, axis=1)
-    return labels, scores[np.arange(len(labels)), labels]

@@ -1,9 +1,9 @@
-"""Expectation–maximisation for a mixture on weighted rows; its log-likelihood never falls."""
+"""Expectation–maximization for mixtures on weighted rows; the log-likelihood never decreases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp
@@ -12,65 +12,73 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Rows
     from lwcs.solvers.families import Family
 
-# A component with less of the weight than this keeps so much of all rows, and stays finite.
-_NOTHING = 1e-12
+# A component with less than this part of the weight gets this part of every row: it stays finite.
+_SMALLEST_PART = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Components, their weights, and how they were reached."""
+    """A fitted mixture: components, their weights, and how EM ended."""
 
-    family: Any
+    family: Family
     weights: FloatArray
     lower_bound: float
-    """Weighted mean log-likelihood of a row, before the last step."""
+    """Weighted mean log-likelihood per row, before the last M step."""
     bounds: tuple[float, ...]
-    """The same, round by round."""
+    """The same after each iteration."""
     n_iter: int
     converged: bool
 
 
 def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
-    """Ln π_j + ln p(row | j)."""
+    """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
     with np.errstate(divide="ignore"):
         return np.asarray(family.log_density(rows) + np.log(weights))
+
+
+def responsibilities(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
+    """p(j | row), of shape (n_rows, n_components)."""
+    joint = log_joint(family, weights, rows)
+    found: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
+    return found
 
 
 def fit_mixture(
     rows: Rows,
     weights: FloatArray,
     family: Family,
-    shares: FloatArray,
+    start: FloatArray,
     *,
     max_iter: int,
     tol: float,
 ) -> Mixture:
-    """Alternate between sharing out rows and fitting components, from given shares of the rows.
+    """Run EM from the responsibilities `start`, whose rows sum to one.
 
-    `shares` sum to one in every row. It ends once the mean log-likelihood gains less than `tol`.
+    It has converged once the mean log-likelihood gains less than `tol` in one iteration.
     """
-    # On average 1, as rows count without weights: no constant of a family depends on their scale.
+    # Weights of mean 1, so that constants of a family do not depend on the scale of the weights.
     weights = weights * (len(weights) / weights.sum())
-    mixing = _maximise(rows, weights, family, shares)
+    mixing = _maximize(rows, weights, family, start)
     bounds: list[float] = []
     converged = False
     for _ in range(max_iter):
         joint = log_joint(family, mixing, rows)
-        evidence = logsumexp(joint, axis=1)
-        mixing = _maximise(rows, weights, family, np.exp(joint - evidence[:, None]))
-        bounds.append(float(weights @ evidence / weights.sum()))
+        log_likelihood = logsumexp(joint, axis=1)
+        mixing = _maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
+        bounds.append(float(weights @ log_likelihood / weights.sum()))
         if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:
             converged = True
             break
     return Mixture(family, mixing, bounds[-1], tuple(bounds), len(bounds), converged)
 
 
-def _maximise(rows: Rows, weights: FloatArray, family: Family, shares: FloatArray) -> FloatArray:
-    owned = weights[:, None] * shares
+def _maximize(rows: Rows, weights: FloatArray, family: Family, shared: FloatArray) -> FloatArray:
+    """The M step: fit the family to the responsibilities `shared`; return the mixing weights."""
+    owned = weights[:, None] * shared
     totals = owned.sum(axis=0)
-    dead = totals <= _NOTHING * weights.sum()
-    if dead.any():
-        owned[:, dead] = _NOTHING * weights[:, None]
+    empty = totals <= _SMALLEST_PART * weights.sum()
+    if empty.any():
+        owned[:, empty] = _SMALLEST_PART * weights[:, None]
         totals = owned.sum(axis=0)
     family.fit(rows, owned)
     return totals / totals.sum()

@@ -1,4 +1,4 @@
-"""Rows in .npy and .npz files: by memory map where that is possible."""
+"""Rows in .npy and .npz files, memory-mapped where that is possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_array_file(path: str) -> Rows:
-    """Open .npy and .npz: arrays by memory map where that is possible, sparse ones in memory."""
+    """Open .npy and .npz: dense arrays memory-mapped where possible, sparse ones in memory."""
     try:
         if path.lower().endswith(".npy"):
             return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -29,7 +29,7 @@ def _open_npz(path: str) -> Rows:
             return sp.load_npz(path).tocsr()
         if len(archive.files) != 1:
             raise ValueError(
-                f"it holds the arrays {', '.join(archive.files)}; pass the one you mean, "
+                f"it holds the arrays {', '.join(archive.files)}; pass one of them, for example "
                 f"np.load({path!r})[{archive.files[0]!r}]"
             )
         (name,) = archive.files
@@ -41,7 +41,7 @@ def _open_npz(path: str) -> Rows:
 
 
 def _mapped_member(path: str, header_offset: int) -> Rows:
-    """Memory-map an array that is stored in an archive as it is."""
+    """Memory-map an array that is stored in an archive without compression."""
     with open(path, "rb") as file:
         file.seek(header_offset + 26)
         lengths = np.frombuffer(file.read(4), dtype="<u2")

@@ -1,4 +1,4 @@
-"""Rows in a NumPy array or a memory map, in either order, of any real dtype."""
+"""Rows in a NumPy array or a memory map, in C or Fortran order, of any real dtype."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from lwcs.foundation.checks import refuse_masked
 from lwcs.sources.base import LocalSource
+from lwcs.sources.checks import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, IntArray
@@ -24,16 +25,16 @@ class ArraySource(LocalSource):
         self.n_rows, self.n_features = array.shape
 
     def read(self, start: int, stop: int) -> DenseRows:
-        """Give a view; a copy only of bytes in a foreign order."""
+        """Return a view; a copy only if the byte order is not native."""
         return self.array[start:stop].astype(self._dtype, copy=False)
 
     def take(self, rows: IntArray) -> DenseRows:
-        """Copy the rows asked for."""
+        """Copy the requested rows."""
         return np.ascontiguousarray(self.array[rows], dtype=self._dtype)
 
 
 def as_table_of_numbers(data: object) -> DenseRows:
-    """Turn array-likes into a two-dimensional real array, or say what is wrong with them."""
+    """Turn an array-like into a two-dimensional array of real numbers, or refuse it."""
     refuse_masked(data, "data")
     try:
         array = np.asarray(data)
@@ -43,14 +44,6 @@ def as_table_of_numbers(data: object) -> DenseRows:
                 "rows have different lengths; every row must have the same number of columns"
             ) from None
         raise
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TypeError(
-            f"data of dtype {array.dtype} (type {type(data).__name__}) cannot be clustered; "
-            "pass real numbers, for example X.astype(numpy.float64)"
-        )
-    if array.ndim != 2:
-        raise ValueError(
-            f"data has shape {array.shape}; pass shape (rows, columns)"
-            + (", for one column X.reshape(-1, 1)" if array.ndim == 1 else "")
-        )
+    check_dtype(array.dtype, f" (type {type(data).__name__})")
+    check_shape(array.shape)
     return array.view(np.uint8) if array.dtype.kind == "b" else array

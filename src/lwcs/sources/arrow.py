@@ -1,4 +1,4 @@
-"""Arrow record batches as rows of numbers: which columns, of what type, and what is missing."""
+"""Arrow record batches as rows of numbers: which columns, their type, and missing values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwcs.foundation.checks import check_choice
+from lwcs.foundation.rows import row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The columns of a schema that are features, in order, and the one that is the weight."""
+    """The columns of a schema that are features, in order, and the column of weights."""
 
     columns: tuple[str, ...]
     weight: str | None
     feature_names: tuple[str, ...]
     dtype: np.dtype[Any]
     vector: bool
-    """Whether the one column holds a list of numbers in every row."""
+    """Whether there is one column, which holds a vector in every row."""
     skipped: tuple[str, ...]
 
     @classmethod
@@ -38,9 +39,9 @@ class Selection:
         weight: str | None = None,
         leave_out: Sequence[str] = (),
     ) -> Selection:
-        """Choose by name or pattern (``"x*"``); by default everything that holds numbers.
+        """Select columns by name or pattern (``"x*"``); by default all that hold numbers.
 
-        `leave_out` are columns that are taken only by name.
+        The columns of `leave_out` are selected only by name.
         """
         names = list(schema.names)
         if len(set(names)) < len(names):
@@ -58,7 +59,9 @@ class Selection:
             skipped = tuple(name for name in rest if name not in chosen)
             if not chosen:
                 raise ValueError(
-                    f"no column holds numbers; there are {', '.join(map(repr, names)) or 'none'}"
+                    f"no column holds numbers; the columns are {', '.join(map(repr, names))}"
+                    if names
+                    else "the data has no columns; at least one column of numbers is required"
                 )
         else:
             chosen, skipped = _expand(columns, [n for n in names if n != weight]), ()
@@ -69,32 +72,32 @@ class Selection:
             features = tuple(f"{chosen[0]}[{j}]" for j in range(width))
             return cls(tuple(chosen), weight, features, dtype, True, skipped)
         types = [numpy_type(kind, name) for kind, name in zip(kinds, chosen, strict=True)]
-        return cls(tuple(chosen), weight, tuple(chosen), _common(types), False, skipped)
+        return cls(tuple(chosen), weight, tuple(chosen), np.result_type(*types), False, skipped)
 
     @property
-    def needed(self) -> list[str]:
-        """What has to be read."""
+    def columns_to_read(self) -> list[str]:
+        """The columns of features, then the column of weights if there is one."""
         return [*self.columns, *([] if self.weight is None else [self.weight])]
 
 
 def _expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
-    """Names and patterns, in the order given, each column once."""
+    """The columns that names and patterns select, in the order given, each once."""
     chosen: dict[str, None] = {}
     for wish in [columns] if isinstance(columns, str) else map(str, columns):
         if any(sign in wish for sign in "*?[") and wish not in names:
             found = [name for name in names if fnmatchcase(name, wish)]
             if not found:
                 raise ValueError(
-                    f"no column matches {wish!r}; there are {', '.join(map(repr, names))}"
+                    f"no column matches {wish!r}; the columns are {', '.join(map(repr, names))}"
                 )
             chosen |= dict.fromkeys(found)
             continue
         check_choice(wish, "column", names)
         if wish in chosen:
-            raise ValueError(f"columns= must be unique, but {wish!r} occurs more than once")
+            raise ValueError(f"columns= must be unique, but {wish!r} is given more than once")
         chosen[wish] = None
     if not chosen:
-        raise ValueError("no columns are left to cluster; name some with columns=[…]")
+        raise ValueError("no column is selected; select at least one with columns=[…]")
     return list(chosen)
 
 
@@ -112,35 +115,41 @@ def _is_vector(kind: pa.DataType) -> bool:
 
 
 def numpy_type(kind: pa.DataType, name: str) -> np.dtype[Any]:
-    """The dtype that a column's numbers have, or refuse what is no number."""
+    """The dtype of a column of numbers; any other column is refused."""
     if not _is_number(kind):
         raise TypeError(
-            f"column {name!r} holds {kind}, not numbers; choose numeric columns with columns=[…]"
+            f"column {name!r} holds {kind}, not numbers; select numeric columns with columns=[…]"
         )
     if pa.types.is_decimal(kind):
         return np.dtype(np.float64)
     return np.dtype(np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
 
 
-def _common(types: list[np.dtype[Any]]) -> np.dtype[Any]:
-    return np.result_type(*types)
+def values_of(vectors: pa.FixedSizeListArray) -> pa.Array:
+    """The numbers of all vectors, also of missing ones, which `flatten` leaves out."""
+    width = vectors.type.list_size
+    return vectors.values.slice(vectors.offset * width, len(vectors) * width)
 
 
 @dataclass(slots=True)
 class ArrowBatch:
-    """A record batch, its columns as arrays."""
+    """A record batch whose columns are copied into rows."""
 
     batch: pa.RecordBatch
     selection: Selection
     drop: bool
     place: str
     first_row: int
-    """Row number of its first row in its place."""
+    """Row number of the first row in the file or partition that `place` names."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.batch.num_rows)
+
+    @property
+    def _where(self) -> str:
+        return f" of {self.place}" if self.place else ""
 
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy columns into rows."""
@@ -162,10 +171,8 @@ class ArrowBatch:
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def _vectors(self, column: pa.Array, name: str, start: int) -> DenseRows:
-        """The numbers of a column of lists, one row a list; zeros for a list that is not there."""
-        width = column.type.list_size
-        # All slots, also those of missing lists, which `flatten` leaves out.
-        values = column.values.slice(column.offset * width, len(column) * width)
+        """The numbers of a column of vectors, one row per vector; zeros for a missing vector."""
+        width, values = column.type.list_size, values_of(column)
         if column.null_count:
             self._refuse(column.is_null(), name, start)
         if values.null_count:
@@ -184,19 +191,19 @@ class ArrowBatch:
         return rows
 
     def _refuse(self, gaps: Any, name: str, start: int) -> None:
-        """Name the first row of those that have a gap, unless they are to be dropped."""
+        """Name the first row that has a missing value, unless such rows are dropped."""
         if self.drop:
             return
         at = int(np.flatnonzero(np.asarray(gaps))[0])
-        where = f" of {self.place}" if self.place else ""
         raise ValueError(
-            f"column {name!r} has a missing value in row {self.first_row + start + at}{where}; "
-            "every value must be there and finite: fill such rows, or leave them out with "
+            f"column {name!r} has a missing value in row {self.first_row + start + at}"
+            f"{self._where}; "
+            "values must be present and finite: fill the missing values, or drop such rows with "
             "missing='drop'"
         )
 
     def weights(self, start: int, stop: int) -> FloatArray | None:
-        """The weight column, checked."""
+        """The column of weights, checked."""
         name = self.selection.weight
         if name is None:
             return None
@@ -209,40 +216,38 @@ class ArrowBatch:
             values = np.where(np.isnan(values), 0.0, values)
         bad = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
         if len(bad):
-            where = f" of {self.place}" if self.place else ""
             raise ValueError(
-                f"the weight in row {self.first_row + start + int(bad[0])}, column {name!r}{where} "
-                f"is {values[bad[0]]}; every weight must be finite and >= 0"
+                f"the weight in row {self.first_row + start + int(bad[0])}, column {name!r}"
+                f"{self._where} is {values[bad[0]]}; every weight must be finite and >= 0"
             )
         return values
 
     def missing_sparse(self, vectors: Any) -> Mask:
-        """Rows with a null or NaN among the features or the weight, of a column as CSR."""
+        """Rows with a null or NaN among the features or the weight, for vectors in CSR format."""
         name, n_rows = self.selection.columns[0], self.n_rows
         gaps = self.batch.column(name).is_null().to_numpy(zero_copy_only=False)
         if gaps.any():
             self._refuse(gaps, name, 0)
         if not self.drop:
             return gaps
-        row_of = np.repeat(np.arange(n_rows), np.diff(vectors.indptr))
-        gaps = gaps | (np.bincount(row_of, np.isnan(vectors.data), n_rows) > 0)
+        nans = np.bincount(row_numbers(vectors), np.isnan(vectors.data), n_rows)
+        gaps = gaps | (nans > 0)
         if self.selection.weight is not None:
             nulls = pc.is_null(self.batch.column(self.selection.weight), nan_is_null=True)
             gaps |= nulls.to_numpy(zero_copy_only=False)
         return gaps
 
     def missing(self, start: int, stop: int) -> Mask | None:
-        """Rows with a null or NaN among the features or the weight, if those are dropped."""
+        """Rows with a null or NaN among the features or the weight, if they are dropped."""
         if not self.drop:
             return None
         bad = np.zeros(stop - start, dtype=bool)
-        for name in self.selection.needed:
+        for name in self.selection.columns_to_read:
             column = self.batch.column(name).slice(start, stop - start)
             if self.selection.vector and name == self.selection.columns[0]:
-                width = column.type.list_size
-                values = column.values.slice(column.offset * width, len(column) * width)
-                gaps = pc.is_null(values, nan_is_null=True).to_numpy(zero_copy_only=False)
-                bad |= gaps.reshape(-1, width).any(axis=1)
+                nulls = pc.is_null(values_of(column), nan_is_null=True)
+                gaps = nulls.to_numpy(zero_copy_only=False).reshape(-1, column.type.list_size)
+                bad |= gaps.any(axis=1)
                 bad |= column.is_null().to_numpy(zero_copy_only=False)
             elif column.null_count or pa.types.is_floating(column.type):
                 nulls = pc.is_null(column, nan_is_null=True)

@@ -12,24 +12,30 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
 from operator import add
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map
+from lwcs.foundation.rows import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
+    from lwcs.sources.options import ScanOptions
 
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
 GROUP = 32
-"""Partitions whose results are added up first, where results are added up."""
+"""Number of consecutive partitions whose results are summed first, where results are summed."""
+
+NO_ROWS = "the data has no rows; at least one row is required"
+ROWS_CHANGED = "the rows changed between two passes over them"
 
 ScaleName = Literal["standard"]
+A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 
@@ -43,7 +49,7 @@ class Block:
     first_row: int
     """Row number of the first of them: in its partition, or in all (`each_block`)."""
     dropped: Mask | None = None
-    """Rows that were left out for a missing value: they have no weight, and get no label."""
+    """Rows that were dropped for a missing value: their weight is 0, and they get no label."""
 
 
 class Task(Protocol[R_co]):
@@ -54,29 +60,64 @@ class Task(Protocol[R_co]):
 
 
 def block_rows(n_features: int) -> int:
-    """Rows of a block: a power of two, at least 64, in general no more than 16 MB in float64.
+    """Number of rows per block: a power of two, at least 64, usually at most 16 MB in float64.
 
-    It depends on nothing but the number of columns, so that sums are taken over the same
-    rows, and come out the same to the last bit, whatever the container, batches or threads.
+    It depends on the number of columns only, so that sums are taken over the same rows, and are
+    identical to the last bit, whatever the container, the batches or the number of threads.
     """
     fitting = max(1, _BLOCK_VALUES // max(1, n_features))
     return int(min(PARTITION_ROWS, max(64, 2 ** (fitting.bit_length() - 1))))
 
 
-def add_groups(results: Iterable[R]) -> Iterator[R]:
-    """Add up every 32 results, from left to right."""
-    remaining = iter(results)
+def in_groups(items: Iterable[A]) -> Iterator[list[A]]:
+    """Yield lists of `GROUP` consecutive items, the last one shorter."""
+    remaining = iter(items)
     while group := list(islice(remaining, GROUP)):
-        yield reduce(add, group)
+        yield group
+
+
+def add_groups(results: Iterable[R]) -> Iterator[R]:
+    """Yield the sum of every `GROUP` consecutive results, added from left to right."""
+    return (reduce(add, group) for group in in_groups(results))
 
 
 class Source(ABC):
-    """Rows in some place, cut into partitions."""
+    """Rows in some place, cut into partitions.
+
+    A subclass that defines `accepts` and `open` is registered when its class is defined:
+    `lwcs.scan`, `lwcs.build` and the estimators then take the objects that it accepts.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> from lwcs.sources import LocalSource
+    >>> class Grades(dict):
+    ...     "Columns by name."
+    >>> class GradesSource(LocalSource):
+    ...     def __init__(self, grades):
+    ...         self.rows = np.stack(list(grades.values()), axis=1)
+    ...         self.feature_names = tuple(grades)
+    ...         self.n_rows, self.n_features = self.rows.shape
+    ...     @classmethod
+    ...     def accepts(cls, data):
+    ...         return isinstance(data, Grades)
+    ...     @classmethod
+    ...     def open(cls, data, options):
+    ...         options.refuse_sample_weight()
+    ...         return cls(data)
+    ...     def read(self, start, stop):
+    ...         return self.rows[start:stop]
+    ...     def take(self, rows):
+    ...         return self.rows[rows]
+    >>> lwcs.scan(Grades(math=np.arange(5.0), art=np.ones(5)))
+    GradesSource(5 × 2, 1 partition)
+    >>> lwcs.Source.registered.remove(GradesSource)  # no longer accepted
+    """
 
     n_features: int
     feature_names: tuple[str, ...] | None
     n_rows: int | None
-    """How many rows there are, where that is known without reading them."""
+    """Number of rows, where that is known without reading them."""
     scale: ScaleName | None = None
     weighted: bool = False
     rereadable: bool = True
@@ -84,28 +125,62 @@ class Source(ABC):
     on_cluster: bool = False
     """Whether a pass is a job for other machines."""
     dropped: int = 0
-    """Rows that the last pass left out for a missing value."""
+    """Number of rows that were dropped for a missing value, as far as passes have seen them."""
+
+    registered: ClassVar[list[type[Source]]] = []
+    """The classes that define `accepts`, the latest first."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register a class that defines `accepts`; a class of the same name is replaced."""
+        super().__init_subclass__(**options)
+        if "accepts" not in vars(cls):
+            return
+        if cls.open.__func__ is Source.open.__func__:  # type: ignore[attr-defined]
+            raise TypeError(
+                f"{cls.__name__} defines accepts() but not open(); define the class method "
+                "open(cls, data, options), which returns the source"
+            )
+        own = cls.__module__, cls.__qualname__
+        others = [c for c in Source.registered if (c.__module__, c.__qualname__) != own]
+        Source.registered[:] = [cls, *others]
+
+    @classmethod
+    def accepts(cls, data: object) -> bool:
+        """Whether `lwcs.scan` opens `data` with this class. It must not read any data."""
+        del data
+        return False
+
+    @classmethod
+    def open(cls, data: Any, options: ScanOptions) -> Source:
+        """Open what `accepts` accepts; refuse the options that make no sense for it."""
+        del data, options
+        raise NotImplementedError(f"{cls.__name__} does not open data for lwcs.scan")
 
     @property
     @abstractmethod
-    def n_partitions(self) -> int:
-        """How many partitions the rows are cut into."""
-
-    @property
     def known_partitions(self) -> int | None:
-        """The same, where it is known without reading; for progress bars."""
-        return self.n_partitions
+        """Number of partitions, where that is known without reading; used by progress bars."""
 
-    @property
+    def count_partitions(self) -> int:
+        """Number of partitions; where that is not known, the rows are read once to count them."""
+        if self.known_partitions is not None:
+            return self.known_partitions
+        if not self.rereadable:
+            raise ValueError(
+                "the number of partitions is not known before the rows are read, and these rows "
+                "can be read only once"
+            )
+        return sum(1 for _ in self.gather(_number))
+
     @abstractmethod
-    def n_values(self) -> int:
-        """How many numbers there are to read, about: it chooses the kernel."""
+    def estimate_values(self) -> int:
+        """Estimate the number of values, which decides on the kernel; some rows may be read."""
 
     @abstractmethod
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[R]:
-        """Run ``task(blocks, items[i])`` over every partition i; yield results in their order.
+        """Run ``task(blocks, items[i])`` over every partition i; yield the results in order.
 
         Without `items`, a task is told the number of its partition. Items and results are small.
         """
@@ -114,13 +189,13 @@ class Source(ABC):
         """Run a task over every partition; yield the sum of every 32 results.
 
         A cluster adds them up where they are. The groups are the same everywhere, so that the
-        sums come out the same to the last bit.
+        sums are identical to the last bit.
         """
         return add_groups(self.gather(task, n_jobs=n_jobs))
 
     @abstractmethod
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
-        """Compute one value a row, in this source's own kind of container."""
+        """Compute one value per row, in the container that fits this source."""
 
     def take(self, rows: IntArray) -> Rows:
         """Fetch rows by number; only some sources can (`can_take`)."""
@@ -135,23 +210,23 @@ class Source(ABC):
 
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
-        """Tell a partition's first row number and its name, to point at bad data."""
+        """First row number and name of a partition, for messages about bad data."""
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Say which row and column a bad value is in, if a task inside comes upon one."""
+        """Name the row and column of a bad value that a task inside comes upon."""
         try:
             yield
         except BadValueError as bad:
             raise self.explain(bad) from None
 
     def explain(self, bad: BadValueError) -> ValueError:
-        """Name the row and the column of a bad value, by this source's way of counting."""
+        """Name the row and the column of a bad value, as rows are numbered in this source."""
         first_row, where = self.locate(bad.partition)
         return bad.explained(first_row, where, self.feature_names)
 
     def explain_row(self, bad: BadValueError) -> ValueError:
-        """The same where rows are counted through all partitions."""
+        """The same where rows are numbered through all partitions."""
         return bad.explained(0, "", self.feature_names)
 
     def __repr__(self) -> str:
@@ -162,6 +237,12 @@ class Source(ABC):
             f"{'' if parts is None else f', {parts} partition' + 's' * (parts != 1)}"
             f"{', weighted' * self.weighted}{f', scale={self.scale!r}' if self.scale else ''})"
         )
+
+
+def _number(blocks: Iterator[Block], partition: int) -> int:
+    """A task that looks at no row."""
+    del blocks
+    return partition
 
 
 class LocalSource(Source):
@@ -177,46 +258,44 @@ class LocalSource(Source):
 
     @abstractmethod
     def take(self, rows: IntArray) -> Rows:
-        """Copy the rows asked for."""
+        """Copy the requested rows."""
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Rows:
-        """Give rows start … stop, without a copy where the container allows it."""
+        """Return rows start … stop, without a copy where the container allows it."""
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block of this source."""
+        """Number of rows per block of this source."""
         return block_rows(self.n_features)
 
     @property
-    def n_partitions(self) -> int:
-        """How many partitions the rows are cut into."""
+    def known_partitions(self) -> int:
+        """Number of partitions."""
         return -(-self.n_rows // PARTITION_ROWS)
 
-    @property
-    def n_values(self) -> int:
+    def estimate_values(self) -> int:
         """Rows times columns."""
         return self.n_rows * self.n_features
 
     def blocks(self, partition: int) -> Iterator[Block]:
         """Yield the blocks of one partition."""
         first = partition * PARTITION_ROWS
-        last = min(first + PARTITION_ROWS, self.n_rows)
-        for start in range(first, last, self.block_rows):
-            yield self._block(start, start - first)
-
-    def _block(self, start: int, first_row: int) -> Block:
-        # A block is a power of two of rows, and so never crosses a partition's end.
-        stop = min(start + self.block_rows, self.n_rows)
-        weights = None if self.weights is None else self.weights[start:stop]
-        return Block(self.read(start, stop), weights, first_row)
+        n_rows = min(PARTITION_ROWS, self.n_rows - first)
+        return (self._block(piece, first) for piece in pieces(n_rows, self.block_rows))
 
     def all_blocks(self) -> Iterator[Block]:
-        """Yield the blocks of all partitions, numbered through."""
-        return (self._block(start, start) for start in range(0, self.n_rows, self.block_rows))
+        """Yield the blocks of all partitions; rows are numbered through."""
+        return (self._block(piece, 0) for piece in pieces(self.n_rows, self.block_rows))
+
+    def _block(self, piece: slice, first: int) -> Block:
+        """The rows of a piece that is counted from row `first` on."""
+        start, stop = first + piece.start, first + piece.stop
+        weights = None if self.weights is None else self.weights[start:stop]
+        return Block(self.read(start, stop), weights, piece.start)
 
     def each_block(self, task: Callable[[Block], R], *, n_jobs: int | None = None) -> Iterator[R]:
-        """Run a task over every block, numbered through, on threads; results in order.
+        """Run a task over every block, numbered through, on threads; yield results in order.
 
         Finer than `gather`, so that few large partitions keep all threads busy.
         """
@@ -226,18 +305,17 @@ class LocalSource(Source):
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[R]:
         """Run a task over every partition, on threads."""
-        told = range(self.n_partitions) if items is None else items
-        return ordered_map(
-            lambda i: task(self.blocks(i), told[i]), range(self.n_partitions), n_jobs
-        )
+        partitions = range(self.known_partitions)
+        told = partitions if items is None else items
+        return ordered_map(lambda i: task(self.blocks(i), told[i]), partitions, n_jobs)
 
     def map_rows(
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
     ) -> DenseRows:
-        """Compute one value a row, as an array."""
+        """Compute one value per row, as an array."""
         values = list(self.each_block(task, n_jobs=n_jobs))
         return np.concatenate(values) if values else np.empty(0)
 
     def locate(self, partition: int) -> tuple[int, str]:
-        """Rows are numbered through."""
+        """Rows are numbered through all partitions."""
         return partition * PARTITION_ROWS, ""

@@ -1,7 +1,7 @@
-"""Rows in CSV: from files, compressed or not, and through a pipe.
+"""Rows in CSV: from files, compressed or not, and from a pipe.
 
-Columns that begin with numbers are read as float64 throughout, since what looks whole at first
-may not stay so; anything else in them is an error that names the row.
+Columns that begin with numbers are read as float64 throughout, since a column of integers may
+have fractions later; anything else in such a column is an error that names the row.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import csv
 
+from lwcs.sources.base import NO_ROWS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.sources.paths import Found
 
-# Enough lines to tell numbers from words.
+# Enough bytes to tell numbers from text.
 _LOOK = 2**16
 _BLOCK = 2**20
 
 
 def head_of(file: IO[bytes]) -> bytes:
-    """The first lines, whole."""
+    """The first lines of a file, none of them cut."""
     head = b""
     while len(head) < _LOOK:
         part = file.read(_LOOK - len(head))
@@ -37,7 +39,7 @@ def head_of(file: IO[bytes]) -> bytes:
 
 
 def schema_of(head: bytes, delimiter: str) -> pa.Schema | None:
-    """Names and types by the first lines; None if there is no row among them."""
+    """Names and types of the columns, inferred from the first lines; None if these have no row."""
     if not head.strip():
         return None
     seen = _look(head, delimiter)
@@ -59,7 +61,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def read_rows(
     file: Any, schema: pa.Schema, delimiter: str, columns: list[str] | None, name: str
 ) -> Iterator[pa.RecordBatch]:
-    """Read batches of some columns; `name` is what an error calls the file."""
+    """Read batches of some columns; errors call the file `name`."""
     rows = 0
     try:
         reader = csv.open_csv(
@@ -83,7 +85,7 @@ def read_rows(
 
 
 class DelimitedFiles:
-    """CSV files, one after the other, with the columns of the first that has rows."""
+    """CSV files, one after the other, with the columns of the first file that has rows."""
 
     def __init__(self, found: Found) -> None:
         self._found = found
@@ -96,7 +98,7 @@ class DelimitedFiles:
             if schema is not None:
                 self.schema = schema
                 return
-        raise ValueError(f"{found.paths[0]!r} has no rows; at least one is needed")
+        raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
     def _open(self, path: str) -> Any:
         return self._found.filesystem.open_input_stream(path, compression="detect")
@@ -116,8 +118,8 @@ class DelimitedFiles:
     def open(
         self, columns: list[str], batch_rows: int
     ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
-        """Yield every file: its name, its columns, and then its batches."""
-        del batch_rows  # pyarrow cuts CSV by bytes
+        """Yield the path, the columns and the batches of every file."""
+        del batch_rows  # pyarrow reads CSV in blocks of bytes
         for path in self._found.paths:
             with self._open(path) as file:
                 head = head_of(file)

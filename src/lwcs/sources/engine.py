@@ -1,178 +1,43 @@
 """Rows on a cluster: what Dask, Spark and Ray have in common.
 
-An engine only says how to run a function over its partitions and bring small results back
-(`EngineSource.run`). What is done with a partition is written here, once: its rows are cut into
-the blocks of the fixed grid, as local rows are. The same rows in the same partitions therefore
-give the same coreset to the last bit, whoever runs them and however often.
+An engine only runs a function over its partitions and brings small results back
+(`EngineSource.run`). What is done with a partition is written here and in `readings`, once: its
+rows are cut into the blocks of the fixed grid, as local rows are. The same rows in the same
+partitions therefore give the same coreset to the last bit, whichever engine runs them and
+however often.
 """
 
 from __future__ import annotations
 
 import pickle
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
 from operator import add
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.kernels import COMPILED_FROM
-from lwcs.sources.arrow import ArrowBatch, Selection
-from lwcs.sources.base import Source
-from lwcs.sources.local import open_local
-from lwcs.sources.sequence import SequenceSource, without_dropped
-from lwcs.sources.vectors import as_csr, in_form
+from lwcs.sources.base import NO_ROWS, Source
+from lwcs.sources.sequence import without_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
-
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.base import Block, Task
-    from lwcs.sources.sequence import Batch
+    from lwcs.sources.readings import Reading
 
 LABEL = "label"
-"""Column that labels go into, where rows are a table."""
-
-
-class Reading(Protocol):
-    """How the rows of a partition, as its engine hands them over, become blocks."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns."""
-
-    def __call__(self, rows: Any, partition: int, first_row: int = 0, /) -> Iterator[Block]:
-        """Cut rows into blocks; they are numbered from `first_row` where they are found bad."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayReading:
-    """Rows are an array, dense or sparse, and their weights or None."""
-
-    n_features: int
-    feature_names: tuple[str, ...] | None = None
-
-    def __call__(self, rows: Any, partition: int, first_row: int = 0) -> Iterator[Block]:
-        """Views of the array."""
-        del partition, first_row
-        array, weights = rows
-        part = open_local(array, sample_weight=weights)
-        if part.n_features != self.n_features:
-            raise ValueError(
-                f"an array has {part.n_features} columns where {self.n_features} are expected"
-            )
-        return part.all_blocks()
-
-
-@dataclass(frozen=True, slots=True)
-class ArrowReading:
-    """Rows are Arrow record batches."""
-
-    selection: Selection
-    drop: bool = False
-    sparse: bool = False
-    """Whether the one column holds sparse vectors."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return self.selection.feature_names
-
-    def __call__(
-        self, rows: Iterable[pa.RecordBatch], partition: int, first_row: int = 0
-    ) -> Iterator[Block]:
-        """Copy columns into rows."""
-        batches = (batch for batch in rows if batch.num_rows)
-        first = next(batches, None)
-        if first is None:
-            return iter(())
-        second = next(batches, None)
-        if second is None and (view := self._view(first)) is not None:
-            return open_local(view).all_blocks()
-        each = chain([first], [] if second is None else [second], batches)
-        if self.sparse:
-            return self._sparse(each, f"partition {partition}", first_row)
-        return _Partition(each, self, partition, first_row).blocks()
-
-    def _view(self, batch: pa.RecordBatch) -> DenseRows | None:
-        """Vectors without gaps lie in memory as rows: there is nothing to copy."""
-        if not self.selection.vector or self.selection.weight is not None:
-            return None
-        if self.sparse or self.drop:
-            return None
-        lists = in_form(batch, self.selection).column(0)
-        width = lists.type.list_size
-        values = lists.values.slice(lists.offset * width, len(lists) * width)
-        if lists.null_count or values.null_count:
-            return None
-        rows: DenseRows = values.to_numpy(zero_copy_only=False).reshape(-1, width)
-        return rows if rows.dtype == self.selection.dtype else None
-
-    def _sparse(
-        self, batches: Iterable[pa.RecordBatch], place: str, first_row: int
-    ) -> Iterator[Block]:
-        """The whole partition as one sparse array: that is what the grid of blocks is cut from."""
-        import scipy.sparse as sp
-
-        name, done = self.selection.columns[0], first_row
-        rows, weights, gaps = [], [], []
-        for batch in batches:
-            chosen = ArrowBatch(batch, self.selection, self.drop, place, done)
-            given = kernels.unit_weights(chosen.weights(0, batch.num_rows), batch.num_rows)
-            vectors = as_csr(batch.column(name), len(self.feature_names), name)
-            missing = chosen.missing_sparse(vectors)
-            vectors.data[np.repeat(missing, np.diff(vectors.indptr))] = 1.0
-            rows.append(vectors)
-            weights.append(np.where(missing, 0.0, given))
-            gaps.append(missing)
-            done += batch.num_rows
-        dropped = np.concatenate(gaps)
-        weighted = self.selection.weight is not None or dropped.any()
-        local = open_local(
-            sp.vstack(rows, format="csr"),
-            sample_weight=np.concatenate(weights) if weighted else None,
-        )
-        for block in local.all_blocks():
-            own = dropped[block.first_row : block.first_row + block.points.shape[0]]
-            yield replace(block, dropped=own if own.any() else None)
-
-
-class _Partition(SequenceSource):
-    """The batches of one partition as rows in order."""
-
-    def __init__(
-        self, batches: Iterable[pa.RecordBatch], reading: ArrowReading, partition: int, first: int
-    ) -> None:
-        super().__init__()
-        self._given, self._how, self._place = batches, reading, f"partition {partition}"
-        self._first = first
-        self.n_features, self.dtype = len(reading.feature_names), reading.selection.dtype
-        self.n_rows = None
-
-    def batches(self) -> Iterator[tuple[str, Batch]]:
-        """Check every batch for the columns that were chosen."""
-        selection, done = self._how.selection, self._first
-        for batch in self._given:
-            chosen = in_form(batch, selection)
-            yield "", ArrowBatch(chosen, selection, self._how.drop, self._place, done)
-            done += batch.num_rows
-
-    def blocks(self) -> Iterator[Block]:
-        """Blocks of the grid, numbered through."""
-        for each in self.pending():
-            yield replace(each.block(), first_row=each.first_of_all)
+"""Name of the column of labels, where rows are a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a partition sends home: a result, or what was wrong with its rows."""
+    """What a partition sends back: a result, or what is wrong with its rows."""
 
     result: Any
     dropped: int = 0
@@ -187,10 +52,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an engine runs over a partition. What travels with it and back are bytes.
+    """What an engine runs over a partition; it is sent, and its results return, as bytes.
 
-    Bad rows are a result like any other: an engine would run the partition again and again, and
-    hide what is wrong in an error of its own.
+    Bad rows are returned like any other result: an engine would retry the partition, and hide
+    what is wrong in an error of its own.
     """
 
     reading: Reading
@@ -213,7 +78,7 @@ class Work:
 
 
 class _Counted:
-    """Counts the rows that were left out on the way."""
+    """Counts the dropped rows of the blocks that pass through."""
 
     def __init__(self) -> None:
         self.dropped = 0
@@ -226,12 +91,12 @@ class _Counted:
 
 
 def refused(error: Exception) -> bytes:
-    """What a partition sends home that cannot do its work."""
+    """What a partition sends back that cannot do its work."""
     return pickle.dumps(Outcome(None, error=error), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _placed(error: Exception, partition: int) -> Exception:
-    """Say in which partition something was wrong."""
+    """Name the partition in an error, unless it does so already."""
     text = str(error)
     if f"partition {partition}" in text:
         return error
@@ -240,14 +105,14 @@ def _placed(error: Exception, partition: int) -> Exception:
 
 
 def add_results(results: Iterable[bytes]) -> bytes:
-    """Add up what partitions sent home, on the cluster."""
+    """Add up what partitions sent back, on the cluster."""
     total = reduce(add, map(pickle.loads, results))
     return pickle.dumps(total, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
 class RowWork:
-    """What an engine runs to compute one value a row."""
+    """What an engine runs to compute one value per row."""
 
     reading: Reading
     task: Callable[[Block], DenseRows]
@@ -269,49 +134,46 @@ class EngineSource(Source):
 
     on_cluster = True
 
-    def __init__(self, reading: Reading, n_features: int) -> None:
-        self.reading, self.n_features = reading, n_features
-        self.feature_names = reading.feature_names
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.n_features, self.feature_names = reading.n_features, reading.feature_names
+        self.weighted, self.skipped = reading.weighted, reading.skipped
         self.n_rows: int | None = None
         self.partitions: int | None = None
-        """How many there are, once that is known."""
+        """Number of partitions, once that is known."""
 
     @abstractmethod
-    def run(self, work: Work, told: Sequence[bytes] | None, *, summed: bool) -> Iterator[bytes]:
-        """Run ``work(rows, i, told[i])`` over every partition i; yield what it gives, in order.
+    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+        """Run ``work(rows, i, told[i])`` over every partition i; yield the results in order."""
 
-        If `summed`, yield instead `add_results` of every `GROUP` in a row, taken on the cluster.
+    @abstractmethod
+    def run_sums(self, work: Work) -> Iterator[bytes]:
+        """Run ``work(rows, i, None)`` over every partition i; yield `add_results` of every `GROUP`.
+
+        The results of a group are added on the cluster.
         """
 
     @property
-    def n_partitions(self) -> int:
-        """How many there are; they are counted if nobody has gone over them yet."""
-        if self.partitions is None:
-            self.partitions = sum(1 for _ in self.gather(_nothing))
-        return self.partitions
-
-    @property
     def known_partitions(self) -> int | None:
-        """The same, where it is known."""
+        """Number of partitions, once that is known."""
         return self.partitions
 
-    @property
-    def n_values(self) -> int:
-        """Not known; enough for the compiled kernels, so that the engine does not matter."""
+    def estimate_values(self) -> int:
+        """Enough for the compiled kernels: the number of rows is not known on every engine."""
         return COMPILED_FROM
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[Any]:
-        """Run a task over every partition, on the cluster; it has its own idea of `n_jobs`."""
+        """Run a task over every partition, on the cluster, which does not use `n_jobs`."""
         del n_jobs
         told = None if items is None else [pickle.dumps(item) for item in items]
-        return self._results(self.run(Work(self.reading, task), told, summed=False))
+        return self._results(self.run(Work(self.reading, task), told))
 
     def gather_sums(self, task: Task[Any], *, n_jobs: int | None = None) -> Iterator[Any]:
-        """Run a task over every partition, and add up on the cluster."""
+        """Run a task over every partition, and add up the results on the cluster."""
         del n_jobs
-        return self._results(self.run(Work(self.reading, task), None, summed=True))
+        return self._results(self.run_sums(Work(self.reading, task)))
 
     def _results(self, sent: Iterator[bytes]) -> Iterator[Any]:
         dropped = results = 0
@@ -324,31 +186,17 @@ class EngineSource(Source):
             self.dropped = max(self.dropped, dropped)
             yield outcome.result
         if not results:
-            raise ValueError("there are no rows; at least one is needed")
+            raise ValueError(NO_ROWS)
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered within each partition."""
         return 0, f" of partition {partition}"
 
 
-def refuse_sample_weight(sample_weight: Any) -> None:
-    """Refuse weights that are not a column, where nothing says which row they belong to."""
-    if sample_weight is not None:
-        raise ValueError(
-            "sample_weight is for rows in memory and on Dask; name the column of weights with "
-            "lwcs.scan(…, weight=…)"
-        )
-
-
 def refuse_label(names: Sequence[str], rename: str) -> None:
     """Refuse to write labels over a column of that name."""
     if LABEL in [name.lower() for name in names]:
         raise ValueError(
-            f"there is a column {LABEL!r} already, which labels would go into; rename it first: "
-            f"{rename}"
+            f"there is a column {LABEL!r} already, which is the name of the column of labels; "
+            f"rename it first: {rename}"
         )
-
-
-def _nothing(blocks: Iterator[Block], partition: int) -> int:
-    del blocks
-    return partition

@@ -1,8 +1,8 @@
 """Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
 
-Files are read in the order of their names, one batch after the other, with little read ahead, so
-that memory does not grow with them. What a file looked like when it was first seen is remembered:
-one that changed between two passes would give a wrong coreset without anybody noticing.
+Files are read in the order of their names, one batch after the other, with little read-ahead, so
+that memory does not grow with their size. The size and modification time of every file are
+remembered: a file that changed between two passes would silently give a wrong coreset.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from lwcs.sources.arrow import ArrowBatch, Selection
+from lwcs.sources.base import NO_ROWS
 from lwcs.sources.delimited import DelimitedFiles
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lwcs.sources.batches import Batch
     from lwcs.sources.paths import Found
-    from lwcs.sources.sequence import Batch
 
 _BATCH_ROWS = 65_536
 
@@ -52,12 +53,12 @@ class FileSource(SequenceSource):
         self.n_features, self.weighted = len(self.feature_names), weight is not None
         self.n_rows = self._files.n_rows
         if self.n_rows == 0:
-            raise ValueError(f"{_some(found.paths)} have no rows; at least one is needed")
+            raise ValueError(f"{NO_ROWS} (in {_some(found.paths)})")
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
-        """Read the files one after the other, and see whether they are still the same."""
+        """Read the files one after the other, and check that they have not changed."""
         with _explaining(self._found.paths):
-            files = self._files.open(self.selection.needed, self._batch_rows)
+            files = self._files.open(self.selection.columns_to_read, self._batch_rows)
             for path, names, rows in files:
                 with _explaining([path]):
                     self._check_columns(path, names)
@@ -71,17 +72,18 @@ class FileSource(SequenceSource):
 
     def _check_columns(self, path: str, names: list[str]) -> None:
         there = {*names, *self._files.keys}
-        for name in self.selection.needed:
+        for name in self.selection.columns_to_read:
             if name not in there:
                 raise ValueError(
-                    f"{path!r} has no column {name!r}, which other files have; leave the file or "
-                    "the column out"
+                    f"{path!r} has no column {name!r}, but other files have it; leave out the "
+                    "file, or select other columns with columns=[…]"
                 )
 
     def _check_unchanged(self, path: str) -> None:
         if _stamp(self._found.filesystem.get_file_info(path)) != self._stamps[path]:
             raise ValueError(
-                f"{path!r} changed while it was read; let its writer finish, and start again"
+                f"{path!r} changed while it was being read; wait until it is complete, and build "
+                "again"
             )
 
 
@@ -109,7 +111,7 @@ class DatasetFiles:
     def open(
         self, columns: list[str], batch_rows: int
     ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
-        """Yield every file: its name, its columns, and then its batches."""
+        """Yield the path, the columns and the batches of every file."""
         for fragment in self._dataset.get_fragments():
             names = fragment.physical_schema.names
             if self._parquet and _largest_group(fragment) > _SMALL_GROUP:
@@ -128,7 +130,7 @@ class DatasetFiles:
     def _streamed(
         self, fragment: Any, columns: list[str], batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Read a Parquet file page by page: a dataset holds whole row groups, and several."""
+        """Read a Parquet file page by page: a dataset holds several whole row groups in memory."""
         keys = ds.get_partition_keys(fragment.partition_expression)
         own = [name for name in columns if name in fragment.physical_schema.names]
         with (
@@ -143,13 +145,13 @@ class DatasetFiles:
                 yield batch.cast(pa.schema([self.schema.field(n) for n in batch.schema.names]))
 
 
-# A row group of no more than this is read as a whole, which is faster.
+# Row groups of at most this many bytes are read as a whole, which is faster.
 _SMALL_GROUP = 32 * 2**20
 _SCAN = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=2**20, pre_buffer=False)
 
 
 def _largest_group(fragment: Any) -> int:
-    """Bytes of a Parquet file's largest row group, all columns."""
+    """Size in bytes of the largest row group of a Parquet file, all columns."""
     return max((group.total_byte_size for group in fragment.row_groups), default=0)
 
 
@@ -165,26 +167,27 @@ def _dataset(found: Found, schema: pa.Schema | None, keys: pa.Schema | None) -> 
 
 
 def _common_schema(found: Found, dataset: ds.Dataset) -> pa.Schema:
-    """The columns of all files, of types that hold what each file has."""
+    """The columns of all files, with types that hold the values of every file."""
     schemas = []
     for fragment in dataset.get_fragments():
         with _explaining([fragment.path]):
             schema = fragment.physical_schema
         if _OURS in (schema.metadata or {}):
             raise ValueError(
-                f"{fragment.path!r} was saved by lwcs, and is no table of rows; lwcs.load reads it"
+                f"{fragment.path!r} was saved by lwcs and is not a table of rows; open it with "
+                "lwcs.load"
             )
         schemas.append(schema.remove_metadata())
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise ValueError(
-            f"{_some(found.paths)} do not agree about their columns: {error}"
+            f"the columns of {_some(found.paths)} have types that do not go together: {error}"
         ) from error
 
 
 def _partition_schema(found: Found, own: pa.Schema) -> pa.Schema | None:
-    """Columns that come from the names of folders, if there are any that no file has itself."""
+    """Columns that only the names of hive folders provide, or None."""
     if not any("=" in path for path in found.paths):
         return None
     try:
@@ -196,7 +199,7 @@ def _partition_schema(found: Found, own: pa.Schema) -> pa.Schema | None:
             partition_base_dir=found.base,
         ).schema
     except (pa.ArrowTypeError, pa.ArrowInvalid):
-        # A folder is called like a column that the files have; theirs counts.
+        # A folder has the name of a column of the files; the values in the files are used.
         return None
     kept = [field for field in whole if field.name not in own.names]
     return pa.schema(kept) if kept else None
@@ -207,18 +210,18 @@ _OURS = b"lwcs"
 
 @contextmanager
 def _explaining(paths: list[str]) -> Iterator[None]:
-    """Give errors of pyarrow the file's name, and take its vocabulary away."""
+    """Turn errors of pyarrow into errors that name the file."""
     try:
         yield
     except PermissionError:
         raise
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{_some(paths)} vanished while it was to be read") from error
+        raise FileNotFoundError(f"{_some(paths)} vanished before all rows were read") from error
     except (pa.ArrowException, OSError) as error:
         said = str(error).strip().splitlines()[0]
         raise ValueError(
-            f"{_some(paths)} cannot be read (truncated, damaged, or not all of its rows are "
-            f"alike): {said}"
+            f"{_some(paths)} cannot be read (it may be truncated, corrupted, or have rows that "
+            f"differ in their columns): {said}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Which local source fits a piece of data, told by its type; its weights, checked."""
+"""What kind of data an object is, told by its type; sources for rows in this process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lwcs.foundation.checks import check_weights
 from lwcs.foundation.types import is_sparse
 from lwcs.sources.arrays import ArraySource, as_table_of_numbers
+from lwcs.sources.options import ScanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +25,13 @@ def open_local(
     weight: str | None = None,
     sample_weight: Any = None,
 ) -> LocalSource:
-    """Open rows that are in this process; they may be none at all."""
-    if weight is not None and sample_weight is not None:
-        raise ValueError(
-            f"weights are given twice, by weight={weight!r} and by sample_weight; pass one of them"
-        )
+    """Open rows that are in this process; there may be no rows at all."""
+    options = ScanOptions(columns, weight, sample_weight=sample_weight)
+    options.refuse_two_weights()
     if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa
 
-        # A record batch is an array to Arrow, and a table to everybody else.
+        # pa.table does not take a record batch.
         data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
     if is_table(data):
         from lwcs.sources.tables import TableSource
@@ -41,11 +40,7 @@ def open_local(
         if weight is not None:
             return _weighted(table, table.weight_values, f"weight column {weight!r}")
         return _weighted(table, sample_weight, "sample_weight")
-    if columns is not None or weight is not None:
-        raise TypeError(
-            f"columns= and weight= name columns, which {type(data).__name__} data has not; "
-            "index the array, and pass weights as sample_weight="
-        )
+    options.refuse_columns(f"data of type {type(data).__name__}")
     if is_sparse(data):
         from lwcs.sources.sparse import SparseSource
 
@@ -54,20 +49,20 @@ def open_local(
 
 
 def is_path(data: object) -> bool:
-    """Whether data is the name of files rather than rows."""
+    """Whether data is a path, or a list of paths, rather than rows."""
     if isinstance(data, (list, tuple)):
         return bool(data) and all(is_path(one) for one in data)
     return isinstance(data, (str, os.PathLike))
 
 
 def engine_of(data: object) -> str | None:
-    """Which engine's data this is, if it is; told by its type, so that none is imported."""
+    """The engine that data belongs to, or None; told by its type, so that none is imported."""
     homes = [base.__module__.split(".")[0] for base in type(data).__mro__]
     return next((_ENGINES[home] for home in homes if home in _ENGINES), None)
 
 
 def is_stream(data: object) -> bool:
-    """Whether data is an iterator, or something that makes them, and no container of rows."""
+    """Whether data is an iterator or an iterable, but not a container of rows."""
     if hasattr(data, "__next__"):
         return True
     if engine_of(data) is not None:
@@ -77,7 +72,7 @@ def is_stream(data: object) -> bool:
 
 
 def is_query(data: object) -> bool:
-    """Whether data hands itself over in batches: a lazy frame, a relation, a reader."""
+    """Whether data hands over record batches: a lazy frame, a relation, a reader."""
     home = type(data).__module__.split(".")[0]
     if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
         return True
@@ -95,12 +90,12 @@ def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:
 
 
 def _speaks_arrow(data: object) -> bool:
-    """Whether `data` hands itself over through the Arrow C interface (DuckDB, readers …)."""
+    """Whether `data` supports the Arrow C stream interface (DuckDB, readers …)."""
     return hasattr(data, "__arrow_c_stream__") or type(data).__name__ == "RecordBatch"
 
 
 def is_table(data: object) -> bool:
-    """Whether a table library made `data`; told by its type, so that none is imported."""
+    """Whether data is a table in memory; told by its type, so that no library is imported."""
     homes = {base.__module__.split(".")[0] for base in type(data).__mro__}
     if "pyarrow" in homes:
         return type(data).__name__ == "Table"

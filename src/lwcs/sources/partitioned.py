@@ -1,7 +1,7 @@
-"""Rows in several tables, each a partition of its own: a cluster in one process.
+"""Rows in several tables, each of them a partition: a cluster in one process.
 
-It runs what an engine runs: partitions of any size, two rounds, no row fetched by
-number. It is the yardstick that the engines are held to.
+It runs what an engine runs: partitions of any size, two rounds, no row fetched by number. The
+results of the engines are tested against it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 
 class PartitionedSource(Source):
-    """Several local sources, one after the other, as the partitions of one data set.
+    """Several tables in memory as the partitions of one data set.
 
     Parameters
     ----------
     parts : sequence
-        Anything that `lwcs.scan` takes; all with the same columns, all weighted or none.
+        Arrays, sparse arrays or tables in memory, or what `lwcs.scan` returns for these; all with
+        the same columns, and either all weighted or none.
     scale : {"standard"} or None
-        As for `lwcs.scan`.
+        As in `lwcs.scan`.
 
     Examples
     --------
@@ -44,9 +45,12 @@ class PartitionedSource(Source):
     def __init__(self, parts: Sequence[Any], *, scale: ScaleName | None = None) -> None:
         sources = [p if isinstance(p, LocalSource) else open_local(p) for p in parts]
         if not sources:
-            raise ValueError("no partitions; pass at least one table of rows")
+            raise ValueError("there are no partitions; pass at least one table of rows")
         if not any(source.n_rows for source in sources) or not sources[0].n_features:
-            raise ValueError("the partitions have no rows or no columns; at least one is needed")
+            raise ValueError(
+                "the partitions have no rows or no columns; at least one row and one column are "
+                "required"
+            )
         weighted = any(source.weighted for source in sources)
         if scale is not None:
             check_choice(scale, "scale", ("standard",))
@@ -64,17 +68,17 @@ class PartitionedSource(Source):
             if type(source).__name__ != type(sources[0]).__name__:
                 raise ValueError(
                     f"partition {i} is a {type(source).__name__} but partition 0 is a "
-                    f"{type(sources[0]).__name__}; all partitions must be of one kind"
+                    f"{type(sources[0]).__name__}; all partitions must be of one type"
                 )
             if source.scale is not None:
                 raise ValueError(
-                    f"partition {i} has a scale of its own; all partitions share one: "
+                    f"partition {i} has a scale of its own, but all partitions must share one: use "
                     "PartitionedSource(…, scale='standard')"
                 )
             if source.n_rows and source.weighted != weighted:
                 raise ValueError(
-                    f"partition {i} and the others differ in having weights; "
-                    "give weights to all partitions or to none"
+                    f"partition {i} {'has' if source.weighted else 'has no'} weights, unlike other "
+                    "partitions; pass weights for all partitions or for none"
                 )
         self.parts = sources
         self.n_features = sources[0].n_features
@@ -84,28 +88,26 @@ class PartitionedSource(Source):
         self.scale = scale
 
     @property
-    def n_partitions(self) -> int:
-        """One for each table."""
+    def known_partitions(self) -> int:
+        """One partition per table."""
         return len(self.parts)
 
-    @property
-    def n_values(self) -> int:
-        """As of an engine, which does not know: enough for the compiled kernels."""
+    def estimate_values(self) -> int:
+        """Enough for the compiled kernels, as on an engine."""
         return COMPILED_FROM
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[Any]:
         """Run a task over every table, on threads."""
-        told = range(self.n_partitions) if items is None else items
-        return ordered_map(
-            lambda i: task(self.parts[i].all_blocks(), told[i]), range(self.n_partitions), n_jobs
-        )
+        partitions = range(len(self.parts))
+        told = partitions if items is None else items
+        return ordered_map(lambda i: task(self.parts[i].all_blocks(), told[i]), partitions, n_jobs)
 
     def map_rows(
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
     ) -> list[DenseRows]:
-        """Compute one value a row, as one array a table."""
+        """Compute one value per row, as one array per table."""
         values = []
         for i, part in enumerate(self.parts):
             with BadValueError.in_partition(i):

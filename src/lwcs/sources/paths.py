@@ -1,4 +1,4 @@
-"""Which files a path, a glob, a folder or a URI names, and what kind they are."""
+"""Which files a path, a glob, a folder or a URI refers to, and their format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 
 
 def format_of(path: str) -> str | None:
-    """What kind of file a name says it is."""
+    """The format that the name of a file stands for, or None."""
     name = Path(path).name.lower()
     for ending in _PACKED:
         name = name.removesuffix(ending)
@@ -35,23 +35,25 @@ def format_of(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Files of one kind, in order, and where they are."""
+    """Files of one format, in order, and their file system."""
 
     kind: str
     paths: list[str]
     filesystem: fs.FileSystem
     base: str | None
-    """The folder that was named, if it was one."""
+    """The folder that was given, if it was one."""
 
 
 def find(data: Any) -> Found:
-    """Find the files that a path, a glob, a folder, a URI or a list of these names."""
+    """Find the files that a path, a glob, a folder, a URI or a list of these refers to."""
     wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
     filesystem, paths, base = None, [], None
     for wish in wishes:
         where, path = _filesystem(wish)
         if filesystem is not None and not where.equals(filesystem):
-            raise ValueError(f"{wish!r} is on another file system than {wishes[0]!r}; pass one")
+            raise ValueError(
+                f"{wish!r} is on another file system than {wishes[0]!r}; all files must be on one"
+            )
         filesystem = where
         found, folder = _expand(wish, path, where)
         paths += found
@@ -60,12 +62,12 @@ def find(data: Any) -> Found:
     kinds = {format_of(path): path for path in paths}
     if None in kinds:
         raise ValueError(
-            f"{kinds[None]!r} is of no kind that lwcs reads; name files that end in "
+            f"{kinds[None]!r} has no file format that lwcs reads; pass files that end in "
             f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(_PACKED)})"
         )
     if len(kinds) > 1:
         raise ValueError(
-            "files of different kinds cannot be read as one: "
+            "files of different formats cannot be read together: "
             + ", ".join(map(repr, kinds.values()))
         )
     return Found(str(next(iter(kinds))), paths, filesystem, base)
@@ -81,14 +83,14 @@ def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
             import fsspec.core
         except ImportError as error:
             raise ValueError(
-                f"{path!r} is on a file system that pyarrow does not know; pip install fsspec"
+                f"{path!r} is on a file system that pyarrow does not support; pip install fsspec"
             ) from error
         where, inner = fsspec.core.url_to_fs(path)
         return fs.PyFileSystem(fs.FSSpecHandler(where)), inner
 
 
 def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str], str | None]:
-    """Files that one path names, sorted; and the folder, if it names one."""
+    """The files that one path refers to, sorted; and the folder, if it is one."""
     info = filesystem.get_file_info(path)
     if info.type == fs.FileType.File:
         return [path], None
@@ -107,7 +109,7 @@ def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str],
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
     pattern = path if folder != "." else f"./{path}"
     files = _listing(filesystem, folder, recursive=True) if _is_folder(filesystem, folder) else []
-    # A pattern may also name folders, whose files are then meant.
+    # A pattern may also match folders; then it stands for their files.
     matching = [file for file in files if _matches(file, pattern)] or [
         file for file in files if _matches(file, f"{pattern}/**/*") and format_of(file) is not None
     ]
@@ -133,7 +135,7 @@ def _listing(filesystem: fs.FileSystem, folder: str, *, recursive: bool) -> list
 
 
 def _matches(file: str, pattern: str) -> bool:
-    """Glob: * within a name, ** across folders."""
+    """Match a glob: * within a name, ** across folders."""
     names, wishes = file.split("/"), pattern.split("/")
 
     def match(i: int, j: int) -> bool:

@@ -1,4 +1,4 @@
-"""Rows that come through a pipe, as CSV or in Arrow's streaming format."""
+"""Rows from a pipe, as CSV or in the Arrow streaming format."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _NAME = "standard input"
 
 
 def open_pipe(file: IO[bytes], kind: str) -> pa.RecordBatchReader:
-    """Read batches from a pipe, as they come."""
+    """Read batches from a pipe as they arrive."""
     if kind == "arrow":
         try:
             return pa.ipc.open_stream(file)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"{_NAME} is no Arrow stream: {error}") from error
+            raise ValueError(f"{_NAME} is not an Arrow stream: {error}") from error
     delimiter, head = "\t" if kind == "tsv" else ",", head_of(file)
     try:
         schema = schema_of(head, delimiter)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{_NAME} cannot be read as CSV: {error}") from error
     if schema is None:
-        raise ValueError(f"{_NAME} has no rows; a line of names and at least one row are needed")
+        raise ValueError(f"{_NAME} has no rows; a header line and at least one row are required")
     rows = read_rows(_Chained(head, file), schema, delimiter, None, _NAME)
     return pa.RecordBatchReader.from_batches(schema, rows)
 
 
 class _Chained:
-    """Bytes that were read already, then the rest of the file."""
+    """The bytes that were read already, then the rest of the file."""
 
     closed = False
 

@@ -9,51 +9,38 @@ import pyarrow as pa
 import ray
 from ray.data.dataset import Dataset, MaterializedDataset
 
-from lwcs.sources.base import GROUP
-from lwcs.sources.engine import (
-    LABEL,
-    ArrowReading,
-    EngineSource,
-    RowWork,
-    add_results,
-    refuse_label,
-    refuse_sample_weight,
-)
-from lwcs.sources.vectors import select
+from lwcs.sources.base import GROUP, NO_ROWS, in_groups
+from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results, refuse_label
+from lwcs.sources.readings import ArrowReading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.base import Block
     from lwcs.sources.engine import Work
+    from lwcs.sources.options import ScanOptions
 
 _IN_FLIGHT = 1024
+"""Maximum number of partitions that are submitted and not fetched yet."""
 
 
-def open_engine(
-    data: Any,
-    columns: Sequence[str] | str | None,
-    weight: str | None,
-    sample_weight: Any,
-    *,
-    drop: bool,
-) -> RaySource:
+def open_engine(data: Any, options: ScanOptions) -> RaySource:
     """Open a Ray Dataset."""
-    refuse_sample_weight(sample_weight)
+    options.refuse_sample_weight()
     if not isinstance(data, Dataset):
         raise TypeError(
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
             "pass a ray.data.Dataset"
         )
-    return RaySource(data, columns, weight, drop=drop)
+    return RaySource(data, options.columns, options.weight, drop=options.drop)
 
 
 class RaySource(EngineSource):
     """Some columns of a Ray Dataset, or one column of tensors.
 
-    A lazy Dataset is computed once, its chosen columns alone, and stays in Ray's object store
-    (which spills to disk) as long as this source: so every round sees the same rows.
+    The selected columns of a lazy Dataset are computed once, and stay in Ray's object store
+    (which spills to disk) as long as this source does, so that every round sees the same rows.
     """
 
     def __init__(
@@ -66,54 +53,65 @@ class RaySource(EngineSource):
     ) -> None:
         schema = _schema(dataset)
         if schema is None:
-            raise ValueError("there are no rows; at least one is needed")
+            raise ValueError(NO_ROWS)
         types = pa.schema(list(zip(schema.names, map(_as_arrow, schema.types), strict=True)))
-        selection, sparse = select(types, columns, weight, lambda name: _first(dataset, name))
-        super().__init__(ArrowReading(selection, drop, sparse), len(selection.feature_names))
-        self.dataset, self.needed = dataset, selection.needed
-        self.weighted, self.skipped = weight is not None, selection.skipped
+        reading = ArrowReading.of(
+            types, columns, weight, lambda name: _first(dataset, name), drop=drop
+        )
+        super().__init__(reading)
+        self.dataset, self.columns_to_read = dataset, reading.selection.columns_to_read
         self._blocks: list[Any] | None = None
 
     def _refs(self) -> list[Any]:
         if self._blocks is None:
             chosen = self.dataset
             if not isinstance(chosen, MaterializedDataset):
-                chosen = _materialized(chosen.select_columns(self.needed))
+                chosen = _materialized(chosen.select_columns(self.columns_to_read))
             self._blocks = chosen.to_arrow_refs()
             self.partitions = len(self._blocks)
         return self._blocks
 
-    def run(self, work: Work, told: Sequence[bytes] | None, *, summed: bool) -> Iterator[bytes]:
-        """Run a task on every block, near it, a thousand in flight."""
-        shared, blocks = ray.put(work), self._refs()
-        step = GROUP if summed else 1
-        waiting: deque[Any] = deque()
-        try:
-            for start in range(0, len(blocks), step):
-                calls = [
-                    _CALL.remote(shared, i, None if told is None else told[i], blocks[i])
-                    for i in range(start, min(start + step, len(blocks)))
-                ]
-                waiting.append(_ADD.remote(*calls) if summed else calls[0])
-                if len(waiting) * step >= _IN_FLIGHT:
-                    yield ray.get(waiting.popleft())
-            while waiting:
-                yield ray.get(waiting.popleft())
-        finally:
-            for left in waiting:
-                ray.cancel(left)
+    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+        """Run a task on every block, near it."""
+        return _fetched(self._calls(work, told), _IN_FLIGHT)
+
+    def run_sums(self, work: Work) -> Iterator[bytes]:
+        """Run a task on every block, and add up every group of results near them."""
+        groups = in_groups(self._calls(work, None))
+        return _fetched((_ADD.remote(*group) for group in groups), _IN_FLIGHT // GROUP)
+
+    def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
+        """Submit the work on every block, one after the other."""
+        shared = ray.put(work)
+        for i, block in enumerate(self._refs()):
+            yield _CALL.remote(shared, i, None if told is None else told[i], block)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
-        """Compute one value a row, as the Dataset with one more column."""
+        """Compute one value per row, as the Dataset with a column of labels."""
         del n_jobs
         refuse_label(self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
-        work, needed = RowWork(self.reading, task), self.needed
+        work, names = RowWork(self.reading, task), self.columns_to_read
 
         def label(table: pa.Table) -> pa.Table:
-            values = work(table.select(needed).combine_chunks().to_batches())
+            values = work(table.select(names).combine_chunks().to_batches())
             return table.append_column(LABEL, pa.array(values, pa.int32()))
 
         return self.dataset.map_batches(label, batch_format="pyarrow", batch_size=None)
+
+
+def _fetched(submitted: Iterable[Any], at_most: int) -> Iterator[bytes]:
+    """Fetch results in order, with at most so many of them submitted ahead."""
+    waiting: deque[Any] = deque()
+    try:
+        for each in submitted:
+            waiting.append(each)
+            if len(waiting) >= at_most:
+                yield ray.get(waiting.popleft())
+        while waiting:
+            yield ray.get(waiting.popleft())
+    finally:
+        for left in waiting:
+            ray.cancel(left)
 
 
 def _call(work: Work, partition: int, item: bytes | None, block: pa.Table) -> bytes:
@@ -128,7 +126,7 @@ _CALL, _ADD = ray.remote(_call), ray.remote(_add)
 
 
 def _schema(dataset: Any) -> Any:
-    """The columns; where blocks do not agree on one, say which."""
+    """The schema; where the blocks have different types, name the column."""
     try:
         return dataset.schema()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -138,7 +136,7 @@ def _schema(dataset: Any) -> Any:
                 if kind != types[0].get(name, kind):
                     raise TypeError(
                         f"column {name!r} holds {kind} in partition {partition} but "
-                        f"{types[0][name]} in partition 0; give it one type in all of them"
+                        f"{types[0][name]} in partition 0; cast it to one type in all partitions"
                     ) from error
         raise
 
@@ -151,12 +149,12 @@ _TYPES = ray.remote(_types)
 
 
 def _as_arrow(kind: Any) -> pa.DataType:
-    """The type of a column; what is no Arrow type is an object of Python."""
+    """The Arrow type of a column; Python objects become text."""
     return kind if isinstance(kind, pa.DataType) else pa.string()
 
 
 def _materialized(dataset: Any) -> Any:
-    """Compute a Dataset, its blocks in their order; its context is shared, and put back."""
+    """Compute a Dataset with its blocks in order; its context is shared, and is restored."""
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
     try:

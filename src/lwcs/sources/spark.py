@@ -15,18 +15,16 @@ from pyspark.sql.functions import col as column
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from lwcs.sources.base import GROUP
+from lwcs.sources.base import GROUP, ROWS_CHANGED
 from lwcs.sources.engine import (
     LABEL,
-    ArrowReading,
     EngineSource,
     RowWork,
     add_results,
     refuse_label,
-    refuse_sample_weight,
     refused,
 )
-from lwcs.sources.vectors import select
+from lwcs.sources.readings import ArrowReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,21 +32,15 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.base import Block
     from lwcs.sources.engine import Work
+    from lwcs.sources.options import ScanOptions
 
 _SENT = "part int, result binary"
 _OURS = "lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl"
 
 
-def open_engine(
-    data: Any,
-    columns: Sequence[str] | str | None,
-    weight: str | None,
-    sample_weight: Any,
-    *,
-    drop: bool,
-) -> SparkSource:
-    """Open a Spark DataFrame, also one of pandas on Spark."""
-    refuse_sample_weight(sample_weight)
+def open_engine(data: Any, options: ScanOptions) -> SparkSource:
+    """Open a Spark DataFrame, or a DataFrame of pandas on Spark."""
+    options.refuse_sample_weight()
     if type(data).__name__ != "DataFrame":
         raise TypeError(
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
@@ -56,7 +48,7 @@ def open_engine(
         )
     if type(data).__module__.startswith("pyspark.pandas"):
         data = data.to_spark()
-    return SparkSource(data, columns, weight, drop=drop)
+    return SparkSource(data, options.columns, options.weight, drop=options.drop)
 
 
 class SparkSource(EngineSource):
@@ -71,23 +63,31 @@ class SparkSource(EngineSource):
         drop: bool = False,
     ) -> None:
         schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
-        selection, sparse = select(schema, columns, weight, lambda name: _first(frame, name))
-        super().__init__(ArrowReading(selection, drop, sparse), len(selection.feature_names))
+        reading = ArrowReading.of(
+            schema, columns, weight, lambda name: _first(frame, name), drop=drop
+        )
+        super().__init__(reading)
         self.frame = frame
-        self.needed, self.sparse = selection.needed, sparse
-        self.weighted, self.skipped = weight is not None, selection.skipped
+        self.columns_to_read, self.sparse = reading.selection.columns_to_read, reading.sparse
 
-    def run(self, work: Work, told: Sequence[bytes] | None, *, summed: bool) -> Iterator[bytes]:
-        """Map every partition to one row of a number and bytes."""
-        chosen = _plain(self.frame.select(*map(self._handed_over, self.needed)))
+    def _mapped(self, work: Work, told: Sequence[bytes] | None) -> Any:
+        """Map every partition to one row: its group, its number, and bytes."""
+        names = self.columns_to_read
+        chosen = _plain(self.frame.select(*map(self._handed_over, names)))
+        return chosen.mapInArrow(_over(work, told, names), f"group int, {_SENT}")
+
+    def run_sums(self, work: Work) -> Iterator[bytes]:
+        """Add up every group of partitions on the workers."""
         with _explained():
-            if summed:
-                sent = chosen.mapInArrow(_over(work, None, self.needed), f"group int, {_SENT}")
-                sums = sent.groupBy("group").applyInArrow(_add, _SENT).collect()
-                return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
-            sent = chosen.mapInArrow(_over(work, told, self.needed), f"group int, {_SENT}")
-            results = {row.part: bytes(row.result) for row in sent.collect()}
-        # A partition that vanished since has no rows; it may have been told to draw some.
+            sums = self._mapped(work, None).groupBy("group").applyInArrow(_add, _SENT).collect()
+        return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
+
+    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+        """Collect one result per partition."""
+        with _explained():
+            sent = self._mapped(work, told).collect()
+        results = {row.part: bytes(row.result) for row in sent}
+        # A partition that is gone has no rows; it may have been told to draw some.
         parts = max(len(results), 0 if told is None else len(told))
         self.partitions = parts
         return (
@@ -96,19 +96,19 @@ class SparkSource(EngineSource):
         )
 
     def _handed_over(self, name: str) -> Any:
-        """A column as it goes to the workers; dense vectors as arrays: Spark is faster so."""
+        """A column as it goes to the workers; dense vectors as arrays, which is faster."""
         kind = type(self.frame.schema[name].dataType).__name__
         if kind == "VectorUDT" and not self.sparse:
             return vector_to_array(column(_quoted(name)))
         return column(_quoted(name))
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
-        """Compute one value a row, as the DataFrame with one more column."""
+        """Compute one value per row, as the DataFrame with a column of labels."""
         del n_jobs
         schema = self.frame.schema
         refuse_label(schema.names, f"frame.withColumnRenamed({LABEL!r}, …)")
         fields = [*schema.fields, StructField(LABEL, IntegerType())]
-        over = _label(RowWork(self.reading, task), schema.names, self.needed)
+        over = _label(RowWork(self.reading, task), schema.names, self.columns_to_read)
         return _plain(self.frame).mapInArrow(over, StructType(fields))
 
 
@@ -118,12 +118,12 @@ def _quoted(name: str) -> str:
 
 
 def _plain(frame: Any) -> Any:
-    """The same columns by number: mapInArrow takes a dot in a name for a structure."""
+    """The same columns named by number: to mapInArrow, a dot in a name is a field of a struct."""
     return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
 
 
 def _type(kind: Any) -> pa.DataType:
-    """The type of a column; one that Arrow has not is no number, and that is all we ask."""
+    """The Arrow type of a column; a type that Arrow does not have is not a number, so null."""
     try:
         return to_arrow_type(kind, timezone="UTC")
     except (TypeError, ValueError, AssertionError):
@@ -133,13 +133,13 @@ def _type(kind: Any) -> pa.DataType:
 def _first(frame: Any, name: str) -> Any:
     quoted = _quoted(name)
     some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
-    # By Arrow, as the workers see it.
+    # Through Arrow, as the workers see it.
     table = some.mapInArrow(_written, "v string").toArrow()
     return json.loads(table.column(0)[0].as_py()) if table.num_rows else None
 
 
 def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Values of a column as text: their numbers do not matter, and may be decimals or dates."""
+    """Values of a column as text: only their shape matters, and they may be decimals or dates."""
     for batch in batches:
         values = [json.dumps(value.as_py(), default=str) for value in batch.column(0)]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["v"])
@@ -155,13 +155,13 @@ def _over(
         item = None
         if told is not None:
             if part >= len(told):
-                changed = "the rows changed between two passes over them: there are more partitions"
-                yield _sent(part, refused(ValueError(f"{changed}; cache them, or write them out")))
+                advice = "there are more partitions than before; cache the DataFrame or save it"
+                yield _sent(part, refused(ValueError(f"{ROWS_CHANGED}: {advice}")))
                 return
             item = told[part]
         each = iter(batches)
         result = work((batch.rename_columns(names) for batch in each), part, item)
-        # A worker with rows left unread is thrown away, and the next one has to load all anew.
+        # Spark discards a worker that left rows unread, and the next one has to import all again.
         for _ in each:
             pass
         _freeze()
@@ -172,7 +172,7 @@ def _over(
 
 @cache
 def _freeze() -> None:
-    """Spark collects garbage after every task: let it not go through all that numba loaded."""
+    """Keep the garbage collection after every Spark task from visiting all that numba loaded."""
     gc.freeze()
 
 
@@ -192,13 +192,13 @@ def _add(group: pa.Table) -> pa.Table:
 
 
 def _label(
-    work: RowWork, names: list[str], needed: list[str]
+    work: RowWork, names: list[str], columns_to_read: list[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, done = _partition(), 0
         for each in batches:
             batch = each.rename_columns(names)
-            values = work([batch.select(needed)], part, done)
+            values = work([batch.select(columns_to_read)], part, done)
             yield batch.append_column(LABEL, pa.array(values, pa.int32()))
             done += batch.num_rows
 
@@ -214,14 +214,14 @@ def _partition() -> int:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Say what to do if the Python of the workers is not the one that has lwcs."""
+    """Say what to do if lwcs is not installed for the Python of the workers."""
     try:
         yield
     except Exception as error:
         if re.search(f"No module named '({_OURS})", str(error)):
             raise RuntimeError(
-                "Spark's Python workers lack a module that lwcs needs; install lwcs where they "
-                "run, or set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to "
-                f"a Python that has it ({str(error).strip().splitlines()[-1].strip()})"
+                "Spark's Python workers lack a module that lwcs needs; install lwcs on them, or "
+                "set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to a "
+                f"Python that has it ({str(error).strip().splitlines()[-1].strip()})"
             ) from error
         raise

@@ -1,4 +1,4 @@
-"""Rows in scipy's CSR, never made dense; other sparse formats are converted first."""
+"""Rows in a scipy CSR array, never made dense; other sparse formats are converted first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lwcs.sources.base import PARTITION_ROWS, LocalSource
+from lwcs.sources.checks import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import IntArray
@@ -19,24 +20,20 @@ class SparseSource(LocalSource):
     feature_names = None
 
     def __init__(self, matrix: Any) -> None:
-        if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
-            raise TypeError(
-                f"sparse data of dtype {matrix.dtype} cannot be clustered; pass real numbers"
-            )
-        if matrix.ndim != 2:
-            raise ValueError(f"sparse data has shape {matrix.shape}; pass shape (rows, columns)")
+        check_dtype(matrix.dtype)
+        check_shape(matrix.shape)
         rows = sp.csr_array(matrix)
-        # Asked of the caller's CSR, which remembers the answer.
+        # Asked of the CSR array of the caller, which caches the answer.
         canonical = (matrix if matrix.format == "csr" else rows).has_canonical_format
         if not canonical:
-            # Two entries for one place count as their sum; the caller's matrix stays as it is.
+            # Duplicate entries are summed; the matrix of the caller is not changed.
             rows = rows.copy()
             rows.sum_duplicates()
         if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
-            # scipy does not look; a kernel would write outside of its arrays.
+            # scipy does not check this; a kernel would write outside of its arrays.
             raise ValueError(
-                f"the sparse data names columns {rows.indices.min()} … {rows.indices.max()} but "
-                f"has {rows.shape[1]}; its indices are damaged"
+                f"the sparse data has column indices {rows.indices.min()} … {rows.indices.max()}, "
+                f"but {rows.shape[1]} columns; its indices are damaged"
             )
         if (dtype := _computable(rows.dtype)) != rows.dtype:
             rows = rows.astype(dtype)
@@ -45,16 +42,15 @@ class SparseSource(LocalSource):
 
     @property
     def block_rows(self) -> int:
-        """A quarter of a partition: its memory is there already, and nothing is made dense."""
+        """A quarter of a partition, for any number of columns: nothing is copied or made dense."""
         return PARTITION_ROWS // 4
 
-    @property
-    def n_values(self) -> int:
-        """The non-zeros; one that is scattered costs the portable kernel about 32 dense values."""
+    def estimate_values(self) -> int:
+        """32 per stored value: one costs the portable kernel as much as about 32 dense values."""
         return 32 * int(self.rows.nnz)
 
     def read(self, start: int, stop: int) -> sp.csr_array[Any]:
-        """Share the memory of some rows."""
+        """Return rows that share the memory of the matrix."""
         rows = self.rows
         first, last = rows.indptr[start], rows.indptr[stop]
         # Set one by one: the constructor copies what is a small part of a larger array.
@@ -64,12 +60,12 @@ class SparseSource(LocalSource):
         return part
 
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
-        """Copy the rows asked for."""
+        """Copy the requested rows."""
         return self.rows[rows]
 
 
 def _computable(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The nearest dtype that scipy computes with."""
+    """The nearest dtype that scipy can compute with."""
     if dtype.kind == "b":
         return np.dtype(np.uint8)
     return np.dtype(np.float32) if dtype == np.float16 else dtype.newbyteorder("=")

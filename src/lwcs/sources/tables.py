@@ -1,4 +1,4 @@
-"""Rows in a pandas, polars or pyarrow table (anything narwhals reads), block by block."""
+"""Rows in a pandas, polars or pyarrow table (anything that narwhals supports), block by block."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from narwhals.exceptions import DuplicateError
 
 from lwcs.foundation.checks import check_choice
 from lwcs.sources.base import LocalSource
+from lwcs.sources.checks import check_one_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ _NUMPY: dict[type, type] = {
 
 
 class TableSource(LocalSource):
-    """Some columns of a table; a block is copied out of it, never the whole."""
+    """Some columns of a table; they are copied one block at a time, never as a whole."""
 
     feature_names: tuple[str, ...]
 
@@ -48,13 +49,9 @@ class TableSource(LocalSource):
         except TypeError:
             raise TypeError(
                 f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "
-                "memory; pass a DataFrame or Table of rows and columns"
+                "memory; pass a DataFrame or a Table"
             ) from None
-        if any(isinstance(name, tuple) for name in frame.columns):
-            raise ValueError(
-                "the columns have several levels; flatten them first, for example with "
-                "frame.columns = ['_'.join(names) for names in frame.columns]"
-            )
+        check_one_level(frame.columns)
         names = [str(name) for name in frame.columns]
         if columns is None:
             chosen = [name for name in names if name != weight]
@@ -67,7 +64,7 @@ class TableSource(LocalSource):
                 twice = next(name for name in some if some.count(name) > 1)
                 raise ValueError(f"{kind} must be unique, but {twice!r} occurs more than once")
         if not chosen:
-            raise ValueError("no columns are left to cluster; name some with columns=[…]")
+            raise ValueError("no column is selected; select at least one with columns=[…]")
         schema = frame.schema
         native = dict(zip(names, frame.columns, strict=True))
         foreign = [n for n in chosen if type(schema[native[n]]) not in _NUMPY]
@@ -75,7 +72,7 @@ class TableSource(LocalSource):
             raise TypeError(
                 f"column {foreign[0]!r} holds {schema[native[foreign[0]]]}, not numbers"
                 + (f" (and {len(foreign) - 1} more columns)" if len(foreign) > 1 else "")
-                + "; choose numeric columns with lwcs.scan(data, columns=[…])"
+                + "; select numeric columns with lwcs.scan(data, columns=[…])"
             )
         self.frame = frame.select(*[nw.col(native[n]) for n in chosen])
         self.dtype = np.result_type(*[_NUMPY[type(schema[native[n]])] for n in chosen])
@@ -84,11 +81,11 @@ class TableSource(LocalSource):
         self.weight_values = None if weight is None else _numbers(frame[native[weight]], weight)
 
     def read(self, start: int, stop: int) -> DenseRows:
-        """Copy some rows out of the columns."""
+        """Copy some rows."""
         return self._as_array(self.frame[start:stop], range(start, stop))
 
     def take(self, rows: IntArray) -> DenseRows:
-        """Copy the rows asked for."""
+        """Copy the requested rows."""
         return self._as_array(self.frame[rows, :], rows)
 
     def _as_array(self, part: nw.DataFrame[Any], rows: Sequence[int] | IntArray) -> DenseRows:
@@ -98,7 +95,7 @@ class TableSource(LocalSource):
                 at = int(np.flatnonzero(series.is_null().to_numpy())[0])
                 raise ValueError(
                     f"column {self.feature_names[j]!r} has a missing value in row {rows[at]}; "
-                    "every value must be there and finite: drop or fill such rows first"
+                    "values must be present and finite: drop such rows, or fill the missing values"
                 )
             array[:, j] = series.to_numpy()
         return array
@@ -111,6 +108,6 @@ def _numbers(series: nw.Series[Any], name: str) -> DenseRows:
         row = int(np.flatnonzero(series.is_null().to_numpy())[0])
         raise ValueError(
             f"the weight column {name!r} has a missing value in row {row}; "
-            "give every row a weight (0 leaves a row out)"
+            "every row needs a weight (a weight of 0 ignores the row)"
         )
     return np.asarray(series.to_numpy(), dtype=np.float64)

@@ -1,7 +1,7 @@
-"""Columns that hold a vector in every row, in the forms that Spark and Ray give them.
+"""Columns that hold a vector in every row, in the forms that Spark and Ray use.
 
-A column of lists, of tensors (Ray), or of Spark ML's vectors, which are structures of a kind,
-a size, indices and values. They become Arrow's lists of a fixed size, or a sparse array.
+These are lists, tensors (Ray), and the vectors of Spark ML, which are structs of a type, a size,
+indices and values. They become Arrow lists of a fixed size, or a sparse array.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 _SPARSE = 0
-"""The kind of a Spark vector that has indices."""
+"""The type of a Spark vector that is sparse."""
 
 
 def select(
@@ -28,10 +28,10 @@ def select(
     weight: str | None,
     first: Callable[[str], Any],
 ) -> tuple[Selection, bool]:
-    """Choose columns; tell whether they are one column of sparse vectors.
+    """Select columns; tell whether they are one column of sparse vectors.
 
-    `first` fetches a value of a column, None if there is none: how long its vectors are is not in
-    the schema.
+    `first` fetches the first value of a column, or None if there is none: the length of vectors is
+    not part of the schema.
     """
     known = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
     selection = Selection.of(known, columns, weight)
@@ -42,7 +42,7 @@ def select(
     if kind.list_size == 0:
         found = first(name)
         if found is None:
-            raise ValueError(f"column {name!r} has no vector in any row; at least one is needed")
+            raise ValueError(f"column {name!r} has no vector in any row; at least one is required")
         width, sparse = _look(found, name)
         at = known.get_field_index(name)
         known = known.set(at, pa.field(name, pa.list_(kind.value_type, width)))
@@ -51,7 +51,7 @@ def select(
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type as a list of a fixed size; of size 0 where that is not in the type."""
+    """A type of vectors as a list of a fixed size, 0 where the type does not tell it."""
     if _is_spark(kind):
         return pa.list_(pa.float64(), 0)
     if isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape"):
@@ -76,18 +76,18 @@ def _look(vector: Any, name: str) -> tuple[int, bool]:
     shape = np.shape(vector)
     if len(shape) != 1 or not shape[0]:
         raise ValueError(
-            f"column {name!r} holds arrays of shape {shape}; pass vectors, shape (columns,)"
+            f"column {name!r} holds arrays of shape {shape}; pass vectors of shape (n_features,)"
         )
     return shape[0], False
 
 
 def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
-    """The columns that were chosen, as the selection has them, or say what is wrong with them."""
-    for name in selection.needed:
+    """The selected columns of a batch, with vectors as lists; refuse columns that do not fit."""
+    for name in selection.columns_to_read:
         if name not in batch.schema.names:
-            raise ValueError(f"column {name!r} is missing, which other partitions have")
+            raise ValueError(f"column {name!r} is missing, but other partitions have it")
     columns = []
-    for name in selection.needed:
+    for name in selection.columns_to_read:
         column = batch.column(name)
         if selection.vector and name == selection.columns[0]:
             column = as_lists(column, len(selection.feature_names), name)
@@ -99,27 +99,29 @@ def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
             if not np.can_cast(found, selection.dtype, "safe"):
                 raise TypeError(
                     f"column {name!r} holds {column.type} here, which does not fit into "
-                    f"{selection.dtype}; give it one type in all partitions"
+                    f"{selection.dtype}; cast it to the same type in all partitions"
                 )
         else:
             numpy_type(column.type, name)
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=selection.needed)
+    return pa.RecordBatch.from_arrays(columns, names=selection.columns_to_read)
 
 
 def as_lists(column: Any, width: int, name: str) -> pa.Array:
-    """A column of vectors as lists of a fixed size; null where a vector is."""
+    """A column of vectors as lists of a fixed size; missing vectors stay null."""
     if pa.types.is_fixed_size_list(column.type):
         _check_width(np.array([column.type.list_size]), width, name)
         return column
     if isinstance(column.type, pa.BaseExtensionType):
         rows = np.asarray(column.to_numpy(zero_copy_only=False))
         if rows.dtype == object or rows.ndim != 2:
-            raise ValueError(f"column {name!r} holds arrays of different shapes")
+            raise ValueError(
+                f"column {name!r} holds arrays of different shapes; pass vectors of length {width}"
+            )
         _check_width(np.array([rows.shape[1]]), width, name)
         return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
     if _is_spark(column.type):
-        # A short structure with sparse vectors in it is made dense.
+        # Sparse vectors among dense ones are made dense.
         if not (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE).any():
             return as_lists(_field(column, "values"), width, name)
         rows = as_csr(column.drop_null(), width, name).toarray()
@@ -135,7 +137,7 @@ def as_lists(column: Any, width: int, name: str) -> pa.Array:
     _check_width(present.value_lengths().to_numpy(zero_copy_only=False), width, name)
     if not column.null_count:
         return pa.FixedSizeListArray.from_arrays(column.flatten(), width)
-    # Missing vectors have no values: they get the first one's, and no validity.
+    # A missing vector has no values: it gets those of its neighbor, and stays null.
     at = np.cumsum(column.is_valid().to_numpy(zero_copy_only=False)) - 1
     taken = present.take(pa.array(np.maximum(at, 0))) if len(present) else None
     values = pa.nulls(len(column) * width, pa.float64()) if taken is None else taken.flatten()
@@ -143,7 +145,7 @@ def as_lists(column: Any, width: int, name: str) -> pa.Array:
 
 
 def _field(column: pa.StructArray, name: str) -> pa.Array:
-    """A field of a structure, null where the structure is."""
+    """A field of structs, null where the struct is null."""
     values = column.field(name)
     if not column.null_count:
         return values
@@ -160,11 +162,11 @@ def _with_nulls(lists: pa.FixedSizeListArray, column: pa.Array) -> pa.Array:
 
 
 def as_csr(column: pa.StructArray, width: int, name: str) -> sp.csr_array[Any]:
-    """Spark's vectors, sparse and dense ones, as a sparse array; no entries where one is null."""
+    """Vectors of Spark ML, sparse and dense, as a CSR array; null vectors are empty rows."""
     import scipy.sparse as sp
 
     if not _is_spark(column.type):
-        raise TypeError(f"column {name!r} holds {column.type}, not vectors of Spark ML")
+        raise TypeError(f"column {name!r} holds {column.type}, not Spark ML vectors")
     there = column.is_valid().to_numpy(zero_copy_only=False)
     sparse = there & (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE)
     values, indices = _field(column, "values"), _field(column, "indices")

@@ -1,4 +1,4 @@
-"""Divergences that look at rows in another way first, and divergences on data: `Measure`."""
+"""Divergences that transform rows first, and divergences of a data set: `Geometry`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lwcs.divergences import (
     ItakuraSaito,
     Logistic,
     Mahalanobis,
-    Measure,
     SimplexKL,
     SquaredEuclidean,
     as_divergence,
     available,
-    recalled,
+    from_saved,
 )
+from lwcs.geometry import Centers, Geometry
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -62,11 +62,11 @@ def test_kl_of_shares_agrees_with_scipy(seed):
 
 
 @given(seed=SEEDS)
-def test_coordinates_come_back(seed):
+def test_coordinates_are_inverted(seed):
     own = Mahalanobis(precision(5, seed))
     X = np.random.default_rng(seed).normal(size=(7, 5))
-    np.testing.assert_allclose(own.backward(own.inward(X)), X, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(own.inward(X), own.forward(X))
+    np.testing.assert_allclose(own.from_coordinates(own.to_coordinates(X)), X, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(own.to_coordinates(X), own.transform(X))
 
 
 COUNTS = np.random.default_rng(0).poisson(0.6, size=(60, 9)).astype(float)
@@ -85,26 +85,31 @@ MEASURED = [
 
 @pytest.mark.parametrize(("divergence", "X"), MEASURED, ids=lambda v: getattr(v, "name", ""))
 def test_sparse_rows_are_measured_as_dense_ones(divergence, X):
-    S, seen = sp.csr_array(X), Measure(divergence)
-    mean = seen.rows(X).mean(axis=0)
-    own = Measure(divergence, mean=mean)
-    centers = np.stack([own.full(own.rows(X))[:30].mean(axis=0), mean])
+    S = sp.csr_array(X)
+    own = Geometry(divergence, mean=Geometry(divergence).measured(X).moments(None).mean)
+    dense, sparse = own.measured(X), own.measured(S)
+    everything = slice(None)
+    centers = Centers(np.stack([dense.full(slice(30)).mean(axis=0), own.mean]), own)
     labels = np.arange(60) % 2
-    want = own.own_distances(own.rows(X), centers, labels)
-    rows = own.rows(S)
-    assert rows.nnz == S.nnz
-    np.testing.assert_allclose(own.own_distances(rows, centers, labels), want, rtol=1e-12)
-    np.testing.assert_allclose(own.full(rows), own.rows(X), rtol=1e-14, atol=1e-16)
-    for seen_rows, sparse in ((own.rows(X), False), (rows, True)):
-        slopes, offsets = own.tangents(centers, sparse=sparse)
-        distances = own.phi(seen_rows)[:, None] - (seen_rows @ slopes.T + offsets)
+    want = [own.apart(row, centers.points[j]) for row, j in zip(dense.values, labels, strict=True)]
+    np.testing.assert_allclose(dense.distances(centers, labels), want, rtol=1e-12)
+    assert sparse.values.nnz == S.nnz
+    np.testing.assert_allclose(sparse.distances(centers, labels), want, rtol=1e-12)
+    np.testing.assert_allclose(sparse.full(everything), dense.values, rtol=1e-14, atol=1e-16)
+    for rows in (dense, sparse):
+        products = rows.products()
+        product, ready = products.rows(rows.values), products.ready(centers)
+        heights = products.heights(rows.values, product)[0]
+        distances = (heights[:, None] - products.scores(product, ready)) * products.cost_unit
         np.testing.assert_allclose(distances[np.arange(60), labels], want, rtol=1e-9, atol=1e-12)
 
 
 def test_smoothing_is_a_step_towards_the_mean_and_keeps_it():
-    own = Measure(KL(smoothing=0.25), mean=COUNTS.mean(axis=0))
-    np.testing.assert_allclose(own.rows(COUNTS), 0.75 * COUNTS + 0.25 * COUNTS.mean(axis=0))
-    np.testing.assert_allclose(own.rows(COUNTS).mean(axis=0), COUNTS.mean(axis=0))
+    own = Geometry(KL(smoothing=0.25), mean=COUNTS.mean(axis=0))
+    smoothed = 0.75 * COUNTS + 0.25 * COUNTS.mean(axis=0)
+    np.testing.assert_allclose(own.measured(COUNTS).values, smoothed)
+    np.testing.assert_allclose(own.smoothed(COUNTS), smoothed)
+    np.testing.assert_allclose(own.measured(COUNTS).moments(None).mean, COUNTS.mean(axis=0))
 
 
 @given(seed=SEEDS)
@@ -113,10 +118,11 @@ def test_smoothing_lowers_the_divergence_from_the_mean(seed):
     X = np.random.default_rng(seed).poisson(1.0, size=(30, 4)) + 0.0
     X[0] += 1.0
     mean = X.mean(axis=0)
-    raw = Measure(KL(smoothing=0.0), mean=mean)
-    own = Measure(KL(smoothing=0.4), mean=mean)
-    smoothed = own.distances(own.rows(X), mean)
-    assert (smoothed <= 0.6 * raw.distances(raw.rows(X), mean) * (1 + 1e-12)).all()
+    raw, smoothed = (
+        own.measured(X).distances_to(Centers(mean[None, :], own))
+        for own in (Geometry(KL(smoothing), mean=mean) for smoothing in (0.0, 0.4))
+    )
+    assert (smoothed <= 0.6 * raw * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
@@ -136,13 +142,13 @@ def test_smoothing_lowers_the_divergence_from_the_mean(seed):
         (lambda: ItakuraSaito(floor=-1.0), "floor=-1.0 is not allowed"),
         (lambda: as_divergence("kld"), "did you mean 'kl'"),
         (lambda: as_divergence("mahalanobis"), r"pass lwcs.divergences.Mahalanobis\(precision\)"),
-        (lambda: recalled("nowhere", {}), "not defined here; import the class"),
+        (lambda: from_saved("nowhere", {}), "not registered here; import the module"),
     ],
 )
-def test_what_is_no_divergence_is_refused(make, message):
+def test_what_is_not_a_divergence_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-    with pytest.raises(TypeError, match="is none; pass one of"):
+    with pytest.raises(TypeError, match="is not a divergence; pass one of"):
         as_divergence(3)
 
 
@@ -150,7 +156,7 @@ def test_what_is_no_divergence_is_refused(make, message):
     "divergence", [KL(0.2), ItakuraSaito(1e-3), Mahalanobis(precision(3, 0)), Cosine(), Logistic()]
 )
 def test_a_divergence_is_its_name_and_parameters(divergence):
-    again = recalled(divergence.name, divergence.parameters())
+    again = from_saved(divergence.name, divergence.parameters())
     assert again == divergence
     assert hash(again) == hash(divergence)
     assert again != SquaredEuclidean()
@@ -158,7 +164,7 @@ def test_a_divergence_is_its_name_and_parameters(divergence):
     assert type(divergence) is available()[divergence.name]
 
 
-def test_a_name_stands_for_ones_own_once_it_is_defined():
+def test_a_class_can_be_passed_by_name_once_it_is_defined():
     class Cubic(Divergence):
         name = "cubic_of_a_test"
 

@@ -13,7 +13,7 @@ import pytest
 
 import lwcs
 from lwcs.sources.engine import EngineSource
-from tests.engines.test_same_on_all import assert_same, cut
+from tests.engines.sameness import assert_same, cut
 
 X = np.random.default_rng(5).standard_t(3, size=(40_000, 4))
 PARTS = cut(X, [0, 20_000, 20_001, 30_000, 40_000])
@@ -44,15 +44,15 @@ class KillOnce:
 def sabotage(source: EngineSource, folder: Path) -> list[Path]:
     """Kill a worker in every round from now on; give what is left behind at each kill."""
     markers: list[Path] = []
-    run = source.run
+    run, run_sums = source.run, source.run_sums
 
-    def deadly(work, told, *, summed):
+    def deadly(work):
         marker = folder / f"round {len(markers)}"
         markers.append(marker)
-        task = KillOnce(work.task, str(marker), os.getpid())
-        return run(type(work)(work.reading, task), told, summed=summed)
+        return type(work)(work.reading, KillOnce(work.task, str(marker), os.getpid()))
 
-    source.run = deadly
+    source.run = lambda work, told: run(deadly(work), told)
+    source.run_sums = lambda work: run_sums(deadly(work))
     return markers
 
 

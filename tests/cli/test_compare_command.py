@@ -59,21 +59,21 @@ def test_unseen_rows_are_reported(points, tmp_path):
     out = tmp_path / "out"
     code, text = run(points, "-k", "3", *OPTIONS, "--holdout-rows", "100", "-o", str(out))
     assert code == 0
-    assert "On rows that no method saw" in text
-    assert "On rows that no method saw" in (out / "table.md").read_text()
+    assert "On held-out rows" in text
+    assert "On held-out rows" in (out / "table.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name some DATA"),
+        ([], "DATA is missing"),
         (["nowhere.parquet"], "'nowhere.parquet' does not exist"),
-        (["--paper", "points.npy"], "has to be NAME=PATH"),
+        (["--paper", "points.npy"], "must be NAME=PATH"),
         (["--paper", "KDDD=x.npy"], "did you mean 'KDD'"),
         (["POINTS", "--methods", "full,lightwieght"], "did you mean 'lightweight'"),
-        (["POINTS", "--sizes", "1000;2000"], "no list of whole numbers"),
+        (["POINTS", "--sizes", "1000;2000"], "not a list of integers"),
         (["POINTS", "-k", "0"], "0 is not in the range"),
-        (["POINTS", "-k", "3", "--holdout-rows", "5000"], "leaves nothing"),
+        (["POINTS", "-k", "3", "--holdout-rows", "5000"], "leaves no rows"),
     ],
 )
 def test_mistakes_are_answered_in_one_line(points, tmp_path, arguments, message):

@@ -14,9 +14,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lwcs
 from lwcs import CoresetKMeans, divergences
-from lwcs.divergences import Divergence, Domain, Measure
+from lwcs.divergences import Divergence
+from lwcs.geometry import Geometry
 from lwcs.solvers.lloyd import lloyd
 from lwcs.solvers.points import Points
+from tests.estimators.divergence_rows import COUNTS, Burg, blobs, spectra, topics
+from tests.estimators.sklearn_failures import expected_failures
 
 
 class OwnEuclidean(Divergence):
@@ -29,42 +32,6 @@ class OwnEuclidean(Divergence):
 
     def gradient(self, y):
         return 2.0 * y
-
-
-class Burg(Divergence):
-    """Itakura–Saito as a user writes it: φ, its gradient, a domain."""
-
-    name = "burg"
-    domain = Domain(low=0.0, closed=False)
-
-    def phi(self, x):
-        return -np.log(x)
-
-    def gradient(self, y):
-        return -1.0 / y
-
-
-def blobs(n: int = 3_000, d: int = 5, k: int = 6, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(k, d))[rng.integers(k, size=n)] * 6.0 + rng.normal(size=(n, d))
-
-
-def topics(n: int = 4_000, d: int = 60, k: int = 5, seed: int = 0) -> tuple:
-    """Counts of k topics, sparse, and which topic each row is of."""
-    rng = np.random.default_rng(seed)
-    chances = rng.dirichlet(np.full(d, 0.1), size=k)
-    label = rng.integers(k, size=n)
-    lengths = rng.integers(20, 60, size=n)
-    counts = np.stack([rng.multinomial(m, chances[j]) for m, j in zip(lengths, label, strict=True)])
-    return sp.csr_array(counts.astype(float)), label
-
-
-def spectra(n: int = 4_000, d: int = 12, k: int = 4, seed: int = 0) -> tuple:
-    """Gamma noise of shape 6 around k spectra, whose powers differ by decades."""
-    rng = np.random.default_rng(seed)
-    shapes = 10.0 ** rng.uniform(-3, 3, size=(k, d))
-    label = rng.integers(k, size=n)
-    return shapes[label] * rng.gamma(6.0, 1.0 / 6.0, size=(n, d)), label
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -84,6 +51,7 @@ def test_squared_distances_by_the_bregman_way_are_k_means(make, method):
     assert bregman.score(X) == pytest.approx(plain.score(X), rel=1e-12)
 
 
+@pytest.mark.statistical
 def test_the_bregman_way_draws_and_seeds_by_the_same_law():
     """Same cost on average over 40 seeds, each from its own coreset and k-means++ start."""
     X = blobs(k=12)
@@ -115,10 +83,10 @@ def test_mahalanobis_is_k_means_in_its_coordinates(make, polish):
     np.testing.assert_allclose(there.cluster_centers_ @ L, mapped.cluster_centers_, rtol=1e-8)
     np.testing.assert_array_equal(there.labels_, mapped.labels_)
     assert there.inertia_ == pytest.approx(mapped.inertia_, rel=1e-9)
-    np.testing.assert_allclose(
-        there.coreset_.points if make is np.asarray else 0.0,
-        X[there.coreset_.indices] if make is np.asarray else 0.0,
-    )
+    points = there.coreset_.points
+    assert sp.issparse(points) == (make is sp.csr_array)
+    dense = points.toarray() if sp.issparse(points) else points
+    np.testing.assert_allclose(dense, X[there.coreset_.indices])
     np.testing.assert_allclose(there.coreset_.mean, X.mean(axis=0), rtol=1e-8)
 
 
@@ -187,12 +155,12 @@ def test_itakura_saito_finds_spectra(divergence, method):
     ids=lambda v: getattr(v, "name", ""),
 )
 def test_lloyd_never_raises_the_cost(divergence, X):
-    rows = Measure(divergence).rows(X)
-    mean = np.asarray(rows.mean(axis=0)).ravel()
-    points = Points.of(X, None, Measure(divergence, mean=mean))
-    centers = points.dense(np.arange(7))
+    mean = Geometry(divergence).measured(X).moments(None).mean
+    points = Points.of(X, None, Geometry(divergence, mean=mean))
+    centers = points.rows.as_centers(np.arange(7))
     costs = [
-        lloyd(points, centers, max_iter=rounds, tol=0.0).cost for rounds in (1, 2, 3, 5, 8, 13, 40)
+        lloyd(points, centers, max_iter=iterations, tol=0.0).cost
+        for iterations in (1, 2, 3, 5, 8, 13, 40)
     ]
     assert all(b <= a * (1 + 1e-12) for a, b in pairwise(costs))
     assert costs[-1] < costs[0]
@@ -219,9 +187,6 @@ def test_polish_lowers_the_cost_on_all_rows():
     assert costs[0] > costs[1] > costs[2]
 
 
-COUNTS = topics()[0].toarray()
-
-
 def spoiled(value: float, X: np.ndarray = COUNTS) -> np.ndarray:
     X = X.copy()
     X[7, 2] = value
@@ -229,19 +194,19 @@ def spoiled(value: float, X: np.ndarray = COUNTS) -> np.ndarray:
 
 
 BAD = {
-    "negative counts": (spoiled(-1.0), "kl", "row 7, column 2 is -1.0; .*'kl' takes x >= 0"),
+    "negative counts": (spoiled(-1.0), "kl", "row 7, column 2 is -1.0; .*'kl' requires x >= 0"),
     "negative, sparse": (sp.csr_array(spoiled(-1.0)), "kl", "row 7, column 2 is -1.0"),
     "negative shares": (spoiled(-1.0), "kl_simplex", "row 7, column 2 is -1.0"),
     "a zero for spectra": (
         spoiled(0.0, spectra()[0]),
         "itakura_saito",
-        r"row 7, column 2 is 0.0; .* takes x > 0: .*ItakuraSaito\(floor=",
+        r"row 7, column 2 is 0.0; .* requires x > 0: .*ItakuraSaito\(floor=",
     ),
     "sparse zeros for spectra": (sp.csr_array(COUNTS), "itakura_saito", "row 0, column .* is 0.0"),
     "above one": (
         spoiled(1.5, np.minimum(COUNTS, 1.0)),
         "logistic",
-        "row 7, column 2 is 1.5; .*takes 0 <= x <= 1",
+        "row 7, column 2 is 1.5; .*requires 0 <= x <= 1",
     ),
     "an empty row of shares": (
         np.where(np.arange(4_000)[:, None] == 9, 0.0, COUNTS),
@@ -276,7 +241,7 @@ BAD = {
     "scaled": (
         lwcs.scan(COUNTS, scale="standard"),
         "kl",
-        "scale='standard' is for squared distances, not for KL",
+        "scale='standard' is only for squared Euclidean distances, not for KL",
     ),
 }
 
@@ -301,7 +266,7 @@ def test_bad_rows_are_named_when_predicting_and_by_column():
 
 def test_centers_outside_of_the_domain_are_named():
     coreset = lwcs.build(spectra()[0], 50, divergence="itakura_saito", random_state=0)
-    with pytest.raises(ValueError, match=r"centers\[0, 0\]=0.0 is not allowed.*takes x > 0"):
+    with pytest.raises(ValueError, match=r"centers\[0, 0\]=0.0 is not allowed.*requires x > 0"):
         coreset.cost(np.zeros((1, 12)))
 
 
@@ -327,8 +292,11 @@ def test_equal_rows_cost_nothing(divergence):
 def test_same_seed_same_model_for_any_threads(jobs):
     X, _ = topics()
     options = {"divergence": "kl", "method": "refined", "coreset_size": 500, "random_state": 5}
-    model = CoresetKMeans(5, n_jobs=jobs, **options).fit(X)
-    assert model.coreset_ == CoresetKMeans(5, n_jobs=3, **options).fit(X).coreset_
+    one, other = (CoresetKMeans(5, n_jobs=n, **options).fit(X) for n in (jobs, 3))
+    assert one.coreset_ == other.coreset_
+    np.testing.assert_array_equal(one.cluster_centers_, other.cluster_centers_)
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+    assert one.inertia_ == other.inertia_
 
 
 def test_files_give_the_coreset_of_the_same_rows_in_memory(tmp_path):
@@ -348,11 +316,7 @@ def test_files_give_the_coreset_of_the_same_rows_in_memory(tmp_path):
 
 def _not_for(estimator: CoresetKMeans) -> dict[str, str]:
     """Checks whose rows a divergence does not take, with the reason."""
-    order = "random draws depend on the rows' order"
-    known = {
-        "check_sample_weight_equivalence_on_dense_data": order,
-        "check_sample_weight_equivalence_on_sparse_data": order,
-    }
+    known = expected_failures(estimator)
     if estimator.divergence == "cosine":
         kinds = ("tag", "array", "matrix")
         checks = ("check_estimators_dtypes", *(f"check_estimator_sparse_{kind}" for kind in kinds))

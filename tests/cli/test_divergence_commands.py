@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs import divergences
-from tests.cli.test_commands import run
-from tests.estimators.test_divergences import spectra, topics
+from tests.cli.running import run
+from tests.estimators.divergence_rows import spectra, topics
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def test_fit_assign_and_inspect_by_a_divergence(folder):
     assert code == 0
     facts, model = json.loads(out), lwcs.load("m.parquet")
     assert facts["divergence"] == "itakura_saito"
-    assert model.measure_.divergence == divergences.ItakuraSaito(floor=1e-6)
+    assert model.geometry_.divergence == divergences.ItakuraSaito(floor=1e-6)
     assert run("assign", "spectra.parquet", "m.parquet", "-o", "l.parquet")[0] == 0
     labels = pq.read_table("l.parquet")
     assert labels.column_names == ["row", "label", "divergence"]
@@ -52,7 +51,7 @@ def test_topics_of_a_sparse_file(folder):
     assert sp.issparse(coreset.points)
     # A coreset knows what it is for.
     assert run("fit", "c.parquet", "-k", "5", "--seed", "1", "-o", "m.parquet", "-q")[0] == 0
-    assert lwcs.load("m.parquet").measure_.divergence == coreset.divergence
+    assert lwcs.load("m.parquet").geometry_.divergence == coreset.divergence
     assert run("assign", "counts.npz", "m.parquet", "-o", "l.csv", "-q")[0] == 0
     assert Path("l.csv").read_text().startswith('"row","label","divergence"')
 
@@ -100,7 +99,7 @@ def test_a_mixture_of_a_coreset(folder):
         (
             ["fit", "spectra.parquet", "-k", "2", "--divergence", "kl", "--floor", "1"],
             2,
-            "--divergence kl has no --floor",
+            "--divergence kl does not take --floor",
         ),
         (
             ["fit", "spectra.parquet", "-k", "2", "--divergence", "kl", "--smoothing", "1"],
@@ -110,16 +109,16 @@ def test_a_mixture_of_a_coreset(folder):
         (
             ["fit", "spectra.parquet", "-k", "2", "--divergence", "kl", "--standardize"],
             1,
-            "scale='standard' is for squared distances",
+            "scale='standard' is only for squared Euclidean distances",
         ),
         (
             ["fit", "counts.npz", "-k", "2", "--divergence", "itakura_saito"],
             1,
-            "takes x > 0",
+            "requires x > 0",
         ),
         (["mixture", "spectra.parquet", "-n", "2", "--family", "poison"], 2, "'poisson'"),
         (["mixture", "spectra.parquet", "-n", "9", "--size", "3"], 2, "--size 3 is smaller"),
-        (["mixture", "counts.npz", "-n", "2", "--family", "gamma"], 1, "takes x > 0"),
+        (["mixture", "counts.npz", "-n", "2", "--family", "gamma"], 1, "requires x > 0"),
     ],
 )
 def test_mistakes_are_answered_in_one_line(folder, arguments, code, message):
@@ -139,10 +138,19 @@ def test_a_coreset_for_another_divergence_is_refused(folder):
         assert (code, "is measured by KL(smoothing=0.1)" in said) == (1, True)
 
 
-def test_commands_name_every_family():
-    command = import_module("lwcs.cli.mixture")
-    from lwcs.estimators.mixture import FAMILIES
-    from lwcs.solvers.gaussian import COVARIANCES
+def test_the_command_offers_every_family_and_covariance_type():
+    from lwcs.solvers import families
+    from lwcs.solvers.families.gaussian import COVARIANCES
 
-    assert set(command.FAMILIES) == {"gaussian", *FAMILIES}
-    assert set(command.COVARIANCES) == set(COVARIANCES)
+    code, out, _ = run("mixture", "--help")
+    assert code == 0
+    offered = "".join(out.split())
+    assert f"[{'|'.join(families.available())}]" in offered
+    assert f"[{'|'.join(COVARIANCES)}]" in offered
+
+
+def test_inspect_shows_the_options_of_the_family(folder):
+    options = ["--covariance", "diag", "-o", "m.parquet", "-q"]
+    assert run("mixture", "spectra.parquet", "-n", "2", *options)[0] == 0
+    facts = json.loads(run("inspect", "m.parquet", "--json")[1])
+    assert (facts["covariance_type"], facts["reg_covar"]) == ("diag", 1e-6)

@@ -1,4 +1,4 @@
-"""Divergences that look at rows in another way first: in coordinates, by direction, as shares."""
+"""Divergences of transformed rows: in other coordinates, of unit length, as shares of their sum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from lwcs.divergences.separable import KL, SquaredEuclidean
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import divide_rows, empty_rows, largest_of_rows, row_lengths, row_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from lwcs.divergences.base import Divergence
     from lwcs.foundation.types import FloatArray, Rows
 
-# A precision matrix this near to a singular one leaves no digits in its coordinates.
+# A precision matrix that is closer to singular than this leaves no digits in its coordinates.
 _SINGULAR = 1e-13
-# Squares of lengths outside of these lose digits.
+# Squares of lengths outside of this range lose digits.
 _SIZES = (1e-140, 1e140)
 
 
 class Mahalanobis(SquaredEuclidean):
-    """(x − y)ᵀM(x − y): squared distances in the coordinates x·L, M = L·Lᵀ.
+    """Squared Mahalanobis distance (x − y)ᵀM(x − y): squared Euclidean in x·L, M = L·Lᵀ.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class Mahalanobis(SquaredEuclidean):
         matrix = np.array(precision, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
             raise ValueError(
-                f"precision has shape {matrix.shape}; pass a square matrix, a row and a column "
-                "for each column of the data"
+                f"precision has shape {matrix.shape}; pass a square matrix with one row and one "
+                "column per column of the data"
             )
         if not np.isfinite(matrix).all():
             raise ValueError("precision has values that are not finite; pass finite numbers")
@@ -56,21 +56,21 @@ class Mahalanobis(SquaredEuclidean):
         self.precision = matrix
         self._factor = np.linalg.cholesky(matrix)
 
-    def forward(self, rows: Rows) -> Rows:
-        """Coordinates x·L; these are dense."""
+    def transform(self, rows: Rows) -> Rows:
+        """Coordinates x·L, which are dense."""
         self._check_width(rows.shape[1])
         wide = rows.astype(np.float64, copy=False)
-        # A value that is not finite shows in the sums that are taken of these.
+        # A value that is not finite shows in the sums that are taken of the result.
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(wide @ self._factor)
 
-    def inward(self, points: FloatArray) -> FloatArray:
-        """C·L."""
+    def to_coordinates(self, points: FloatArray) -> FloatArray:
+        """points·L."""
         self._check_width(points.shape[-1])
         return points @ self._factor
 
-    def backward(self, points: FloatArray) -> FloatArray:
-        """Solve c·L = point."""
+    def from_coordinates(self, points: FloatArray) -> FloatArray:
+        """Solve x·L = point."""
         return np.linalg.solve(self._factor.T, points.T).T
 
     def _check_width(self, d: int) -> None:
@@ -85,17 +85,16 @@ class Mahalanobis(SquaredEuclidean):
 
 
 class Cosine(SquaredEuclidean):
-    """2·(1 − cos) of the angle: spherical k-means, on rows and centers of unit length."""
+    """Cosine distance 2·(1 − cos): spherical k-means, with rows and centers of unit length."""
 
     name = "cosine"
-    constrained = True
 
-    def forward(self, rows: Rows) -> Rows:
+    def transform(self, rows: Rows) -> Rows:
         """Rows of unit length."""
-        return normalised(rows, _lengths)
+        return normalized(rows, row_lengths)
 
-    def settled(self, centers: FloatArray) -> FloatArray:
-        """Centers of unit length; one at the origin has no direction, and stays there."""
+    def constrain(self, centers: FloatArray) -> FloatArray:
+        """Centers of unit length; a center at the origin has no direction, and stays there."""
         lengths = np.linalg.norm(centers, axis=1)
         return centers / np.where(lengths > 0.0, lengths, 1.0)[:, None]
 
@@ -104,42 +103,42 @@ class Cosine(SquaredEuclidean):
         refuse_empty(rows, first_row, "has no direction (all its values are zero)")
 
 
-class Quadratic(SquaredEuclidean, listed=False):
-    """d_A of another divergence, A = a·I: squared distances of rows as that one sees them."""
+class SquaredBound(SquaredEuclidean, listed=False):
+    """d_A of another divergence, A = a·I: the squared distance of rows as it transforms them."""
 
     def __init__(self, of: Divergence) -> None:
         self._of = of
 
     @property
-    def zero(self) -> float:  # type: ignore[override]
-        """As of the other one."""
+    def zero(self) -> float:
+        """As for the other divergence."""
         return self._of.zero
 
-    def forward(self, rows: Rows) -> Rows:
-        """As the other one."""
-        return self._of.forward(rows)
+    def transform(self, rows: Rows) -> Rows:
+        """As for the other divergence."""
+        return self._of.transform(rows)
 
     def check(self, rows: Rows, first_row: int) -> None:
-        """As the other one."""
+        """As for the other divergence."""
         self._of.check(rows, first_row)
 
 
 class SimplexKL(KL):
-    """KL of the shares that the values have in their row: documents, whatever their length.
+    """KL of the shares of the values in the sum of their row: documents of any length.
 
     Parameters
     ----------
     smoothing : float, default=0.1
-        As of KL.
+        As for KL.
     """
 
     name = "kl_simplex"
 
-    def forward(self, rows: Rows) -> Rows:
+    def transform(self, rows: Rows) -> Rows:
         """Rows that sum to one."""
-        return normalised(rows, _sums)
+        return normalized(rows, row_sums)
 
-    def settled(self, centers: FloatArray) -> FloatArray:
+    def constrain(self, centers: FloatArray) -> FloatArray:
         """Centers that sum to one."""
         sums = centers.sum(axis=1)
         return centers / np.where(sums > 0.0, sums, 1.0)[:, None]
@@ -150,54 +149,25 @@ class SimplexKL(KL):
         super().check(rows, first_row)
 
 
-def divided(rows: Rows, by: FloatArray) -> Rows:
-    """Rows divided by a number each; a row of zeros stays as it is."""
-    each = np.where(by == 0.0, 1.0, by)
-    # What is not finite shows in the sums that are taken of these.
-    with np.errstate(invalid="ignore", over="ignore"):
-        if not is_sparse(rows):
-            return rows / each[:, None]
-        scaled = rows.astype(np.float64)
-        scaled.data /= np.repeat(each, np.diff(rows.indptr))
-    return scaled
-
-
-def normalised(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
-    """Rows of size one, in float64."""
+def normalized(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
+    """Rows divided by their size, in float64."""
     wide = rows.astype(np.float64, copy=False)
-    # What is not finite shows in the sums that are taken of these.
+    # What is not finite shows in the sums that are taken of the result.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         sizes = size(wide)
         odd = np.flatnonzero(~((sizes > _SIZES[0]) & (sizes < _SIZES[1])))
         if len(odd):
-            # Divided by their largest value first: that changes no direction, and no share.
-            part = abs(wide[odd])
-            most = part.max(axis=1).toarray() if is_sparse(part) else part.max(axis=1)
+            # Divided by their largest value first: that changes neither a direction nor a share.
             largest = np.ones(wide.shape[0])
-            largest[odd] = np.ravel(most)
-            wide = divided(wide, largest)
+            largest[odd] = largest_of_rows(wide[odd])
+            wide = divide_rows(wide, largest)
             sizes[odd] = size(wide[odd])
-        return divided(wide, sizes)
-
-
-def _lengths(rows: Rows) -> FloatArray:
-    if is_sparse(rows):
-        return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel())
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
-
-
-def _sums(rows: Rows) -> FloatArray:
-    return np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
+        return divide_rows(wide, sizes)
 
 
 def refuse_empty(rows: Rows, first_row: int, what: str) -> None:
     """Refuse the first row that has no value other than zero."""
-    if is_sparse(rows):
-        row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        there = np.bincount(row_of[rows.data != 0], minlength=rows.shape[0]) > 0
-    else:
-        there = (rows != 0).any(axis=1)
-    empty = np.flatnonzero(~there)
+    empty = empty_rows(rows)
     if len(empty):
-        wants = f"{what}; leave such rows out, or choose another divergence"
+        wants = f"{what}; drop such rows, or choose another divergence"
         raise BadValueError(0, first_row + int(empty[0]), None, 0.0, wants)

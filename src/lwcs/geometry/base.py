@@ -1,0 +1,190 @@
+"""Measured rows: what can be asked of them, whatever they are stored in and measured by."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.rows import stored_values
+from lwcs.geometry.centers import Centers
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
+    from lwcs.geometry.geometry import Geometry
+    from lwcs.geometry.products import Products
+    from lwcs.kernels import BlockMoments, Pivot, Scan
+
+_SAMPLE_ROWS = 16
+# The square of a smaller number may be zero.
+_SQUARES_UNDERFLOW = 1e-140
+# Rows that differ by a larger part of their size are not equal.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured(ABC):
+    """Rows in the coordinates of a geometry. Only `Geometry.measured` makes them from data."""
+
+    geometry: Geometry
+    values: Rows
+    """Transformed and smoothed; sparse rows less what a zero stands for, and so still sparse."""
+    dtype: npt.DTypeLike
+    """What products of these rows are first tried in."""
+    points: Rows | None = None
+    """The rows of the data, to name a bad value; None for some of the rows of another."""
+    first_row: int = 0
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+    def __getitem__(self, at: slice | IntArray | Mask) -> Self:
+        """Some of the rows."""
+        if isinstance(at, slice) and at.indices(len(self)) == (0, len(self), 1):
+            # A slice of sparse rows is a copy.
+            return self
+        return type(self)(self.geometry, self.values[at], self.dtype)
+
+    def as_centers(self, at: slice | IntArray = slice(None)) -> Centers:
+        """Some of the rows as centers."""
+        return Centers(self.full(at), self.geometry)
+
+    def sample(self) -> FloatArray:
+        """A few of the rows, evenly spaced, dense and in full."""
+        return self.full(slice(None, None, max(1, -(-len(self) // _SAMPLE_ROWS))))
+
+    @abstractmethod
+    def full(self, at: slice | IntArray) -> FloatArray:
+        """Some of the rows, dense, in float64, with what implicit zeros stand for."""
+
+    @abstractmethod
+    def moments(self, weights: FloatArray | None) -> BlockMoments:
+        """Weight and mean, and for squared distances the scatter of every column (else zeros)."""
+
+    def differ(self) -> bool:
+        """Whether a few of the rows differ from each other by more than rounding."""
+        some = self.sample()
+        spread = some.max(axis=0) - some.min(axis=0)
+        return bool((spread > _ROUNDING * np.abs(some).max(axis=0)).any())
+
+    def underflow(self, moments: BlockMoments) -> Mask | None:
+        """Columns in which rows differ, but by so little that the squares are zero; mostly None."""
+        if not self.geometry.squared or not len(self):
+            return None
+        small = np.abs(moments.mean) + np.abs(self.full(slice(0, 1))[0])
+        lost: Mask = (moments.scatter == 0.0) & (small > 0.0) & (small < _SQUARES_UNDERFLOW)
+        for j in np.flatnonzero(lost):
+            column = self.values[:, [j]]
+            lost[j] = column.max() != column.min()
+        return lost if lost.any() else None
+
+    @abstractmethod
+    def cluster_sums(
+        self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
+    ) -> tuple[FloatArray, FloatArray]:
+        """Σω and Σω·(x − reference of its center) of the clusters that are wanted, else zeros."""
+
+    @abstractmethod
+    def distances_and_doubt(
+        self, centers: Centers, labels: Labels
+    ) -> tuple[FloatArray, Mask | None]:
+        """d(x, c) of every row and its own center, accurate at any range; and near-zero ones.
+
+        The mask says where a distance is small against the terms of its product; None leaves that
+        to be told from the scores.
+        """
+
+    def distances(self, centers: Centers, labels: Labels) -> FloatArray:
+        """d(x, c) of every row and the center that its label names."""
+        return self.distances_and_doubt(centers, labels)[0]
+
+    def distances_to(self, center: Centers) -> FloatArray:
+        """d(x, c) of every row to one and the same center."""
+        return self.distances(center, np.zeros(len(self), dtype=np.int64))
+
+    @abstractmethod
+    def extent(self) -> tuple[float, float]:
+        """The smallest and the largest value, in columns that can differ from a center."""
+
+    @abstractmethod
+    def products(self, dtype: npt.DTypeLike | None = None, *, again: bool = False) -> Products:
+        """Products of these rows with centers, in a frame chosen for them.
+
+        `again` says that an earlier product could not tell the centers apart.
+        """
+
+    @abstractmethod
+    def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
+        """Squared distances of all rows to one point, in one fused loop with their sums."""
+
+    def add_center(
+        self,
+        weights: FloatArray | None,
+        center: Centers,
+        label: int,
+        reach: FloatArray | None,
+        closest: FloatArray,
+        labels: Labels,
+    ) -> tuple[float, int]:
+        """Bring distances to the nearest center up to date with one more center, in place.
+
+        Returns Σω·closest, and how many rows the triangle inequality (`Centers.reach`) spared.
+        """
+        own = self.geometry
+        if own.squared:
+            pivot = self.pivot(center.points[0])
+            cost, spared = kernels.closer(
+                self.values, weights, pivot, label, reach, closest, labels, own.kernel
+            )
+        else:
+            found = self.distances_to(center)
+            cost, spared = kernels.keep_closer(found, weights, label, closest, labels), 0
+        if not np.isfinite(cost):
+            self.refuse(np.flatnonzero(~np.isfinite(closest)))
+        return cost, spared
+
+    @abstractmethod
+    def pivot(self, point: FloatArray) -> Pivot:
+        """A point for the kernels, in the coordinates of the stored values."""
+
+    def nearest(self, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        """The nearest center of every row, and the distance to it."""
+        from lwcs.geometry.nearest import nearest
+
+        return nearest(self, centers)
+
+    def labels(self, centers: Centers) -> npt.NDArray[np.int32]:
+        """The nearest center of every row."""
+        from lwcs.geometry.nearest import nearest_labels
+
+        return nearest_labels(self, centers)
+
+    def all_distances(self, centers: Centers) -> DenseRows:
+        """Distances of every row to every center: not squared, but a divergence as it is."""
+        from lwcs.geometry.nearest import all_distances
+
+        return all_distances(self, centers)
+
+    def refuse(self, rows: IntArray) -> None:
+        """Name the first of some rows that cannot be measured: not finite, or too far away."""
+        assert self.points is not None
+        if not len(rows):
+            raise BadValueError.found_in(self.points, self.first_row, 0)
+        row = int(rows[0])
+        own, bad = self.geometry.divergence, self.points[row : row + 1]
+        if self.geometry.squared or not np.isfinite(stored_values(bad)).all():
+            raise BadValueError.found_in(bad, self.first_row + row, 0)
+        remedy = "pass smoothing=0.1 or more" if "smoothing" in vars(own) else own.remedy
+        wants = f"is infinitely far from every center by {own!r}: {remedy}"
+        raise BadValueError(0, self.first_row + row, None, np.inf, wants)

@@ -1,0 +1,197 @@
+"""The nearest center of every row: one matrix product per piece, and differences where it counts.
+
+Products find the nearest center of most rows. Where two scores are closer to each other than
+products are accurate (`Products.sizes`), the rows are tried again in float64, around an origin in
+their own midst, and what products cannot tell apart then is decided by the distances themselves.
+So a label is nearest to the accuracy of the data, at any range of numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.rows import pieces
+from lwcs.foundation.workspace import Workspace
+from lwcs.geometry.products import CLEAR
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.geometry.base import Measured
+    from lwcs.geometry.centers import Centers
+    from lwcs.geometry.products import Products, ReadyCenters
+
+# Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
+PIECE_VALUES = 2**19
+# Apart for rows that are tried again, since the first product is still in use.
+_WORKSPACE = (Workspace(), Workspace())
+# Fewer rows than this are decided by differences right away.
+_WORTH_PRODUCTS = 64
+
+
+def nearest(rows: Measured, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
+    """The nearest center of every row, and the distance to it, in float64.
+
+    No temporary has rows × centers × columns values, nor rows × centers for all rows.
+    """
+    if len(centers) == 1:
+        labels, distances = np.zeros(len(rows), dtype=np.int32), rows.distances_to(centers)
+    else:
+        labels, distances = np.empty(len(rows), dtype=np.int32), np.empty(len(rows))
+        _search(rows, centers, labels, distances)
+    if not np.isfinite(distances.sum()):
+        lost = np.flatnonzero(~np.isfinite(distances))
+        if len(lost):
+            rows.refuse(lost)
+    return labels, distances
+
+
+def nearest_labels(rows: Measured, centers: Centers) -> npt.NDArray[np.int32]:
+    """The labels alone."""
+    labels = np.empty(len(rows), dtype=np.int32)
+    _search(rows, centers, labels)
+    if len(labels) and labels.min() < 0:
+        rows.refuse(np.flatnonzero(labels < 0))
+    return labels
+
+
+def _search(
+    rows: Measured,
+    centers: Centers,
+    labels: npt.NDArray[np.int32],
+    distances: FloatArray | None = None,
+    *,
+    again: bool = False,
+) -> None:
+    """Write labels, and distances if wanted; a row that is nowhere finite has the label −1."""
+    products, memory = rows.products(again=again), _WORKSPACE[again]
+    ready = products.ready(centers)
+    # With centers in columns, float64 products are a little faster.
+    ready = ready._replace(matrix=np.ascontiguousarray(ready.matrix))
+    for part in pieces(len(rows), PIECE_VALUES // len(centers)):
+        piece = rows[part]
+        # NaN and infinity are found by the search, which then has no certain label for their row.
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = products.rows(piece.values, memory.rows)
+            scores = products.scores(product, ready, memory.scores)
+            best = np.argmax(scores, axis=1)
+            top = scores[np.arange(len(best)), best]
+            if distances is None:
+                suspects = products.suspects(product, ready, scores, best, top)
+            else:
+                found, doubt = piece.distances_and_doubt(centers, best)
+                # d + score is the distance to the origin, and bounds the terms of the score.
+                apart = found / products.cost_unit
+                sizes = np.abs(apart + top) + ready.sizes[best]
+                clear = (apart > CLEAR * sizes + products.tiny) & (sizes < products.large)
+                suspects = np.flatnonzero(~clear if doubt is None else ~clear | doubt)
+            changed = np.empty(0, dtype=np.int64)
+            if len(suspects):
+                changed, candidates = _unclear(products, product, ready, scores, best, suspects)
+                if len(changed):
+                    best[changed] = _decide(piece[changed], centers, candidates, again=again)
+            if centers.edges is not None:
+                # A finite slope stands in for an infinite one: the label may be infinitely far.
+                changed = np.arange(len(best))
+                best = _leave_infinite(piece, centers, best)
+            if distances is not None:
+                if len(changed):
+                    found[changed] = piece[changed].distances(centers, best[changed])
+                found[best < 0] = np.inf
+                distances[part] = found
+        labels[part] = best
+
+
+def settle(
+    products: Products, rows: Measured, product: DenseRows, centers: Centers, ready: ReadyCenters
+) -> IntArray:
+    """Labels of rows that are known to be close to their center, relative to the origin.
+
+    `product` and `ready` are the rows and centers in the coordinates of the products.
+    """
+    scores = products.scores(product, ready)
+    best = np.argmax(scores, axis=1)
+    at, candidates = _unclear(products, product, ready, scores, best, np.arange(len(best)))
+    if len(at):
+        decided = _decide(rows[at], centers, candidates, again=False)
+        best[at] = np.where(decided < 0, best[at], decided)
+    return best
+
+
+def _unclear(
+    products: Products,
+    product: DenseRows,
+    ready: ReadyCenters,
+    scores: DenseRows,
+    best: IntArray,
+    suspects: IntArray,
+) -> tuple[IntArray, Mask]:
+    """Of the suspects, those with a second center whose score is within rounding of the best.
+
+    Also which centers may be the nearest of each.
+    """
+    sizes = products.sizes(product[suspects], ready, best[suspects])
+    margins = products.rounding * sizes + products.tiny
+    top = scores[suspects, best[suspects]]
+    second = kernels.second_best(scores, best, suspects, products.geometry.kernel)
+    overflown = products.overflown(product[suspects])
+    close: Mask = ~(top - second > margins) | overflown
+    at = suspects[close]
+    candidates = ~(scores[at] < (top[close] - 2.0 * margins[close])[:, None])
+    candidates[overflown[close]] = True
+    return at, candidates
+
+
+def _decide(
+    rows: Measured, centers: Centers, candidates: Mask, *, again: bool
+) -> npt.NDArray[np.int32]:
+    """Label rows that a product has left unclear."""
+    if again or len(rows) < _WORTH_PRODUCTS:
+        return _by_differences(rows, centers, candidates)
+    labels = np.empty(len(rows), dtype=np.int32)
+    _search(rows, centers, labels, again=True)
+    return labels
+
+
+def _leave_infinite(rows: Measured, centers: Centers, labels: IntArray) -> IntArray:
+    """Labels of the nearest center for rows that are infinitely far from theirs."""
+    far = np.flatnonzero(~np.isfinite(rows.distances(centers, labels)) | (labels < 0))
+    if len(far):
+        every = np.ones((len(far), len(centers)), dtype=bool)
+        labels[far] = _by_differences(rows[far], centers, every)
+    return labels
+
+
+def _by_differences(rows: Measured, centers: Centers, candidates: Mask) -> npt.NDArray[np.int32]:
+    """The nearest of some centers by the distances themselves; −1 where none is finite."""
+    labels, closest = np.full(len(rows), -1, dtype=np.int32), np.full(len(rows), np.inf)
+    for j in np.flatnonzero(candidates.any(axis=0)):
+        at = np.flatnonzero(candidates[:, j])
+        found = rows[at].distances(centers, np.full(len(at), j))
+        nearer = found < closest[at]
+        closest[at[nearer]], labels[at[nearer]] = found[nearer], j
+    return labels
+
+
+def all_distances(rows: Measured, centers: Centers) -> DenseRows:
+    """Distances of every row to every center: not squared, but a divergence as it is."""
+    products, squared = rows.products(np.float64), rows.geometry.squared
+    ready, product = products.ready(centers), products.rows(rows.values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        heights, sizes = products.heights(rows.values, product)
+        distances = heights[:, None] - products.scores(product, ready)
+        distances *= products.cost_unit
+        unclear = ~(distances >= CLEAR * (sizes[:, None] + ready.sizes))
+        if centers.edges is not None:
+            unclear[:, centers.edges.any(axis=1)] = True
+        for j in np.flatnonzero(unclear.any(axis=0)):
+            at = np.flatnonzero(unclear[:, j])
+            distances[at, j] = rows[at].distances(centers, np.full(len(at), j))
+    lost = ~np.isfinite(distances) if squared else np.isnan(distances)
+    if lost.any():
+        rows.refuse(np.flatnonzero(lost.any(axis=1)))
+    return np.asarray(np.sqrt(distances) if squared else distances)

@@ -1,0 +1,256 @@
+"""Scores of many centers by one matrix product: which center is nearest, and how certain that is.
+
+A product is only a sum of terms, and rounds by a part of their size. `sizes` bounds the terms of
+a score; two scores that differ by no more than `rounding · size` cannot be told apart by products,
+and differences decide (`nearest`). A distance above `CLEAR` of its size is too far from zero for
+rounding to matter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.rows import row_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
+    from lwcs.geometry.base import Measured
+    from lwcs.geometry.centers import Centers
+    from lwcs.geometry.geometry import Geometry
+    from lwcs.geometry.metrics import Frame, Tangents
+
+    Memory = Callable[..., DenseRows]
+
+# A row whose distance is above this part of the terms of its score is certain of its label.
+CLEAR = 1e-2
+# Above this part of its terms, a distance from tangents keeps twelve digits.
+ACCURATE = 1e-3
+# Distances at or below this have lost digits to underflow, by the size of a number.
+_TINY = {4: 1e-33, 8: 1e-306}
+_NEXT_TO_ONE = 1e-3
+# Terms above this may have overflowed.
+_LARGE = {4: 1e30, 8: 1e300}
+
+
+class ReadyCenters(NamedTuple):
+    """Centers in the coordinates of a product."""
+
+    matrix: Any
+    """Slopes, one column per center; for dense rows with the offsets as one more row."""
+    offsets: FloatArray
+    sizes: FloatArray
+    """Size of the terms of every offset."""
+
+
+class Products(ABC):
+    """Rows, ready for products with centers; nothing is computed before a product is asked for."""
+
+    def __init__(self, frame: Frame, geometry: Geometry, n_features: int) -> None:
+        self.frame, self.geometry = frame, geometry
+        self.dtype = np.dtype(frame.dtype)
+        self._origin = frame.origin.astype(self.dtype)
+        self.cost_unit = 1.0 / frame.unit**2
+        """Distances are (heights − scores)·cost_unit."""
+        self.tiny, self.large = _TINY[self.dtype.itemsize], _LARGE[self.dtype.itemsize]
+        eps = np.finfo(self.dtype).eps
+        self.rounding = float(4.0 * eps * (4.0 + np.sqrt(n_features)))
+        """A score errs by at most this part of the size of its terms."""
+
+    @abstractmethod
+    def rows(self, values: Any, memory: Memory = np.empty) -> Any:
+        """Measured values in the coordinates of the product; `memory` makes an empty array."""
+
+    @abstractmethod
+    def ready(self, centers: Centers) -> ReadyCenters:
+        """Centers in the same coordinates."""
+
+    def take(self, ready: ReadyCenters, at: IntArray) -> ReadyCenters:
+        """Some of the centers."""
+        return ReadyCenters(ready.matrix.T[at].T, ready.offsets[at], ready.sizes[at])
+
+    @abstractmethod
+    def scores(self, rows: Any, ready: ReadyCenters, memory: Memory = np.empty) -> DenseRows:
+        """rows·slopes + offsets, one column per center: larger is nearer."""
+
+    @abstractmethod
+    def sizes(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+        """Σ|terms| of the scores of rows and their own centers."""
+
+    @abstractmethod
+    def bounds(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+        """No less than `sizes`, by the Cauchy–Schwarz inequality: cheap, for all rows."""
+
+    def suspects(
+        self, rows: Any, ready: ReadyCenters, scores: DenseRows, labels: IntArray, top: DenseRows
+    ) -> IntArray:
+        """Rows whose scores do not tell by themselves that their label is certain."""
+        margins = self.rounding * self.bounds(rows, ready, labels) + self.tiny
+        second = kernels.second_best(scores, labels, None, self.geometry.kernel)
+        return np.flatnonzero(~(top - second > margins))
+
+    def overflown(self, rows: Any) -> Mask:
+        """Rows so far from the origin that their products may have overflowed."""
+        return np.zeros(rows.shape[0], dtype=bool)
+
+    @abstractmethod
+    def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
+        """What a distance is but for its score, and the size of the terms of that."""
+
+
+class DenseProducts(Products):
+    """Dense rows: a row gets a 1 and a center its offset as one more column."""
+
+    def rows(self, values: DenseRows, memory: Memory = np.empty) -> DenseRows:
+        """(x − origin)·factor and a one."""
+        frame, (n, d) = self.frame, values.shape
+        rows: DenseRows = memory((n, d + 1), self.dtype)
+        rows[:, -1] = 1.0
+        np.subtract(values, self._origin, out=rows[:, :-1], casting="unsafe")
+        if frame.factor is not None:
+            rows[:, :-1] *= frame.factor
+        return rows
+
+    def ready(self, centers: Centers) -> ReadyCenters:
+        """Slopes and offset of every center in one column."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            slopes, offsets, sizes = self.geometry.metric.tangents(centers.points, self.frame)
+            matrix: DenseRows = np.empty((len(slopes), slopes.shape[1] + 1), dtype=self.dtype)
+            matrix[:, :-1], matrix[:, -1] = slopes, offsets
+        return ReadyCenters(matrix.T, offsets, sizes)
+
+    def tangents_of_rows(
+        self, rows: Measured, values: DenseRows, heights: DenseRows
+    ) -> tuple[DenseRows, DenseRows]:
+        """Slopes and offsets for the rows themselves as centers.
+
+        `values` are the rows in the coordinates of the product; for squared distances, x and
+        ‖x‖² are there already.
+        """
+        if self.geometry.squared:
+            return 2.0 * values[:, :-1], -heights
+        ready = self.ready(rows.as_centers())
+        return ready.matrix[:-1].T, ready.offsets
+
+    def scores(self, rows: DenseRows, ready: ReadyCenters, memory: Memory = np.empty) -> DenseRows:
+        """One product."""
+        out = memory((len(rows), len(ready.offsets)), self.dtype)
+        return np.matmul(rows, ready.matrix, out=out)
+
+    def sizes(self, rows: DenseRows, ready: ReadyCenters, labels: Labels) -> FloatArray:
+        """Column by column."""
+        own = np.abs(ready.matrix.T[labels].astype(np.float64))
+        own[:, -1] = ready.sizes[labels]
+        return np.einsum("ij,ij->i", np.abs(rows.astype(np.float64)), own)
+
+    def bounds(self, rows: DenseRows, ready: ReadyCenters, labels: Labels) -> FloatArray:
+        """‖x‖·‖slope‖ and the terms of the offset."""
+        slopes = np.linalg.norm(ready.matrix[:-1], axis=0)
+        return np.asarray(np.sqrt(_squares(rows)) * slopes[labels] + ready.sizes[labels])
+
+    def suspects(
+        self, rows: Any, ready: ReadyCenters, scores: DenseRows, labels: IntArray, top: DenseRows
+    ) -> IntArray:
+        """For squared distances, rows that are close to their center relative to the origin."""
+        if not self.geometry.squared:
+            return super().suspects(rows, ready, scores, labels, top)
+        norms = _squares(rows)
+        clear = (norms - top > CLEAR * norms + self.tiny) & (norms < self.large)
+        return np.flatnonzero(~(clear & np.isfinite(top)))
+
+    def overflown(self, rows: DenseRows) -> Mask:
+        """By the squares of the rows."""
+        return np.asarray(~(_squares(rows) < self.large))
+
+    def heights(self, values: DenseRows, rows: DenseRows) -> tuple[FloatArray, FloatArray]:
+        """‖x − o‖², or from the divergence."""
+        if self.geometry.squared:
+            norms = _squares(rows)
+            return norms, norms
+        each = self.geometry.metric.heights(values, self.frame)
+        return each.sum(axis=1), np.abs(each).sum(axis=1)
+
+
+def _squares(rows: DenseRows) -> DenseRows:
+    """Σx² of every row, without its one."""
+    squares = np.asarray(np.vecdot(rows, rows) - rows.dtype.type(1.0))
+    # Next to the one, small squares have lost their digits.
+    small = np.flatnonzero(squares < _NEXT_TO_ONE)
+    if len(small):
+        values = rows[small, :-1]
+        squares[small] = np.vecdot(values, values)
+    return squares
+
+
+class SparseProducts(Products):
+    """Sparse rows: not shifted, which would make them dense; the shift is in the offsets."""
+
+    def __init__(
+        self, frame: Frame, geometry: Geometry, n_features: int, *, plain: bool = False
+    ) -> None:
+        super().__init__(frame, geometry, n_features)
+        self._plain = plain
+
+    def rows(self, values: Any, memory: Memory = np.empty) -> Any:
+        """The values as they are."""
+        del memory
+        return values
+
+    def ready(self, centers: Centers) -> ReadyCenters:
+        """Without an origin, centers are made ready once for all blocks."""
+        if self._plain:
+            return centers.ready_for_sparse
+        with np.errstate(over="ignore", invalid="ignore"):
+            tangents = self.geometry.metric.tangents(centers.points, self.frame)
+        zeros = self.geometry.zeros(centers.points.shape[1])
+        return ready_for_sparse(tangents, zeros - self.frame.origin)
+
+    def scores(self, rows: Any, ready: ReadyCenters, memory: Memory = np.empty) -> DenseRows:
+        """At the cost of the stored values, once per center."""
+        del memory
+        scores: FloatArray = rows @ ready.matrix
+        scores += ready.offsets
+        return scores
+
+    def sizes(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+        """Over the stored values."""
+        row_of = row_numbers(rows)
+        terms = np.abs(rows.data * ready.matrix[rows.indices, labels[row_of]])
+        return np.bincount(row_of, terms, rows.shape[0]) + ready.sizes[labels]
+
+    def bounds(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+        """‖x‖·‖slope‖ and the terms of the offset."""
+        squares, there = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
+        if len(there):
+            squares[there] = np.add.reduceat(rows.data * rows.data, rows.indptr[there])
+        slopes = np.linalg.norm(ready.matrix, axis=0)
+        return np.asarray(np.sqrt(squares) * slopes[labels] + ready.sizes[labels])
+
+    def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
+        """Those of a row of zeros, and what the stored values change."""
+        del values
+        zeros, n = self.geometry.zeros(rows.shape[1]), rows.shape[0]
+        metric, row_of = self.geometry.metric, row_numbers(rows)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            base = metric.heights(zeros, self.frame)
+            # Where φ has no value at zero, no row has a zero: the domain was checked.
+            base[~np.isfinite(base)] = 0.0
+            own = metric.heights(rows.data + zeros[rows.indices], self.frame, rows.indices)
+        there = base[rows.indices]
+        heights = base.sum() + np.bincount(row_of, own - there, n)
+        sizes = np.abs(base).sum() + np.bincount(row_of, np.abs(own) + np.abs(there), n)
+        return np.asarray(heights), np.asarray(sizes)
+
+
+def ready_for_sparse(tangents: Tangents, zeros: FloatArray) -> ReadyCenters:
+    """(x − o)·Δ = (x − b)·Δ + (b − o)·Δ, where `zeros` are b − o, b what a zero stands for."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift = tangents.slopes * zeros
+        offsets = tangents.offsets + shift.sum(axis=1)
+        sizes = tangents.sizes + np.abs(shift).sum(axis=1)
+    return ReadyCenters(np.ascontiguousarray(tangents.slopes.T), offsets, sizes)

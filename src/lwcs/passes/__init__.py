@@ -1,0 +1,148 @@
+"""Passes over all rows with centers that are known: labels, costs, distances, a Lloyd step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from math import fsum
+from operator import add
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.progress import track
+from lwcs.geometry import Geometry
+from lwcs.sources.base import GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import DenseRows, FloatArray, Rows
+    from lwcs.geometry import Centers, Measured
+    from lwcs.sources import Block, Source
+
+
+def measured(block: Block, centers: Centers) -> Measured:
+    """The rows of a block in the coordinates of some centers."""
+    return centers.geometry.measured(block.points, block.first_row)
+
+
+@dataclass(frozen=True, slots=True)
+class CostTask:
+    """φ of one partition: Σω·d(x, nearest center)."""
+
+    centers: Centers
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> float:
+        """Add up the costs of the blocks."""
+        costs = []
+        for block in blocks:
+            with BadValueError.in_partition(partition):
+                distances = measured(block, self.centers).nearest(self.centers)[1]
+            costs.append(kernels.weighted_sum(block.weights, distances))
+        return fsum(costs)
+
+
+def full_cost(source: Source, centers: Centers, n_jobs: int | None = None) -> float:
+    """φ_X(Q) over all rows of a source, partition by partition."""
+    with source.explaining():
+        return fsum(source.gather(CostTask(centers), n_jobs=n_jobs))
+
+
+def euclidean_cost(source: Source, centers: DenseRows, n_jobs: int | None = None) -> float:
+    """φ_X(Q) by squared Euclidean distances, for centers in the units of the data."""
+    geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
+    return full_cost(source, geometry.centers(centers), n_jobs)
+
+
+def quantization_error(points: Rows, weights: FloatArray, centers: Centers) -> float:
+    """φ_C(Q) = Σ w·d(x, Q) of weighted rows in memory (section 2 of the paper)."""
+    return float(weights @ centers.geometry.measured(points).nearest(centers)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTask:
+    """The label of every row of a block, as int32."""
+
+    centers: Centers
+
+    def __call__(self, block: Block) -> npt.NDArray[np.int32]:
+        """Label a block."""
+        return measured(block, self.centers).labels(self.centers)
+
+
+@dataclass(frozen=True, slots=True)
+class DistancesTask:
+    """Distances of every row of a block to every center: not squared, but a divergence as it is."""
+
+    centers: Centers
+
+    def __call__(self, block: Block) -> DenseRows:
+        """In the precision of the data."""
+        distances = measured(block, self.centers).all_distances(self.centers)
+        return distances.astype(np.float32 if block.points.dtype == np.float32 else np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignTask:
+    """Labels of a block, and distances if they are wanted, written in place; returns its cost."""
+
+    centers: Centers
+    labels: npt.NDArray[np.int32]
+    distances: FloatArray | None = None
+
+    def __call__(self, block: Block) -> float:
+        """Label and cost a block."""
+        labels, distances = measured(block, self.centers).nearest(self.centers)
+        part = slice(block.first_row, block.first_row + len(labels))
+        self.labels[part] = labels
+        if self.distances is not None:
+            self.distances[part] = distances
+        return kernels.weighted_sum(block.weights, distances)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """Σω and Σω·(x − reference) of every cluster of some rows (`Measured.cluster_sums`)."""
+
+    weights: FloatArray
+    points: FloatArray
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        """Put the rows of both together."""
+        return ClusterSums(self.weights + other.weights, self.points + other.points)
+
+
+@dataclass(frozen=True, slots=True)
+class PolishTask:
+    """The sums of every cluster of a partition: half of a Lloyd step on the full data."""
+
+    centers: Centers
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> ClusterSums:
+        """Add up the blocks."""
+        k, d = self.centers.points.shape
+        total, wanted = ClusterSums(np.zeros(k), np.zeros((k, d))), np.ones(k, dtype=bool)
+        for block in blocks:
+            with BadValueError.in_partition(partition):
+                rows = measured(block, self.centers)
+                labels = rows.labels(self.centers)
+            sums = rows.cluster_sums(block.weights, labels, wanted, self.centers)
+            total += ClusterSums(*sums)
+        return total
+
+
+def polish(
+    source: Source, centers: Centers, n_jobs: int | None, *, progress: bool = False
+) -> Centers:
+    """One Lloyd step on the full data; an empty cluster keeps its center."""
+    parts = source.known_partitions
+    groups = None if parts is None else -(-parts // GROUP)
+    with source.explaining():
+        sums = source.gather_sums(PolishTask(centers), n_jobs=n_jobs)
+        total = reduce(add, track(sums, "polish", groups, show=progress))
+    return centers.geometry.means(centers, total.weights, total.points)

@@ -1,0 +1,191 @@
+"""Drawing rows around centers: each by its distance to the nearest one, and by its cluster.
+
+q(x) ∝ ω·s(x), s(x) = slope·d(x, nearest center) + floor of its cluster, weight ω/(m·q). A
+partition therefore needs only the weight and the cost of every cluster in round one, and draws in
+round two. Sensitivities are of this form, and so is a lightweight coreset by a divergence, with
+the mean as the only center.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.randomness import Round, Stage, generator
+from lwcs.passes import AssignTask
+from lwcs.samplers.base import Draws, Run, Summary
+from lwcs.samplers.two_rounds import (
+    Picked,
+    Quota,
+    Total,
+    allocate,
+    allocate_strata,
+    draw_along,
+    merge,
+    rows_before,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import FloatArray
+    from lwcs.geometry import Centers
+    from lwcs.sources import Block, LocalSource, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Centers; and for local rows, the nearest center of each and the distance to it."""
+
+    centers: Centers
+    labels: npt.NDArray[np.int32] | None = None
+    distances: FloatArray | None = None
+
+    def of(
+        self, block: Block, start: int | None = None
+    ) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        """Nearest center and distance of every row of a block.
+
+        They are looked up where they are kept and the block's partition starts at row `start`.
+        """
+        if self.labels is not None and self.distances is not None and start is not None:
+            first = start + block.first_row
+            part = slice(first, first + block.points.shape[0])
+            return self.labels[part], self.distances[part]
+        rows = self.centers.geometry.measured(block.points, block.first_row)
+        return rows.nearest(self.centers)
+
+
+def assign(source: LocalSource, centers: Centers, run: Run) -> Assignment:
+    """Measure local rows against given centers, in one pass of matrix products."""
+    labels, distances = np.empty(source.n_rows, dtype=np.int32), np.empty(source.n_rows)
+    for _ in run.each_block(source, AssignTask(centers, labels, distances), "assigning"):
+        pass
+    return Assignment(centers, labels, distances)
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Rows of some data, and the weight Ω_i and the cost S_i of every cluster in it."""
+
+    rows: int
+    weights: FloatArray
+    costs: FloatArray
+
+    def __add__(self, other: Clusters) -> Clusters:
+        """Put the rows of both together."""
+        return Clusters(
+            self.rows + other.rows, self.weights + other.weights, self.costs + other.costs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """s(x) = slope·d(x, nearest center) + floor of x's cluster."""
+
+    slope: float
+    floors: FloatArray
+
+    def __call__(self, labels: npt.NDArray[np.int32], distances: FloatArray) -> FloatArray:
+        """s of every row."""
+        return self.slope * distances + self.floors[labels]
+
+    def total(self, clusters: Clusters) -> float:
+        """Σω·s over some rows, from their clusters."""
+        return float(self.slope * clusters.costs.sum() + self.floors @ clusters.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class _AroundCenters:
+    """A task that needs the nearest center and the distance of every row."""
+
+    assignment: Assignment
+    starts: Sequence[int] | None
+    """Where every partition starts, for rows whose distances are kept."""
+
+    def nearest(self, block: Block, partition: int) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        """Label and distance of every row of a block."""
+        start = None if self.starts is None else self.starts[partition]
+        with BadValueError.in_partition(partition):
+            return self.assignment.of(block, start)
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersTask(_AroundCenters):
+    """Round one: weight and cost of every cluster in a partition."""
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> Clusters:
+        """Add up the blocks."""
+        k = len(self.assignment.centers)
+        total = Clusters(0, np.zeros(k), np.zeros(k))
+        for block in blocks:
+            labels, distances = self.nearest(block, partition)
+            omega = kernels.unit_weights(block.weights, len(labels))
+            weights: FloatArray = np.bincount(labels, omega, k).astype(np.float64)
+            costs: FloatArray = np.bincount(labels, omega * distances, k).astype(np.float64)
+            total += Clusters(len(labels), weights, costs)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class DrawTask(_AroundCenters):
+    """Round two: rows in proportion to ω·s."""
+
+    seed: int
+    stage: Stage
+    scores: Scores
+
+    def __call__(self, blocks: Iterator[Block], quota: Quota) -> list[Picked]:
+        """Draw this partition's quota in one scan."""
+        if not quota.draws:
+            return []
+        (total,), targets = quota.totals, quota.strata
+        if targets is None:
+            rng = generator(self.seed, self.stage, Round.DRAW, quota.partition)
+            targets = (np.sort(rng.random(quota.draws)) * total,)
+
+        def masses_of(block: Block) -> tuple[FloatArray, Sequence[FloatArray]]:
+            scores = self.scores(*self.nearest(block, quota.partition))
+            return scores, (kernels.unit_weights(block.weights, len(scores)) * scores,)
+
+        return draw_along(blocks, targets, [Total(total)], masses_of)
+
+
+def weigh(source: Source, assignment: Assignment, run: Run) -> list[Clusters]:
+    """Weight and cost of every cluster, by partition."""
+    task = ClustersTask(assignment, _starts(source, assignment))
+    return list(run.gather(source, task, "weighing"))
+
+
+def _starts(source: Source, assignment: Assignment) -> list[int] | None:
+    if assignment.labels is None:
+        return None
+    return [source.locate(i)[0] for i in range(source.count_partitions())]
+
+
+def draw_around_centers(
+    source: Source,
+    assignment: Assignment,
+    weighed: Sequence[Clusters],
+    scores: Scores,
+    size: int,
+    known: Summary,
+    run: Run,
+    *,
+    stratified: bool = False,
+) -> Draws:
+    """Draw m rows from q ∝ ω·s, and weight them by ω/(m·q)."""
+    masses = [scores.total(part) for part in weighed]
+    share = allocate_strata if stratified else allocate
+    quotas = share(size, [masses], run.generator(Round.PLAN))
+    task = DrawTask(assignment, _starts(source, assignment), run.seed, run.stage, scores)
+    drawn = run.gather(source, task, "drawing", quotas)
+    picked = merge(drawn, rows_before([part.rows for part in weighed]))
+    weights = picked.counts * (np.sum(masses) / (size * picked.values))
+    return Draws(picked.points, picked.rows, picked.counts, weights, known)

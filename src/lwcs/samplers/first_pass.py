@@ -1,0 +1,203 @@
+"""The first pass over all rows: moments of every partition, and what they tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs.foundation.checks import BadValueError
+from lwcs.geometry import Geometry
+from lwcs.samplers.base import Summary
+from lwcs.sources.sequence import SequenceSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.foundation.types import FloatArray, Mask, Rows
+    from lwcs.samplers.base import Run
+    from lwcs.sources import Block, Source
+
+# Squared distances below this have lost digits to underflow.
+_LEAST = 1e-303
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Number, total weight, mean, and scatter Σω(x − mean)² per column of some rows.
+
+    They merge exactly and stay accurate at any offset, which sums of squares do not
+    (a float32 column at 1e3 ± 1 already gives a negative Φ).
+    """
+
+    rows: int
+    weight: float
+    mean: FloatArray
+    scatter: FloatArray
+    lost: Mask | None = None
+    """Columns in which rows differ, but by so little that the squares underflow; mostly None."""
+
+    def __add__(self, other: Moments) -> Moments:
+        """Merge two disjoint sets of rows (Chan, Golub, LeVeque 1979)."""
+        rows, weight = self.rows + other.rows, self.weight + other.weight
+        lost = _either(self.lost, other.lost)
+        # Nothing to merge; but a NaN that a row without weight left must not be lost.
+        if other.weight == 0.0:
+            return Moments(rows, weight, self.mean + 0.0 * other.mean, self.scatter, lost)
+        if self.weight == 0.0:
+            return Moments(rows, weight, other.mean + 0.0 * self.mean, other.scatter, lost)
+        delta = other.mean - self.mean
+        mean = self.mean + delta * (other.weight / weight)
+        leverage = self.weight * (other.weight / weight)
+        between = leverage * delta**2
+        gone = (between == 0.0) & (delta != 0.0)
+        if gone.any():
+            lost = _either(lost, gone)
+        return Moments(rows, weight, mean, self.scatter + other.scatter + between, lost)
+
+    def cost_around(self, center: FloatArray, precision: FloatArray | None = None) -> float:
+        """φ({center}): what these rows cost if `center` were the only center."""
+        spread = np.maximum(self.scatter, 0.0) + self.weight * (self.mean - center) ** 2
+        return float(spread.sum() if precision is None else precision @ spread)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsTask:
+    """The moments of a partition; rows are averaged as they are measured."""
+
+    n_features: int
+    geometry: Geometry = field(default_factory=Geometry)
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> Moments:
+        """Fold the moments of the blocks."""
+        total: Moments | None = None
+        for block in blocks:
+            with BadValueError.in_partition(partition):
+                rows = self.geometry.measured(block.points, block.first_row)
+            found = rows.moments(block.weights)
+            part = Moments(len(rows), *found, rows.underflow(found))
+            if not np.isfinite(part.mean.sum() + part.scatter.sum()):
+                raise BadValueError.found_in(block.points, block.first_row, partition)
+            total = part if total is None else total + part
+        if total is None:
+            empty = np.zeros(self.n_features)
+            return Moments(0, 0.0, empty, empty)
+        return total
+
+
+def first_pass(source: Source, run: Run) -> Summary:
+    """A pass for the mean; for squared distances also for Φ, and for a scale if one is wanted."""
+    return summarise(moments_of(source, run), source, run.geometry)
+
+
+def moments_of(source: Source, run: Run) -> list[Moments]:
+    """The moments of every partition."""
+    return list(run.gather(source, MomentsTask(source.n_features, run.geometry), "first pass"))
+
+
+def summarise(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:
+    """What moments tell of all rows."""
+    total = reduce(add, moments)
+    check_total(total.weight, total.rows)
+    if not geometry.cost_follows_from_moments:
+        return Summary(total.rows, total.weight, total.mean)
+    scale = standard_scale(total) if source.scale == "standard" else None
+    cost = total.cost_around(total.mean, None if scale is None else scale**-2.0)
+    check_cost(cost, total.weight, lost=total.lost is not None)
+    return Summary(total.rows, total.weight, total.mean, cost, scale)
+
+
+def needs_first_pass(source: Source, geometry: Geometry) -> bool:
+    """Whether rows can be measured only after a pass: for a scale, or a mean to smooth towards."""
+    return source.scale is not None or geometry.needs_mean
+
+
+def why_not_one_pass(source: Source) -> str | None:
+    """What about a source makes a single pass impossible, if anything."""
+    if source.scale is not None:
+        return f"with scale={source.scale!r}, which is known only after a pass"
+    if not source.can_take and not isinstance(source, SequenceSource):
+        return f"for {type(source).__name__}, whose rows cannot be fetched by number"
+    return None
+
+
+def check_passes_possible(source: Source, passes: int, why_not_one: str | None) -> None:
+    """Refuse one pass where that is impossible, and several over rows that can be read once."""
+    if passes == 1 and why_not_one is not None:
+        raise ValueError(f"passes=1 is not possible {why_not_one}; pass passes=2 or 'auto'")
+    if passes > 1 and not source.rereadable:
+        if why_not_one is None:
+            raise ValueError(
+                f"passes={passes} is not possible, since these rows can be read only once; pass "
+                "passes=1 or 'auto', or write the rows to a file first"
+            )
+        raise ValueError(
+            f"{passes} passes are needed {why_not_one}, but these rows can be read only once; "
+            "write them to a file first, or leave out what needs more than one pass"
+        )
+
+
+def check_passes(source: Source, passes: int, own: int, how: str) -> None:
+    """Refuse a number of passes other than the one that a way of sampling makes."""
+    if not source.rereadable:
+        check_passes_possible(source, max(own, 2), f"for {how}")
+    if passes != own:
+        raise ValueError(
+            f"passes={passes} is not possible: {how} makes {own} passes over this data; pass "
+            "passes='auto'"
+        )
+
+
+def standard_scale(moments: Moments) -> FloatArray:
+    """Standard deviation of every column; 1 for a constant one, which then counts for nothing."""
+    variances = np.maximum(moments.scatter, 0.0) / moments.weight
+    small = variances < _LEAST
+    if small.any():
+        lost = np.zeros(len(small), dtype=bool) if moments.lost is None else moments.lost
+        # A column that is not constant must not be taken for one.
+        check_cost(
+            float(moments.scatter[small].max()), moments.weight, lost=bool((lost & small).any())
+        )
+    scale = np.sqrt(variances)
+    scale[scale == 0.0] = 1.0
+    return scale
+
+
+def check_cost(cost: float, weight: float, *, lost: bool = False) -> None:
+    """Refuse data whose squared distances are lost to underflow.
+
+    `lost` says that rows differ even if the cost is zero.
+    """
+    if (lost or cost > 0.0) and cost < _LEAST * weight:
+        raise ValueError(
+            f"distances are so small (in total {cost:g}) that they underflow; scale the data up, "
+            "for example to unit variance"
+        )
+
+
+def without_rounding(cost: float, geometry: Geometry, known: Summary) -> float:
+    """Φ of a divergence, or 0 if it is no more than the rounding of the mean."""
+    return 0.0 if cost <= geometry.noise(known.weight, known.rows, cost, np.float64) else cost
+
+
+def refuse_underflow(cost: float, geometry: Geometry, known: Summary, some: Rows) -> None:
+    """Refuse data whose divergences underflow: some rows differ, and Φ is nothing all the same."""
+    if cost < _LEAST * known.weight and geometry.measured(some).differ():
+        check_cost(cost, known.weight, lost=True)
+
+
+def _either(one: Mask | None, other: Mask | None) -> Mask | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+def check_total(weight: float, rows: int = 1) -> None:
+    """Refuse data without any rows, or without any weight."""
+    if not rows:
+        raise ValueError("there are no rows; at least one row is needed")
+    if weight <= 0.0:
+        raise ValueError("all weights are zero; give at least one row a weight > 0")

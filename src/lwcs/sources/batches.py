@@ -1,0 +1,108 @@
+"""Batches of rows as they arrive, and the block that they are copied into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from lwcs.foundation.rows import stack
+from lwcs.foundation.types import is_sparse
+from lwcs.sources.base import Block
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import DenseRows, FloatArray, Mask, Rows
+
+
+class Batch(Protocol):
+    """Some consecutive rows, in the form in which they arrive."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def write(self, start: int, stop: int, out: DenseRows) -> None:
+        """Copy rows start … stop into an array."""
+
+    def weights(self, start: int, stop: int) -> FloatArray | None:
+        """Weights of these rows, or None if they have none."""
+
+    def missing(self, start: int, stop: int) -> Mask | None:
+        """Which of these rows are to be dropped, or None for no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayBatch:
+    """Rows of an array, dense or CSR."""
+
+    points: Rows
+    n_rows: int
+    given: FloatArray | None = None
+    """Weights of the rows."""
+
+    def write(self, start: int, stop: int, out: DenseRows) -> None:
+        """Copy some rows."""
+        out[...] = self.points[start:stop]
+
+    def weights(self, start: int, stop: int) -> FloatArray | None:
+        """The weights that were given."""
+        return None if self.given is None else self.given[start:stop]
+
+    def missing(self, start: int, stop: int) -> Mask | None:
+        """No row of an array is dropped."""
+        del start, stop
+        return None
+
+
+class Filling:
+    """A block while it is filled from batches."""
+
+    def __init__(self, n_rows: int, n_features: int, dtype: np.dtype[Any]) -> None:
+        self._room, self._shape, self.n_rows = n_rows, (n_rows, n_features), 0
+        self._dtype = dtype
+        self._dense: DenseRows | None = None
+        self._sparse: list[Rows] = []
+        self._weights: FloatArray | None = None
+        self._dropped: Mask | None = None
+
+    def take(self, batch: Batch, start: int, stop: int) -> int:
+        """Append rows of a batch; return how many of them were dropped."""
+        part = slice(self.n_rows, self.n_rows + stop - start)
+        if isinstance(batch, ArrayBatch) and is_sparse(batch.points):
+            self._sparse.append(batch.points[start:stop])
+        else:
+            if self._dense is None:
+                self._dense = np.empty(self._shape, dtype=self._dtype)
+            batch.write(start, stop, self._dense[part])
+        weights, missing = batch.weights(start, stop), batch.missing(start, stop)
+        if weights is not None or missing is not None:
+            if self._weights is None:
+                self._weights = np.ones(self._room)
+            if weights is not None:
+                self._weights[part] = weights
+            if missing is not None:
+                # A dropped row keeps its number, but with weight 0 it is never drawn. Its values
+                # become ones, which every divergence is defined for.
+                if self._dropped is None:
+                    self._dropped = np.zeros(self._room, dtype=bool)
+                self._dropped[part] = missing
+                self._weights[part][missing] = 0.0
+                assert self._dense is not None
+                self._dense[part][missing] = 1.0
+        self.n_rows = part.stop
+        return 0 if missing is None else int(missing.sum())
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any of the rows came with a weight."""
+        return self._weights is not None
+
+    def block(self, first_row: int) -> Block:
+        """The rows so far as a block."""
+        weights = None if self._weights is None else self._weights[: self.n_rows]
+        if self._sparse:
+            return Block(stack(self._sparse), weights, first_row)
+        assert self._dense is not None
+        dropped = None if self._dropped is None else self._dropped[: self.n_rows]
+        return Block(self._dense[: self.n_rows], weights, first_row, dropped)

@@ -1,0 +1,181 @@
+"""How the rows of a partition on a cluster, as its engine hands them over, become blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.foundation.rows import row_numbers, stack
+from lwcs.sources.arrow import ArrowBatch, Selection, values_of
+from lwcs.sources.grid import Pass
+from lwcs.sources.local import open_local
+from lwcs.sources.vectors import as_csr, in_form, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lwcs.foundation.types import DenseRows
+    from lwcs.sources.base import Block
+    from lwcs.sources.batches import Batch
+
+
+class Reading(Protocol):
+    """Which columns of a partition are read, and how its rows become blocks."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features."""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Columns that were left out because they do not hold numbers."""
+
+    def __call__(self, rows: Any, partition: int, first_row: int = 0, /) -> Iterator[Block]:
+        """Cut rows into blocks; messages about bad rows number them from `first_row` on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayReading:
+    """Rows are a pair: an array, dense or sparse, and its weights or None."""
+
+    n_features: int
+    weighted: bool = False
+    feature_names: ClassVar[tuple[str, ...] | None] = None
+    skipped: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, rows: Any, partition: int, first_row: int = 0) -> Iterator[Block]:
+        """Views of the array."""
+        del partition, first_row
+        array, weights = rows
+        part = open_local(array, sample_weight=weights)
+        if part.n_features != self.n_features:
+            raise ValueError(
+                f"an array has {part.n_features} columns where {self.n_features} are expected; all "
+                "partitions must have the same columns"
+            )
+        return part.all_blocks()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowReading:
+    """Rows are Arrow record batches."""
+
+    selection: Selection
+    drop: bool = False
+    sparse: bool = False
+    """Whether there is one column, which holds sparse vectors."""
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        columns: Sequence[str] | str | None,
+        weight: str | None,
+        first: Callable[[str], Any],
+        *,
+        drop: bool,
+    ) -> ArrowReading:
+        """Select columns of a table; `first` fetches the first value of a column, or None."""
+        selection, sparse = select(schema, columns, weight, first)
+        return cls(selection, drop, sparse)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.selection.feature_names)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self.selection.feature_names
+
+    @property
+    def weighted(self) -> bool:
+        """Whether there is a column of weights."""
+        return self.selection.weight is not None
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Columns that were left out because they do not hold numbers."""
+        return self.selection.skipped
+
+    def __call__(
+        self, rows: Iterable[pa.RecordBatch], partition: int, first_row: int = 0
+    ) -> Iterator[Block]:
+        """Copy columns into rows."""
+        batches = (batch for batch in rows if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return iter(())
+        second = next(batches, None)
+        if second is None and (view := self._view(first)) is not None:
+            return open_local(view).all_blocks()
+        each = chain([first], [] if second is None else [second], batches)
+        place = f"partition {partition}"
+        return (self._sparse if self.sparse else self._dense)(each, place, first_row)
+
+    def _view(self, batch: pa.RecordBatch) -> DenseRows | None:
+        """Vectors without missing values are rows in memory already: nothing is copied."""
+        if not self.selection.vector or self.weighted or self.sparse or self.drop:
+            return None
+        vectors = in_form(batch, self.selection).column(0)
+        values = values_of(vectors)
+        if vectors.null_count or values.null_count:
+            return None
+        rows: DenseRows = values.to_numpy(zero_copy_only=False).reshape(-1, self.n_features)
+        return rows if rows.dtype == self.selection.dtype else None
+
+    def _dense(
+        self, batches: Iterable[pa.RecordBatch], place: str, first_row: int
+    ) -> Iterator[Block]:
+        """Blocks of the grid, numbered through."""
+        checked = self._checked(batches, place, first_row)
+        for pending in Pass(self.n_features, self.selection.dtype).cut(checked):
+            yield replace(pending.block(), first_row=pending.first_of_all)
+
+    def _checked(
+        self, batches: Iterable[pa.RecordBatch], place: str, first_row: int
+    ) -> Iterator[tuple[str, Batch]]:
+        """Check that every batch has the selected columns."""
+        done = first_row
+        for batch in batches:
+            chosen = in_form(batch, self.selection)
+            yield "", ArrowBatch(chosen, self.selection, self.drop, place, done)
+            done += batch.num_rows
+
+    def _sparse(
+        self, batches: Iterable[pa.RecordBatch], place: str, first_row: int
+    ) -> Iterator[Block]:
+        """The whole partition as one sparse array, which is cut into blocks."""
+        name, done = self.selection.columns[0], first_row
+        rows, weights, gaps = [], [], []
+        for batch in batches:
+            chosen = ArrowBatch(batch, self.selection, self.drop, place, done)
+            given = kernels.unit_weights(chosen.weights(0, batch.num_rows), batch.num_rows)
+            vectors = as_csr(batch.column(name), self.n_features, name)
+            missing = chosen.missing_sparse(vectors)
+            vectors.data[missing[row_numbers(vectors)]] = 1.0
+            rows.append(vectors)
+            weights.append(np.where(missing, 0.0, given))
+            gaps.append(missing)
+            done += batch.num_rows
+        dropped = np.concatenate(gaps)
+        weighted = self.weighted or dropped.any()
+        local = open_local(stack(rows), sample_weight=np.concatenate(weights) if weighted else None)
+        for block in local.all_blocks():
+            own = dropped[block.first_row : block.first_row + block.points.shape[0]]
+            yield replace(block, dropped=own if own.any() else None)
