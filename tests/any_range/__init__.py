@@ -1,0 +1,1 @@
+"""Labels, costs and fits at any range, against exact arithmetic."""
