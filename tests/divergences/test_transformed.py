@@ -98,7 +98,7 @@ def test_sparse_rows_are_measured_as_dense_ones(divergence, X):
     np.testing.assert_allclose(sparse.full(everything), dense.values, rtol=1e-14, atol=1e-16)
     for rows in (dense, sparse):
         products = rows.products()
-        product, ready = products.rows(rows.values), products.ready(centers)
+        product, ready = products.rows(rows.values), products.center_matrix(centers)
         heights = products.heights(rows.values, product)[0]
         distances = (heights[:, None] - products.scores(product, ready)) * products.cost_unit
         np.testing.assert_allclose(distances[np.arange(60), labels], want, rtol=1e-9, atol=1e-12)

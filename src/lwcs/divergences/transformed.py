@@ -8,7 +8,14 @@ import numpy as np
 
 from lwcs.divergences.separable import KL, SquaredEuclidean
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.rows import divide_rows, empty_rows, largest_of_rows, row_lengths, row_sums
+from lwcs.foundation.rows import (
+    divide_rows,
+    empty_rows,
+    in_float64,
+    largest_of_rows,
+    row_lengths,
+    row_sums,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +158,7 @@ class SimplexKL(KL):
 
 def normalized(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
     """Rows divided by their size, in float64."""
-    wide = rows.astype(np.float64, copy=False)
+    wide = in_float64(rows)
     # What is not finite shows in the sums that are taken of the result.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         sizes = size(wide)

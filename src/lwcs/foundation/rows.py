@@ -28,6 +28,13 @@ def stored_values(rows: Rows) -> DenseRows:
     return np.asarray(rows.data if is_sparse(rows) else rows).reshape(-1)
 
 
+def in_float64(rows: Rows) -> Rows:
+    """Rows in float64; sparse rows share the places of their values."""
+    if is_sparse(rows):
+        return with_values(rows, rows.data.astype(np.float64, copy=False))
+    return rows.astype(np.float64, copy=False)
+
+
 def with_values(rows: Rows, values: DenseRows) -> Rows:
     """Rows of the same shape that store other values at the same places."""
     if not is_sparse(rows):

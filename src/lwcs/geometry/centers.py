@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Mask
     from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.metrics import Tangents
-    from lwcs.geometry.products import ReadyCenters
+    from lwcs.geometry.products import CenterMatrix
 
 _SPLIT = 2.0**27 + 1.0
 # Larger numbers overflow when they are split.
@@ -48,11 +48,11 @@ class Centers:
             return metric.tangents(self.points, self.geometry.plain_frame(d))
 
     @cached_property
-    def ready_for_sparse(self) -> ReadyCenters:
+    def sparse_center_matrix(self) -> CenterMatrix:
         """Slopes and offsets for sparse rows, without an origin."""
-        from lwcs.geometry.products import ready_for_sparse
+        from lwcs.geometry.products import sparse_center_matrix
 
-        return ready_for_sparse(self.tangents, self.geometry.zeros(self.points.shape[1]))
+        return sparse_center_matrix(self.tangents, self.geometry.zeros(self.points.shape[1]))
 
     @cached_property
     def edges(self) -> Mask | None:

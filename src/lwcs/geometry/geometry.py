@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.divergences import SquaredEuclidean
-from lwcs.foundation.rows import with_values
+from lwcs.foundation.rows import in_float64, with_values
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry.centers import Centers
 from lwcs.geometry.dense import DenseRows
@@ -86,13 +86,14 @@ class Geometry:
         """Bring rows of the data into these coordinates; rows outside of the domain are refused."""
         own = self.divergence
         own.check(points, first_row)
-        wide = points if self.squared else points.astype(np.float64, copy=False)
-        rows = own.transform(wide)
+        rows = own.transform(points)
         if is_sparse(rows):
             return SparseRows(self, self._less_zeros(rows), np.float64, points, first_row)
-        single = wide.dtype == np.float32 and self.precision_of_products == "data"
-        dtype = np.float32 if single else np.float64
-        return DenseRows(self, self.smoothed(rows), dtype, points, first_row)
+        if not self.squared:
+            wide = self.smoothed(rows.astype(np.float64, copy=False))
+            return DenseRows(self, wide, np.float64, points, first_row)
+        single = points.dtype == np.float32 and self.precision_of_products == "data"
+        return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
 
     @property
     def _tau(self) -> float:
@@ -130,7 +131,7 @@ class Geometry:
         """Sparse rows, smoothed, less what a zero stands for: sparse again."""
         zero = self.divergence.zero
         if not zero and not self._tau:
-            return rows
+            return rows if self.squared else in_float64(rows)
         moved = rows.data - zero if zero else rows.data
         data = np.multiply(moved, 1.0 - self._tau, dtype=np.float64)
         if self._unseen is not None:

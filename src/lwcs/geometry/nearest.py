@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
-    from lwcs.geometry.products import Products, ReadyCenters
+    from lwcs.geometry.products import CenterMatrix, Products
 
 # Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
 PIECE_VALUES = 2**19
@@ -69,29 +69,32 @@ def _search(
 ) -> None:
     """Write labels, and distances if wanted; a row that is nowhere finite has the label −1."""
     products, memory = rows.products(again=again), _WORKSPACE[again]
-    ready = products.ready(centers)
+    prepared = products.center_matrix(centers)
     # With centers in columns, float64 products are a little faster.
-    ready = ready._replace(matrix=np.ascontiguousarray(ready.matrix))
+    prepared = prepared._replace(matrix=np.ascontiguousarray(prepared.matrix))
     for part in pieces(len(rows), PIECE_VALUES // len(centers)):
         piece = rows[part]
         # NaN and infinity are found by the search, which then has no certain label for their row.
         with np.errstate(over="ignore", invalid="ignore"):
             product = products.rows(piece.values, memory.rows)
-            scores = products.scores(product, ready, memory.scores)
+            scores = products.scores(product, prepared, memory.scores)
             best = np.argmax(scores, axis=1)
             top = scores[np.arange(len(best)), best]
             if distances is None:
-                suspects = products.suspects(product, ready, scores, best, top)
+                suspects, bounds = products.suspects(product, prepared, best, top)
             else:
                 found, doubt = piece.distances_and_doubt(centers, best)
-                # d + score is the distance to the origin, and bounds the terms of the score.
+                # d + score is the distance to the origin.
                 apart = found / products.cost_unit
-                sizes = np.abs(apart + top) + ready.sizes[best]
-                clear = (apart > CLEAR * sizes + products.tiny) & (sizes < products.large)
+                bounds = products.bounds_from(apart + top, apart, prepared.sizes[best])
+                clear = (apart > CLEAR * bounds + products.tiny) & (bounds < products.large)
                 suspects = np.flatnonzero(~clear if doubt is None else ~clear | doubt)
+                bounds = bounds[suspects]
             changed = np.empty(0, dtype=np.int64)
             if len(suspects):
-                changed, candidates = _unclear(products, product, ready, scores, best, suspects)
+                changed, candidates = _unclear(
+                    products, product, prepared, scores, best, suspects, bounds
+                )
                 if len(changed):
                     best[changed] = _decide(piece[changed], centers, candidates, again=again)
             if centers.edges is not None:
@@ -107,15 +110,16 @@ def _search(
 
 
 def settle(
-    products: Products, rows: Measured, product: DenseRows, centers: Centers, ready: ReadyCenters
+    products: Products, rows: Measured, product: DenseRows, centers: Centers, prepared: CenterMatrix
 ) -> IntArray:
     """Labels of rows that are known to be close to their center, relative to the origin.
 
-    `product` and `ready` are the rows and centers in the coordinates of the products.
+    `product` and `prepared` are the rows and centers in the coordinates of the products.
     """
-    scores = products.scores(product, ready)
+    scores = products.scores(product, prepared)
     best = np.argmax(scores, axis=1)
-    at, candidates = _unclear(products, product, ready, scores, best, np.arange(len(best)))
+    every, bounds = np.arange(len(best)), products.bounds(product, prepared, best)
+    at, candidates = _unclear(products, product, prepared, scores, best, every, bounds)
     if len(at):
         decided = _decide(rows[at], centers, candidates, again=False)
         best[at] = np.where(decided < 0, best[at], decided)
@@ -125,25 +129,29 @@ def settle(
 def _unclear(
     products: Products,
     product: DenseRows,
-    ready: ReadyCenters,
+    prepared: CenterMatrix,
     scores: DenseRows,
     best: IntArray,
     suspects: IntArray,
+    bounds: FloatArray,
 ) -> tuple[IntArray, Mask]:
     """Of the suspects, those with a second center whose score is within rounding of the best.
 
-    Also which centers may be the nearest of each.
+    Also which centers may be the nearest of each. `bounds` are those of the suspects' terms; where
+    they are too large to tell, the terms themselves are added up.
     """
-    sizes = products.sizes(product[suspects], ready, best[suspects])
-    margins = products.rounding * sizes + products.tiny
     top = scores[suspects, best[suspects]]
-    second = kernels.second_best(scores, best, suspects, products.geometry.kernel)
-    overflown = products.overflown(product[suspects])
-    close: Mask = ~(top - second > margins) | overflown
+    gaps = top - kernels.second_best(scores, best, suspects, products.geometry.kernel)
+    overflown = ~(bounds < products.large)
+    close = np.flatnonzero(~(gaps > products.rounding * bounds + products.tiny) | overflown)
     at = suspects[close]
-    candidates = ~(scores[at] < (top[close] - 2.0 * margins[close])[:, None])
+    if not len(at):
+        return at, np.empty((0, scores.shape[1]), dtype=bool)
+    margins = products.rounding * products.sizes(product[at], prepared, best[at]) + products.tiny
+    candidates = ~(scores[at] < (top[close] - 2.0 * margins)[:, None])
     candidates[overflown[close]] = True
-    return at, candidates
+    kept = np.flatnonzero(~(gaps[close] > margins) | overflown[close])
+    return at[kept], candidates[kept]
 
 
 def _decide(
@@ -180,12 +188,12 @@ def _by_differences(rows: Measured, centers: Centers, candidates: Mask) -> npt.N
 def all_distances(rows: Measured, centers: Centers) -> DenseRows:
     """Distances of every row to every center: not squared, but a divergence as it is."""
     products, squared = rows.products(np.float64), rows.geometry.squared
-    ready, product = products.ready(centers), products.rows(rows.values)
+    prepared, product = products.center_matrix(centers), products.rows(rows.values)
     with np.errstate(over="ignore", invalid="ignore"):
         heights, sizes = products.heights(rows.values, product)
-        distances = heights[:, None] - products.scores(product, ready)
+        distances = heights[:, None] - products.scores(product, prepared)
         distances *= products.cost_unit
-        unclear = ~(distances >= CLEAR * (sizes[:, None] + ready.sizes))
+        unclear = ~(distances >= CLEAR * (sizes[:, None] + prepared.sizes))
         if centers.edges is not None:
             unclear[:, centers.edges.any(axis=1)] = True
         for j in np.flatnonzero(unclear.any(axis=0)):

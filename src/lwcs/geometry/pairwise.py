@@ -82,8 +82,8 @@ class _Plain:
 
     def __call__(self, chosen: IntArray) -> npt.NDArray[Any]:
         """Heights less scores."""
-        ready = self._products.ready(self._rows.as_centers(chosen))
-        found = self._heights - self._products.scores(self._values, ready).T
+        prepared = self._products.center_matrix(self._rows.as_centers(chosen))
+        found = self._heights - self._products.scores(self._values, prepared).T
         _mend(found, self._rows, chosen, self._sizes, self.unit)
         return found
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.foundation.rows import row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.geometry import Geometry
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     Memory = Callable[..., DenseRows]
 
 # A row whose distance is above this part of the terms of its score is certain of its label.
-CLEAR = 1e-2
-# Above this part of its terms, a distance from tangents keeps twelve digits.
-ACCURATE = 1e-3
+CLEAR = 1e-3
+# Above this part of its terms, a distance from tangents keeps eleven digits or more.
+ACCURATE = 1e-4
 # Distances at or below this have lost digits to underflow, by the size of a number.
 _TINY = {4: 1e-33, 8: 1e-306}
 _NEXT_TO_ONE = 1e-3
@@ -38,8 +37,8 @@ _NEXT_TO_ONE = 1e-3
 _LARGE = {4: 1e30, 8: 1e300}
 
 
-class ReadyCenters(NamedTuple):
-    """Centers in the coordinates of a product."""
+class CenterMatrix(NamedTuple):
+    """Centers in the coordinates of a product, one column each."""
 
     matrix: Any
     """Slopes, one column per center; for dense rows with the offsets as one more row."""
@@ -67,36 +66,39 @@ class Products(ABC):
         """Measured values in the coordinates of the product; `memory` makes an empty array."""
 
     @abstractmethod
-    def ready(self, centers: Centers) -> ReadyCenters:
+    def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Centers in the same coordinates."""
 
-    def take(self, ready: ReadyCenters, at: IntArray) -> ReadyCenters:
+    def take(self, prepared: CenterMatrix, at: IntArray) -> CenterMatrix:
         """Some of the centers."""
-        return ReadyCenters(ready.matrix.T[at].T, ready.offsets[at], ready.sizes[at])
+        return CenterMatrix(prepared.matrix.T[at].T, prepared.offsets[at], prepared.sizes[at])
 
     @abstractmethod
-    def scores(self, rows: Any, ready: ReadyCenters, memory: Memory = np.empty) -> DenseRows:
+    def scores(self, rows: Any, prepared: CenterMatrix, memory: Memory = np.empty) -> DenseRows:
         """rows·slopes + offsets, one column per center: larger is nearer."""
 
     @abstractmethod
-    def sizes(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+    def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Σ|terms| of the scores of rows and their own centers."""
 
     @abstractmethod
-    def bounds(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+    def bounds(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """No less than `sizes`, by the Cauchy–Schwarz inequality: cheap, for all rows."""
 
     def suspects(
-        self, rows: Any, ready: ReadyCenters, scores: DenseRows, labels: IntArray, top: DenseRows
-    ) -> IntArray:
-        """Rows whose scores do not tell by themselves that their label is certain."""
-        margins = self.rounding * self.bounds(rows, ready, labels) + self.tiny
-        second = kernels.second_best(scores, labels, None, self.geometry.kernel)
-        return np.flatnonzero(~(top - second > margins))
+        self, rows: Any, prepared: CenterMatrix, labels: IntArray, top: DenseRows
+    ) -> tuple[IntArray, FloatArray]:
+        """Rows whose best score does not show by itself that it is certain, and their bounds."""
+        del top
+        return np.arange(len(labels)), self.bounds(rows, prepared, labels)
 
-    def overflown(self, rows: Any) -> Mask:
-        """Rows so far from the origin that their products may have overflowed."""
-        return np.zeros(rows.shape[0], dtype=bool)
+    @staticmethod
+    def bounds_from(heights: Any, apart: Any, offsets: Any) -> FloatArray:
+        """No less than `sizes`, from the distances to the origin and to the center.
+
+        Column by column |(x − o)·Δ| ≤ d(x, o) + d(o, c) + d(x, c), by the three-point identity.
+        """
+        return np.asarray(np.abs(heights) + np.abs(apart) + 2.0 * offsets, dtype=np.float64)
 
     @abstractmethod
     def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
@@ -116,13 +118,13 @@ class DenseProducts(Products):
             rows[:, :-1] *= frame.factor
         return rows
 
-    def ready(self, centers: Centers) -> ReadyCenters:
+    def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Slopes and offset of every center in one column."""
         with np.errstate(over="ignore", invalid="ignore"):
             slopes, offsets, sizes = self.geometry.metric.tangents(centers.points, self.frame)
             matrix: DenseRows = np.empty((len(slopes), slopes.shape[1] + 1), dtype=self.dtype)
             matrix[:, :-1], matrix[:, -1] = slopes, offsets
-        return ReadyCenters(matrix.T, offsets, sizes)
+        return CenterMatrix(matrix.T, offsets, sizes)
 
     def tangents_of_rows(
         self, rows: Measured, values: DenseRows, heights: DenseRows
@@ -134,38 +136,37 @@ class DenseProducts(Products):
         """
         if self.geometry.squared:
             return 2.0 * values[:, :-1], -heights
-        ready = self.ready(rows.as_centers())
-        return ready.matrix[:-1].T, ready.offsets
+        prepared = self.center_matrix(rows.as_centers())
+        return prepared.matrix[:-1].T, prepared.offsets
 
-    def scores(self, rows: DenseRows, ready: ReadyCenters, memory: Memory = np.empty) -> DenseRows:
+    def scores(
+        self, rows: DenseRows, prepared: CenterMatrix, memory: Memory = np.empty
+    ) -> DenseRows:
         """One product."""
-        out = memory((len(rows), len(ready.offsets)), self.dtype)
-        return np.matmul(rows, ready.matrix, out=out)
+        out = memory((len(rows), len(prepared.offsets)), self.dtype)
+        return np.matmul(rows, prepared.matrix, out=out)
 
-    def sizes(self, rows: DenseRows, ready: ReadyCenters, labels: Labels) -> FloatArray:
+    def sizes(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Column by column."""
-        own = np.abs(ready.matrix.T[labels].astype(np.float64))
-        own[:, -1] = ready.sizes[labels]
+        own = np.abs(prepared.matrix.T[labels].astype(np.float64))
+        own[:, -1] = prepared.sizes[labels]
         return np.einsum("ij,ij->i", np.abs(rows.astype(np.float64)), own)
 
-    def bounds(self, rows: DenseRows, ready: ReadyCenters, labels: Labels) -> FloatArray:
+    def bounds(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """‖x‖·‖slope‖ and the terms of the offset."""
-        slopes = np.linalg.norm(ready.matrix[:-1], axis=0)
-        return np.asarray(np.sqrt(_squares(rows)) * slopes[labels] + ready.sizes[labels])
+        slopes = np.linalg.norm(prepared.matrix[:-1], axis=0)
+        return np.asarray(np.sqrt(_squares(rows)) * slopes[labels] + prepared.sizes[labels])
 
     def suspects(
-        self, rows: Any, ready: ReadyCenters, scores: DenseRows, labels: IntArray, top: DenseRows
-    ) -> IntArray:
+        self, rows: Any, prepared: CenterMatrix, labels: IntArray, top: DenseRows
+    ) -> tuple[IntArray, FloatArray]:
         """For squared distances, rows that are close to their center relative to the origin."""
         if not self.geometry.squared:
-            return super().suspects(rows, ready, scores, labels, top)
+            return super().suspects(rows, prepared, labels, top)
         norms = _squares(rows)
         clear = (norms - top > CLEAR * norms + self.tiny) & (norms < self.large)
-        return np.flatnonzero(~(clear & np.isfinite(top)))
-
-    def overflown(self, rows: DenseRows) -> Mask:
-        """By the squares of the rows."""
-        return np.asarray(~(_squares(rows) < self.large))
+        at = np.flatnonzero(~(clear & np.isfinite(top)))
+        return at, self.bounds_from(norms[at], norms[at] - top[at], prepared.sizes[labels[at]])
 
     def heights(self, values: DenseRows, rows: DenseRows) -> tuple[FloatArray, FloatArray]:
         """‖x − o‖², or from the divergence."""
@@ -201,35 +202,37 @@ class SparseProducts(Products):
         del memory
         return values
 
-    def ready(self, centers: Centers) -> ReadyCenters:
+    def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Without an origin, centers are made ready once for all blocks."""
         if self._plain:
-            return centers.ready_for_sparse
+            return centers.sparse_center_matrix
         with np.errstate(over="ignore", invalid="ignore"):
             tangents = self.geometry.metric.tangents(centers.points, self.frame)
         zeros = self.geometry.zeros(centers.points.shape[1])
-        return ready_for_sparse(tangents, zeros - self.frame.origin)
+        return sparse_center_matrix(tangents, zeros - self.frame.origin)
 
-    def scores(self, rows: Any, ready: ReadyCenters, memory: Memory = np.empty) -> DenseRows:
+    def scores(self, rows: Any, prepared: CenterMatrix, memory: Memory = np.empty) -> DenseRows:
         """At the cost of the stored values, once per center."""
         del memory
-        scores: FloatArray = rows @ ready.matrix
-        scores += ready.offsets
+        scores: FloatArray = rows @ prepared.matrix
+        scores += prepared.offsets
         return scores
 
-    def sizes(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+    def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Over the stored values."""
         row_of = row_numbers(rows)
-        terms = np.abs(rows.data * ready.matrix[rows.indices, labels[row_of]])
-        return np.bincount(row_of, terms, rows.shape[0]) + ready.sizes[labels]
+        terms = np.abs(rows.data * prepared.matrix[rows.indices, labels[row_of]])
+        return np.bincount(row_of, terms, rows.shape[0]) + prepared.sizes[labels]
 
-    def bounds(self, rows: Any, ready: ReadyCenters, labels: Labels) -> FloatArray:
+    def bounds(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """‖x‖·‖slope‖ and the terms of the offset."""
         squares, there = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
         if len(there):
-            squares[there] = np.add.reduceat(rows.data * rows.data, rows.indptr[there])
-        slopes = np.linalg.norm(ready.matrix, axis=0)
-        return np.asarray(np.sqrt(squares) * slopes[labels] + ready.sizes[labels])
+            squares[there] = np.add.reduceat(
+                np.square(rows.data, dtype=np.float64), rows.indptr[there]
+            )
+        slopes = np.linalg.norm(prepared.matrix, axis=0)
+        return np.asarray(np.sqrt(squares) * slopes[labels] + prepared.sizes[labels])
 
     def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
         """Those of a row of zeros, and what the stored values change."""
@@ -247,10 +250,10 @@ class SparseProducts(Products):
         return np.asarray(heights), np.asarray(sizes)
 
 
-def ready_for_sparse(tangents: Tangents, zeros: FloatArray) -> ReadyCenters:
+def sparse_center_matrix(tangents: Tangents, zeros: FloatArray) -> CenterMatrix:
     """(x − o)·Δ = (x − b)·Δ + (b − o)·Δ, where `zeros` are b − o, b what a zero stands for."""
     with np.errstate(over="ignore", invalid="ignore"):
         shift = tangents.slopes * zeros
         offsets = tangents.offsets + shift.sum(axis=1)
         sizes = tangents.sizes + np.abs(shift).sum(axis=1)
-    return ReadyCenters(np.ascontiguousarray(tangents.slopes.T), offsets, sizes)
+    return CenterMatrix(np.ascontiguousarray(tangents.slopes.T), offsets, sizes)

@@ -106,9 +106,9 @@ class _State:
 
     def _prepare(self) -> None:
         """Bring the centers into the coordinates of products, once per iteration."""
-        self._ready = self._product.ready(self.centers)
+        self._prepared = self._product.center_matrix(self.centers)
         if 2 * len(self._moved) <= len(self.centers):
-            self._ready_moved = self._product.take(self._ready, self._moved)
+            self._prepared_moved = self._product.take(self._prepared, self._moved)
         self._place = np.full(len(self.centers), -1)
         self._place[self._moved] = np.arange(len(self._moved))
 
@@ -155,12 +155,12 @@ class _State:
         if len(apart):
             at = unknown[apart]
             labels[at] = settle(
-                self._product, rows[apart], piece.product[at], self.centers, self._ready
+                self._product, rows[apart], piece.product[at], self.centers, self._prepared
             )
 
     def _best(self, product: Any) -> tuple[IntArray, DenseRows]:
         """The nearest center of every point, and its score."""
-        scores = self._product.scores(product, self._ready)
+        scores = self._product.scores(product, self._prepared)
         labels = np.argmax(scores, axis=1)
         return labels, scores[np.arange(len(labels)), labels]
 
@@ -169,7 +169,7 @@ class _State:
     ) -> tuple[IntArray, DenseRows]:
         """As `_best`, where only the moved centers can have become nearer (module docstring)."""
         moved, each = self._moved, np.arange(len(old))
-        scores = self._product.scores(piece.product, self._ready_moved)
+        scores = self._product.scores(piece.product, self._prepared_moved)
         best = np.argmax(scores, axis=1)
         top = scores[each, best]
         own = self._place[old]
