@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lwcs.geometry.centers import Centers
     from lwcs.kernels import Scan
 
+# Smaller numbers have too few digits for their sign to mean anything.
+_UNDERFLOW = 1e-300
 # Rows × columns of a temporary that stays in cache.
 _PIECE_VALUES = 2**15
 
@@ -101,7 +103,7 @@ def _bregman(
     if len(at):
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             parts = own.between(rows[at], centers.points[labels[at]]).sum(axis=1)
-            if (parts < -ACCURATE * sizes[at]).any():
+            if (parts < -ACCURATE * sizes[at] - _UNDERFLOW).any():
                 raise ValueError(f"{own!r} is negative, so its φ is not convex; φ'' must be >= 0")
             distances[at] = np.maximum(parts, 0.0)
 
