@@ -190,7 +190,6 @@ def test_restarts_are_keyed_and_the_first_one_is_the_only_one_of_a_single_run(mo
     for seed in (3, 4):
         CoresetMixture(2, n_init=3, random_state=seed).fit(blobs(300))
     assert (seeds[0], seeds[3]) == (3, 4)
-    # Consecutive seeds share no restart.
     assert len(set(seeds)) == 6
 
 

@@ -154,7 +154,7 @@ class Source(ABC):
     def open(cls, data: Any, options: ScanOptions) -> Source:
         """Open what `accepts` accepts; refuse the options that make no sense for it."""
         del data, options
-        raise NotImplementedError(f"{cls.__name__} does not open data for lwcs.scan")
+        raise TypeError(f"{cls.__name__} does not open data for lwcs.scan")
 
     @property
     @abstractmethod

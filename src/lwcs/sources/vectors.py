@@ -30,8 +30,8 @@ def select(
 ) -> tuple[Selection, bool]:
     """Select columns; tell whether they are one column of sparse vectors.
 
-    `first` fetches the first value of a column, or None if there is none: the length of vectors is
-    not part of the schema.
+    `first` fetches the first value of a column, or None if it has no rows: the length of vectors
+    is not part of the schema.
     """
     known = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
     selection = Selection.of(known, columns, weight)
