@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PIECE_VALUES = 2**19
 # Apart for rows that are tried again, since the first product is still in use.
 _WORKSPACE = (Workspace(), Workspace())
+# Pairs of rows and centers that are measured at a time.
+_PAIRS = 2**18
 # Fewer rows than this are decided by differences right away.
 _WORTH_PRODUCTS = 64
 
@@ -175,13 +177,20 @@ def _leave_infinite(rows: Measured, centers: Centers, labels: IntArray) -> IntAr
 
 
 def _by_differences(rows: Measured, centers: Centers, candidates: Mask) -> npt.NDArray[np.int32]:
-    """The nearest of some centers by the distances themselves; −1 where none is finite."""
-    labels, closest = np.full(len(rows), -1, dtype=np.int32), np.full(len(rows), np.inf)
-    for j in np.flatnonzero(candidates.any(axis=0)):
-        at = np.flatnonzero(candidates[:, j])
-        found = rows[at].distances(centers, np.full(len(at), j))
-        nearer = found < closest[at]
-        closest[at[nearer]], labels[at[nearer]] = found[nearer], j
+    """The nearest of some centers by the distances themselves; −1 where none is finite.
+
+    Every row has a candidate.
+    """
+    labels = np.full(len(rows), -1, dtype=np.int32)
+    for part in pieces(len(rows), _PAIRS // len(centers)):
+        row, center = np.nonzero(candidates[part])
+        found = rows[row + part.start].distances(centers, center)
+        found[np.isnan(found)] = np.inf
+        least = np.minimum.reduceat(found, np.flatnonzero(np.diff(row, prepend=-1)))
+        hits = np.flatnonzero(found == least[row])
+        # Of equally near centers the first one.
+        first = hits[np.unique(row[hits], return_index=True)[1]]
+        labels[part] = np.where(np.isfinite(least), center[first], -1)
     return labels
 
 

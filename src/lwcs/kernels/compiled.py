@@ -242,18 +242,16 @@ def own_distances(
     return out
 
 
-@_jit(fastmath=_REASSOCIATE)
+@_jit(fastmath={"reassoc", "nnan", "nsz"})
 def _second_best(scores, best, at, out):  # type: ignore[no-untyped-def]
+    # Whoever called looks at the best score, which is NaN where any is.
     for row in range(len(at)):
         i = at[row]
-        label = best[i]
-        most = scores[i, 0] if label else -np.inf
+        label, most = best[i], -np.inf
         for j in range(label):
-            if scores[i, j] > most:
-                most = scores[i, j]
+            most = max(most, scores[i, j])
         for j in range(label + 1, scores.shape[1]):
-            if scores[i, j] > most:
-                most = scores[i, j]
+            most = max(most, scores[i, j])
         out[row] = most
 
 

@@ -136,6 +136,8 @@ def own_distances(
 
 def second_best(scores: DenseRows, best: IntArray, at: IntArray | None) -> DenseRows:
     """The largest score of some rows, or all, but for their best one. NumPy alone."""
+    if at is not None and 2 * len(at) > len(scores):
+        return np.asarray(second_best(scores, best, None)[at])
     if at is not None:
         scores, best = scores[at], best[at]
     # In place, and back again: a copy of all scores costs more than the search.
