@@ -191,7 +191,6 @@ def test_bad_centers_are_explained(centers, error, message):
         ({"weight": "z"}, ValueError, "column='z'"),
         ({"columns": []}, ValueError, "no column is selected"),
         ({"scale": "standart"}, ValueError, "did you mean 'standard'"),
-        ({"weight": "a", "sample_weight": [1.0]}, ValueError, "weights are given twice"),
     ],
 )
 def test_bad_scan_options_are_explained(options, error, message):
@@ -273,7 +272,7 @@ def test_partitions_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="partition 1 has 2 columns but partition 0 has 3"):
         lwcs.PartitionedSource([X, X[:, :2]])
     with pytest.raises(ValueError, match="weights for all partitions or for none"):
-        lwcs.PartitionedSource([X, lwcs.scan(X, sample_weight=np.ones(100))])
+        lwcs.PartitionedSource([X, lwcs.scan(X, weight=np.ones(100))])
     for parts in ([], [np.empty((0, 3))]):
         with pytest.raises(ValueError, match="partitions"):
             lwcs.PartitionedSource(parts)

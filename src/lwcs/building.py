@@ -188,5 +188,5 @@ def build(
         check_count(n_clusters, "n_clusters")
     sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
-    job = Job.of(scan(data, sample_weight=sample_weight), as_divergence(divergence))
+    job = Job.of(scan(data, weight=sample_weight), as_divergence(divergence))
     return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, progress=progress)

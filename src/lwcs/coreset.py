@@ -207,7 +207,7 @@ class Coreset:
     def _resampled(self, size: int, seed: int) -> Coreset:
         """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
         rows = self.points if self.scale is None else self.points * (1.0 / self.scale)
-        source = scan(rows, sample_weight=self.weights)
+        source = scan(rows, weight=self.weights)
         geometry = Geometry(self.divergence, kernel=kernels.choose(source.estimate_values()))
         draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
         at = draws.indices

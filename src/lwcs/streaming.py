@@ -21,6 +21,7 @@ from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
 from lwcs.sources.batches import ArrayBatch, Filling
 from lwcs.sources.local import open_local
+from lwcs.sources.options import ScanOptions
 
 if TYPE_CHECKING:
     import os
@@ -107,7 +108,7 @@ class StreamingCoreset:
             refuse_sample_weight(sample_weight)
             self._arrive(batch)
             return
-        source = open_local(batch, sample_weight=sample_weight)
+        source = open_local(batch, ScanOptions(weight=sample_weight))
         if source.n_rows == 0:
             return
         rows = source.read(0, source.n_rows)

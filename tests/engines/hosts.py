@@ -56,7 +56,7 @@ class DaskArrays:
             dtype=float,
             meta=np.empty(0),
         )
-        return lwcs.scan(self.arrays(parts), sample_weight=given)
+        return lwcs.scan(self.arrays(parts), weight=given)
 
     def labels(self, predicted: Any) -> np.ndarray:
         return predicted.compute()

@@ -151,11 +151,11 @@ def test_dask_arrays_of_sparse_and_of_unknown_chunks(dask):
     want = lwcs.build(lwcs.PartitionedSource(parts), 50, random_state=1)
     assert_same(lwcs.build(unknown, 50, random_state=1), want)
     weights = da.from_array(np.arange(300.0), chunks=100)
-    lwcs.build(lwcs.scan(unknown, sample_weight=weights[rows[:, 0] > 0.0]), 50, random_state=1)
+    lwcs.build(lwcs.scan(unknown, weight=weights[rows[:, 0] > 0.0]), 50, random_state=1)
     with pytest.raises(ValueError, match="lengths of the array's chunks are not known"):
-        lwcs.scan(unknown, sample_weight=np.ones(150))
+        lwcs.scan(unknown, weight=np.ones(150))
     with pytest.raises(ValueError, match=r"shape .* but the data has 300 rows"):
-        lwcs.scan(rows, sample_weight=np.ones(150))
+        lwcs.scan(rows, weight=np.ones(150))
 
 
 def test_dask_labels_are_lazy_and_chunked_like_the_rows(dask, dask_tables):
@@ -205,7 +205,7 @@ def test_weights_of_a_dask_array_in_all_forms(dask):
 
     w = np.arange(300.0)
     rows = da.from_array(X, chunks=(100, 4))
-    parts = [lwcs.scan(X[a : a + 100], sample_weight=w[a : a + 100]) for a in (0, 100, 200)]
+    parts = [lwcs.scan(X[a : a + 100], weight=w[a : a + 100]) for a in (0, 100, 200)]
     want = lwcs.build(lwcs.PartitionedSource(parts), 50, random_state=1)
     series = pd.Series(w)
     for given in (w, w.tolist(), series, da.from_array(w, chunks=70), dd.from_pandas(series, 3)):

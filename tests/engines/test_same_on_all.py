@@ -52,7 +52,7 @@ def test_weights_and_scale_are_the_same(engine, X):
     w[::7] = 0.0
     at = [0, 1, 5_000, 5_003, N]
     parts, given = cut(X * [1, 10, 100, 1, 1], at), cut(w, at)
-    local = [lwcs.scan(p, sample_weight=g) for p, g in zip(parts, given, strict=True)]
+    local = [lwcs.scan(p, weight=g) for p, g in zip(parts, given, strict=True)]
     want = lwcs.build(lwcs.PartitionedSource(local), 500, random_state=1)
     assert_same(lwcs.build(engine.weighted(parts, given), 500, random_state=1), want)
     want = lwcs.build(lwcs.PartitionedSource(parts, scale="standard"), 500, random_state=1)

@@ -368,12 +368,12 @@ def test_scores_are_weighted_and_of_any_source(tmp_path):
     expected = model.score_samples(copies).mean()
     for score in (
         model.score(X, sample_weight=w),
-        model.score(lwcs.scan(X, sample_weight=w)),
+        model.score(lwcs.scan(X, weight=w)),
         model.score(copies),
     ):
         assert score == pytest.approx(expected, rel=1e-12)
     assert model.score(X) != pytest.approx(expected, rel=1e-6)
-    assert model.bic(lwcs.scan(X, sample_weight=w)) == pytest.approx(model.bic(copies))
+    assert model.bic(lwcs.scan(X, weight=w)) == pytest.approx(model.bic(copies))
     parts = lwcs.PartitionedSource([X[:100], X[100:]])
     assert model.aic(parts) == pytest.approx(model.aic(X))
     with pytest.raises(ValueError, match="sample_weight has shape"):

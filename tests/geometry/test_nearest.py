@@ -278,5 +278,5 @@ def test_the_full_cost_is_that_of_all_rows():
     X, centers, w = rng.normal(size=(70_000, 3)), rng.normal(size=(5, 3)), rng.random(70_000)
     expected = naive(X, centers)[1]
     assert euclidean_cost(lwcs.scan(X), centers) == pytest.approx(expected.sum())
-    weighted = lwcs.scan(X, sample_weight=w)
+    weighted = lwcs.scan(X, weight=w)
     assert euclidean_cost(weighted, centers) == pytest.approx(w @ expected)

@@ -140,7 +140,7 @@ def name_is_ours(name: str) -> bool:
 
 def _build(method: str, kind: str, weighted: bool, scale: Any, passes: Any) -> Pin:
     source = lwcs.scan(
-        rows_for("sqeuclidean", kind), scale=scale, sample_weight=weights() if weighted else None
+        rows_for("sqeuclidean", kind), scale=scale, weight=weights() if weighted else None
     )
     return of_coreset(
         lwcs.build(source, SIZE, method=method, n_clusters=K, passes=passes, random_state=SEED)
@@ -149,7 +149,7 @@ def _build(method: str, kind: str, weighted: bool, scale: Any, passes: Any) -> P
 
 def _fit(method: str, kind: str, weighted: bool, scale: Any) -> Pin:
     X = rows_for("sqeuclidean", kind)
-    source = lwcs.scan(X, scale=scale, sample_weight=weights() if weighted else None)
+    source = lwcs.scan(X, scale=scale, weight=weights() if weighted else None)
     model = CoresetKMeans(K, coreset_size=SIZE, method=method, polish=1, random_state=SEED)
     return of_model(model.fit(source), X)
 

@@ -182,7 +182,7 @@ def test_a_row_without_weight_leaves_no_trace_in_a_constant_column(make, passes,
         assert coreset.total_cost == 0.0
         assert coreset.size == 100
         X[:, 1] = rng.normal(size=500)
-        source = lwcs.scan(make(X), scale="standard", sample_weight=w)
+        source = lwcs.scan(make(X), scale="standard", weight=w)
         assert lwcs.build(source, 100, random_state=seed).scale[0] == 1.0
 
 

@@ -43,7 +43,7 @@ def scores(source: lwcs.Source, initial: Assignment, k: int) -> tuple[np.ndarray
 @pytest.mark.parametrize("weighted", [False, True])
 def test_mean_sensitivity_is_three_alpha_plus_four_clusters(make, k, weighted, kernel):
     X, w = blobs(), np.random.default_rng(1).random(600) * (np.arange(600) % 7 > 0)
-    source = lwcs.scan(make(X), sample_weight=w if weighted else None)
+    source = lwcs.scan(make(X), weight=w if weighted else None)
     geometry = Geometry(kernel=kernel)
     initial = d2_sampling(source, k, geometry, Run(3, geometry, 1))
     assert len(initial.centers) == k

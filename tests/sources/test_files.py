@@ -347,7 +347,7 @@ def test_a_file_without_permission(tmp_path):
 
 def test_options_that_do_not_go_together(tmp_path):
     path = Path(write_parts(tmp_path / "p", points(), []))
-    with pytest.raises(ValueError, match="sample_weight is for rows in memory"):
+    with pytest.raises(ValueError, match="weights in an array are for rows in memory"):
         lwcs.build(path, 5, sample_weight=np.ones(ROWS))
     with pytest.raises(ValueError, match="did you mean 'drop'"):
         lwcs.scan(path, missing="dorp")

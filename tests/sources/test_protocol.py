@@ -130,7 +130,7 @@ def test_lists_and_booleans_are_data():
 
 
 def test_repr_tells_shape_and_options():
-    source = lwcs.scan(X, sample_weight=np.ones(N), scale="standard")
+    source = lwcs.scan(X, weight=np.ones(N), scale="standard")
     assert repr(source) == "ArraySource(131,172 × 3, 3 partitions, weighted, scale='standard')"
 
 
@@ -207,7 +207,7 @@ def test_one_column_may_be_named_without_a_list():
 
 
 def test_weighted_partitions_may_be_empty():
-    parts = [lwcs.scan(X[:50], sample_weight=np.ones(50)), X[:0]]
+    parts = [lwcs.scan(X[:50], weight=np.ones(50)), X[:0]]
     assert lwcs.build(lwcs.PartitionedSource(parts), 10, random_state=0).n_samples == 50
 
 

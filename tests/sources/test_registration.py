@@ -79,7 +79,7 @@ def registered(monkeypatch):
         @classmethod
         def open(cls, data, options):
             options.refuse_columns("a Quarters object")
-            options.refuse_sample_weight()
+            options.refuse_weight_array()
             return cls(data)
 
         def batches(self):
@@ -127,9 +127,7 @@ def test_a_registered_source_gets_the_options_of_scan():
     data = columns()
     data.values["w"] = W
     source = lwcs.scan(data, columns=["d", "a"], weight="w", scale="standard")
-    want = lwcs.build(
-        lwcs.scan(X[:, [3, 0]], sample_weight=W, scale="standard"), 50, random_state=0
-    )
+    want = lwcs.build(lwcs.scan(X[:, [3, 0]], weight=W, scale="standard"), 50, random_state=0)
     coreset = lwcs.build(source, 50, random_state=0)
     np.testing.assert_array_equal(coreset.indices, want.indices)
     np.testing.assert_array_equal(coreset.weights, want.weights)
@@ -137,7 +135,7 @@ def test_a_registered_source_gets_the_options_of_scan():
         lwcs.scan(data, missing="drop")
     with pytest.raises(TypeError, match="a Quarters object has no column names"):
         lwcs.scan(quarters(), columns=["a"])
-    with pytest.raises(ValueError, match="sample_weight is for rows in memory"):
+    with pytest.raises(ValueError, match="weights in an array are for rows in memory"):
         lwcs.CoresetKMeans(3).fit(quarters(), sample_weight=W)
 
 
@@ -160,7 +158,7 @@ def test_a_class_that_is_defined_again_takes_the_place_of_the_first(registered):
 
             @classmethod
             def open(cls, data, options):
-                return lwcs.scan(X[: len(data)], sample_weight=options.sample_weight)
+                return lwcs.scan(X[: len(data)], weight=options.weight)
 
         return Again
 

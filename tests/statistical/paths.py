@@ -57,7 +57,7 @@ def in_parts(X: np.ndarray, w: np.ndarray | None = None) -> lwcs.PartitionedSour
     for start, stop in itertools.pairwise(cuts):
         part = X[start:stop]
         if w is not None and len(part):
-            part = lwcs.scan(part, sample_weight=w[start:stop])
+            part = lwcs.scan(part, weight=w[start:stop])
         if len(X[start:stop]) or w is None:
             parts.append(part)
     return lwcs.PartitionedSource(parts)

@@ -306,7 +306,7 @@ def test_sensitivities_are_those_of_the_divergence(name, kept):
     weight, cost = np.bincount(label, w, 4), np.bincount(label, w * d, 4)
     average = cost.sum() / w.sum()
     s = alpha * d / average + (2 * alpha * cost / weight / average + 4 * w.sum() / weight)[label]
-    source = lwcs.scan(case.X, sample_weight=w) if kept else in_parts(case.X, w)
+    source = lwcs.scan(case.X, weight=w) if kept else in_parts(case.X, w)
     own = Geometry(case.divergence, mean=w @ case.seen(case.X) / w.sum())
     given = own.centers(centers)
     counts = np.zeros(150, dtype=np.int64)

@@ -22,9 +22,9 @@ CENTERS = data()[[3, 50, 90, 140]] + 0.1
 SOURCES = {
     "dense": (lambda: lwcs.scan(data()), None),
     "sparse": (lambda: lwcs.scan(sp.csr_array(data())), None),
-    "weighted": (lambda: lwcs.scan(data(), sample_weight=weights()), weights()),
+    "weighted": (lambda: lwcs.scan(data(), weight=weights()), weights()),
     "skewed weights": (
-        lambda: lwcs.scan(data(), sample_weight=skewed_weights()),
+        lambda: lwcs.scan(data(), weight=skewed_weights()),
         skewed_weights(),
     ),
     "partitioned": (partitioned, None),
@@ -81,10 +81,10 @@ def pairs_law(omega: np.ndarray) -> np.ndarray:
 def test_two_centers_follow_d2_sampling(kind, weighted):
     omega = OMEGA if weighted else np.ones(6)
     if kind == "in rounds":
-        parts = [lwcs.scan(FEW[a:b], sample_weight=omega[a:b]) for a, b in ((0, 2), (2, 3), (3, 6))]
+        parts = [lwcs.scan(FEW[a:b], weight=omega[a:b]) for a, b in ((0, 2), (2, 3), (3, 6))]
         source = lwcs.PartitionedSource(parts)
     else:
-        source = lwcs.scan(sp.csr_array(FEW) if kind == "sparse" else FEW, sample_weight=omega)
+        source = lwcs.scan(sp.csr_array(FEW) if kind == "sparse" else FEW, weight=omega)
     counts = np.zeros((6, 6), dtype=np.int64)
     geometry = Geometry(kernel="compiled" if kind == "compiled" else "portable")
     for seed in range(3_000):

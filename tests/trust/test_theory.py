@@ -182,7 +182,7 @@ def test_kurtosis_goes_with_weights_sparsity_and_partitions():
     expected = theory.kurtosis(np.repeat(X, w, axis=0))
     assert theory.kurtosis(X, sample_weight=w) == pytest.approx(expected)
     assert theory.kurtosis(sp.csr_array(X), sample_weight=w) == pytest.approx(expected)
-    parts = [lwcs.scan(X[a:b], sample_weight=w[a:b]) for a, b in ((0, 100), (100, 500))]
+    parts = [lwcs.scan(X[a:b], weight=w[a:b]) for a, b in ((0, 100), (100, 500))]
     assert theory.kurtosis(lwcs.PartitionedSource(parts)) == pytest.approx(expected)
     scaled = theory.kurtosis(lwcs.scan(X * [1.0, 50.0, 1e-3], scale="standard"))
     assert scaled == pytest.approx(theory.kurtosis(X / X.std(axis=0)))

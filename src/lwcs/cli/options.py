@@ -67,6 +67,7 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 _READING = [
     click.option("--columns", help="Comma-separated names or patterns of the columns to use."),
+    click.option("--exclude", help="Comma-separated names or patterns of columns not to use."),
     click.option("--weight", help="Column with the weight of each row."),
     click.option(
         "--missing",
@@ -81,6 +82,15 @@ _READING = [
         type=click.Choice(STDIN_FORMATS),
         help="Format of standard input; required if DATA is -.",
     ),
+    click.option("--delimiter", help="Character between values of CSV files.  [default: found]"),
+    click.option("--decimal", help="Decimal separator of CSV files.  [default: found]"),
+    click.option("--thousands", help="Thousands separator of CSV files.  [default: none]"),
+    click.option(
+        "--header/--no-header",
+        default=None,
+        help="Whether CSV files begin with the names of their columns.  [default: found]",
+    ),
+    click.option("--encoding", help="Encoding of CSV files.  [default: found]"),
     click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
         "--memory",
@@ -189,17 +199,21 @@ def open_rows(
     weight: str | None,
     missing: str,
     stdin_format: str | None,
+    exclude: str | list[str] | None = None,
     standardize: bool = False,
     quiet: bool = False,
+    **dialect: Any,
 ) -> Source:
     """Open the DATA of a command: files or standard input."""
     import lwcs
 
     options: dict[str, Any] = {
         "columns": columns.split(",") if isinstance(columns, str) else columns,
+        "exclude": exclude.split(",") if isinstance(exclude, str) else exclude,
         "weight": weight,
         "missing": missing,
         "scale": "standard" if standardize else None,
+        **dialect,
     }
     if data == ("-",):
         from lwcs.sources.pipes import open_pipe

@@ -18,6 +18,7 @@ from lwcs.passes import euclidean_cost
 from lwcs.samplers.first_pass import MomentsTask
 from lwcs.sources import LocalSource, scan
 from lwcs.sources.local import open_local
+from lwcs.sources.options import ScanOptions
 
 if TYPE_CHECKING:
     import os
@@ -111,7 +112,7 @@ def compare(
     >>> len(result.trials)                  # 2 × full, 2 × lightweight, 2 × with polish
     6
     """
-    source = scan(data, sample_weight=sample_weight)
+    source = scan(data, weight=sample_weight)
     if not isinstance(source, LocalSource):
         raise TypeError(f"compare needs rows in memory, but got {source!r}; load the rows first")
     if source.scale is not None:
@@ -221,7 +222,7 @@ def _held_out(
 
 def _part(source: LocalSource, rows: IntArray) -> LocalSource:
     weights = None if source.weights is None else source.weights[rows]
-    return open_local(source.take(rows), sample_weight=weights)
+    return open_local(source.take(rows), ScanOptions(weight=weights))
 
 
 def _setup(source: LocalSource, holdout_rows: int, first: int, n_jobs: int | None) -> Setup:

@@ -75,10 +75,10 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         else:
             check_features(model, X)
     elif is_registered(X):
-        return scan_rows(model, scan(X, sample_weight=sample_weight), None, reset=reset)
+        return scan_rows(model, scan(X, weight=sample_weight), None, reset=reset)
     elif engine_of(X) is not None:
         columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model, X)
-        source = scan(X, columns=columns, sample_weight=sample_weight)
+        source = scan(X, columns=columns, weight=sample_weight)
         return scan_rows(model, source, None, reset=reset)
     elif is_path(X) or is_stream(X) or is_query(X):
         X = scan(X)
@@ -96,7 +96,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         X = validate_data(
             model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
         )
-    return scan(X, sample_weight=sample_weight)
+    return scan(X, weight=sample_weight)
 
 
 def _fitted_columns(model: Model, table: Any) -> list[str] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource, ScaleName, Source, Task
 from lwcs.sources.kinds import is_registered, kind_of
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.options import Dialect, ScanOptions
 from lwcs.sources.partitioned import PartitionedSource
 
 if TYPE_CHECKING:
@@ -30,11 +30,16 @@ def scan(
     data: Any,
     *,
     columns: Sequence[str] | str | None = None,
-    weight: str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    weight: Any = None,
     missing: Literal["error", "drop"] = "error",
     scale: ScaleName | None = None,
     batch_size: int | None = None,
-    sample_weight: Any = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
 ) -> Source:
     """Describe what to read and how. Rows are read later, by the functions that take a Source.
 
@@ -58,8 +63,12 @@ def scan(
         patterns such as ``"x*"`` are allowed. By default, all columns except `weight` are used;
         for files, queries and tables on a cluster, all that hold numbers (`Source.skipped` lists
         the others), or the only column of vectors.
-    weight : str, optional
-        The column of a table that holds the weights, one weight >= 0 per row.
+    exclude : str or list of str, optional
+        Columns that are not used, by name or pattern.
+    weight : str or array of shape (n_rows,), optional
+        One weight >= 0 per row: the name of the column of a table that holds the weights, or the
+        weights themselves, for rows in memory and on Dask (for a Dask array, a Dask array; for a
+        Dask DataFrame, a Dask Series).
     missing : {"error", "drop"}
         What to do with rows of files, queries and tables on a cluster that have a null or NaN:
         raise an error that names the row, or drop them and count them in `Coreset.details`.
@@ -70,9 +79,12 @@ def scan(
     batch_size : int, optional
         Number of rows that are read from a file at a time, for when memory is tight. Results do
         not depend on it.
-    sample_weight : array of shape (n_rows,), optional
-        One weight per row, if the weights are not a column. For a Dask array, a Dask array; for a
-        Dask DataFrame, a Dask Series.
+    delimiter, decimal, thousands, encoding : str, optional
+        How CSV files are written: the characters between values, before decimals and between
+        thousands, and the encoding. By default, they are recognized from the first lines.
+    header : bool, optional
+        Whether the first line of CSV files holds the names of the columns; by default, that is
+        recognized, too.
 
     Returns
     -------
@@ -87,11 +99,12 @@ def scan(
     if scale is not None:
         check_choice(scale, "scale", ("standard",))
     if isinstance(data, Source):
-        return _refuse_second_scan(data, columns, weight, scale, sample_weight)
+        return _refuse_second_scan(data, columns, exclude, weight, scale)
     check_choice(missing, "missing", ("error", "drop"))
     if batch_size is not None:
         check_count(batch_size, "batch_size")
-    options = ScanOptions(columns, weight, missing, batch_size, sample_weight)
+    dialect = Dialect(delimiter, decimal, thousands, header, encoding)
+    options = ScanOptions(columns, exclude, weight, missing, batch_size, dialect)
     source = kind_of(data).open(data, options)
     source.scale = scale
     return source

@@ -103,7 +103,7 @@ class Source(ABC):
     ...         return isinstance(data, Grades)
     ...     @classmethod
     ...     def open(cls, data, options):
-    ...         options.refuse_sample_weight()
+    ...         options.refuse_weight_array()
     ...         return cls(data)
     ...     def read(self, start, stop):
     ...         return self.rows[start:stop]

@@ -34,10 +34,9 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
     if kind == "Array":
         options.refuse_columns("a Dask array")
         options.refuse_drop("Dask arrays", "X[dask.array.isfinite(X).all(axis=1)]")
-        return DaskArraySource(data, options.sample_weight)
+        return DaskArraySource(data, options.weight_array)
     if kind == "DataFrame":
-        options.refuse_two_weights()
-        frame, weight = _with_weights(data, options.weight, options.sample_weight)
+        frame, weight = _with_weights(data, options.weight_column, options.weight_array)
         return DaskTableSource(frame, options.columns, weight, drop=options.drop)
     raise TypeError(
         f"a Dask {kind} is not a table of rows; pass a dask.array.Array or a "

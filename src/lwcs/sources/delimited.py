@@ -18,6 +18,7 @@ from lwcs.sources.base import NO_ROWS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.sources.options import Dialect
     from lwcs.sources.paths import Found
 
 # Enough bytes to tell numbers from text.
@@ -87,8 +88,8 @@ def read_rows(
 class DelimitedFiles:
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
+    def __init__(self, found: Found, dialect: Dialect) -> None:
+        self._found, self._dialect = found, dialect
         self._delimiter = "\t" if ".tsv" in Path(found.paths[0]).name.lower() else ","
         self.keys: list[str] = []
         self.n_rows: int | None = None

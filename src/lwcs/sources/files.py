@@ -21,9 +21,10 @@ from lwcs.sources.delimited import DelimitedFiles
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from lwcs.sources.batches import Batch
+    from lwcs.sources.options import ScanOptions
     from lwcs.sources.paths import Found
 
 _BATCH_ROWS = 65_536
@@ -32,22 +33,18 @@ _BATCH_ROWS = 65_536
 class FileSource(SequenceSource):
     """Some columns of Parquet, Feather or CSV files."""
 
-    def __init__(
-        self,
-        found: Found,
-        columns: Sequence[str] | str | None = None,
-        weight: str | None = None,
-        *,
-        drop: bool = False,
-        batch_size: int | None = None,
-    ) -> None:
+    def __init__(self, found: Found, options: ScanOptions) -> None:
         super().__init__()
-        self._found, self._drop = found, drop
-        self._batch_rows = batch_size or _BATCH_ROWS
+        self._found, self._drop = found, options.drop
+        self._batch_rows = options.batch_size or _BATCH_ROWS
         self._stamps = _stamps(found)
         with _explaining(found.paths):
-            self._files = DelimitedFiles(found) if found.kind == "csv" else DatasetFiles(found)
-        self.selection = Selection.of(self._files.schema, columns, weight, self._files.keys)
+            if found.kind == "csv":
+                self._files: DelimitedFiles | DatasetFiles = DelimitedFiles(found, options.dialect)
+            else:
+                self._files = DatasetFiles(found)
+        weight = options.weight_column
+        self.selection = Selection.of(self._files.schema, options.columns, weight, self._files.keys)
         self.dtype, self.skipped = self.selection.dtype, self.selection.skipped
         self.feature_names = self.selection.feature_names
         self.n_features, self.weighted = len(self.feature_names), weight is not None

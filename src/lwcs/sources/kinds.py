@@ -69,12 +69,10 @@ def _open_files(data: Any, options: ScanOptions) -> Source:
     found = find(data)
     if found.kind in ("npy", "npz"):
         return _open_rows(_single_array(found.paths), options)
-    options.refuse_sample_weight()
+    options.refuse_weight_array()
     from lwcs.sources.files import FileSource
 
-    return FileSource(
-        found, options.columns, options.weight, drop=options.drop, batch_size=options.batch_size
-    )
+    return FileSource(found, options)
 
 
 def _single_array(paths: list[str]) -> Any:
@@ -102,7 +100,7 @@ def _open_stream(data: Any, options: ScanOptions) -> Source:
 
 def _open_rows(data: Any, options: ScanOptions) -> LocalSource:
     options.refuse_drop("rows in memory", "X[numpy.isfinite(X).all(axis=1)]")
-    source = open_local(data, options.columns, options.weight, options.sample_weight)
+    source = open_local(data, options)
     check_not_empty((source.n_rows, source.n_features))
     return source
 

@@ -11,23 +11,18 @@ from lwcs.sources.arrays import ArraySource, as_table_of_numbers
 from lwcs.sources.options import ScanOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lwcs.sources.base import LocalSource
 
 _TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
 _ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
 
 
-def open_local(
-    data: Any,
-    columns: Sequence[str] | None = None,
-    weight: str | None = None,
-    sample_weight: Any = None,
-) -> LocalSource:
+_DEFAULT = ScanOptions()
+
+
+def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     """Open rows that are in this process; there may be no rows at all."""
-    options = ScanOptions(columns, weight, sample_weight=sample_weight)
-    options.refuse_two_weights()
+    weight, given = options.weight_column, options.weight_array
     if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa
 
@@ -36,16 +31,16 @@ def open_local(
     if is_table(data):
         from lwcs.sources.tables import TableSource
 
-        table = TableSource(data, columns, weight)
+        table = TableSource(data, options.columns, weight)
         if weight is not None:
             return _weighted(table, table.weight_values, f"weight column {weight!r}")
-        return _weighted(table, sample_weight, "sample_weight")
+        return _weighted(table, given, "sample_weight")
     options.refuse_columns(f"data of type {type(data).__name__}")
     if is_sparse(data):
         from lwcs.sources.sparse import SparseSource
 
-        return _weighted(SparseSource(data), sample_weight, "sample_weight")
-    return _weighted(ArraySource(as_table_of_numbers(data)), sample_weight, "sample_weight")
+        return _weighted(SparseSource(data), given, "sample_weight")
+    return _weighted(ArraySource(as_table_of_numbers(data)), given, "sample_weight")
 
 
 def is_path(data: object) -> bool:

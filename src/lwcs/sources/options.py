@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -12,27 +12,51 @@ Missing = Literal["error", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
+class Dialect:
+    """How text files are written; what is None is recognized from the first lines."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScanOptions:
     """Options of `lwcs.scan`, documented there; `missing` and `batch_size` have been checked."""
 
     columns: Sequence[str] | str | None = None
-    weight: str | None = None
+    exclude: Sequence[str] | str | None = None
+    weight: Any = None
     missing: Missing = "error"
     batch_size: int | None = None
-    sample_weight: Any = None
+    dialect: Dialect = field(default_factory=Dialect)
 
     @property
     def drop(self) -> bool:
         """Whether rows with a missing value are dropped."""
         return self.missing == "drop"
 
+    @property
+    def weight_column(self) -> str | None:
+        """The name of the column of weights, if they are a column."""
+        return self.weight if isinstance(self.weight, str) else None
+
+    @property
+    def weight_array(self) -> Any:
+        """The weights, if they are not a column."""
+        return None if isinstance(self.weight, str) else self.weight
+
     def refuse_columns(self, data: str) -> None:
         """Refuse the names of columns, for data that has none."""
-        if self.columns is not None or self.weight is not None:
-            raise TypeError(
-                f"columns= and weight= name columns, but {data} has no column names; index the "
-                "array to select columns, and pass weights as sample_weight="
-            )
+        named = {"columns": self.columns, "exclude": self.exclude, "weight": self.weight_column}
+        for name, value in named.items():
+            if value is not None:
+                raise TypeError(
+                    f"{name}={value!r} names columns, but {data} has no column names; index the "
+                    "array to select columns, and pass weights as an array"
+                )
 
     def refuse_drop(self, data: str, remedy: str) -> None:
         """Refuse to drop rows with missing values, for data that `remedy` can be applied to."""
@@ -41,18 +65,18 @@ class ScanOptions:
                 f"missing='drop' is not supported for {data}; drop these rows first: {remedy}"
             )
 
-    def refuse_sample_weight(self) -> None:
+    def refuse_weight_array(self) -> None:
         """Refuse weights that are not a column, where nothing says which row they belong to."""
-        if self.sample_weight is not None:
+        if self.weight_array is not None:
             raise ValueError(
-                "sample_weight is for rows in memory and on Dask; for other data, name the column "
-                "of weights with lwcs.scan(…, weight=…)"
+                "weights in an array are for rows in memory and on Dask; for other data, name the "
+                "column of weights with lwcs.scan(…, weight=…)"
             )
 
-    def refuse_two_weights(self) -> None:
-        """Refuse a column of weights together with an array of weights."""
-        if self.weight is not None and self.sample_weight is not None:
+    def refuse_dialect(self, data: str) -> None:
+        """Refuse the options of text files, for data that is none."""
+        given = [name for name in self.dialect.__slots__ if getattr(self.dialect, name) is not None]
+        if given:
             raise ValueError(
-                f"weights are given twice, by weight={self.weight!r} and by sample_weight; pass "
-                "only one of them"
+                f"{given[0]}= is for text files (CSV), but data is {data}; leave it out"
             )

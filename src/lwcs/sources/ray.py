@@ -27,13 +27,13 @@ _IN_FLIGHT = 1024
 
 def open_engine(data: Any, options: ScanOptions) -> RaySource:
     """Open a Ray Dataset."""
-    options.refuse_sample_weight()
+    options.refuse_weight_array()
     if not isinstance(data, Dataset):
         raise TypeError(
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
             "pass a ray.data.Dataset"
         )
-    return RaySource(data, options.columns, options.weight, drop=options.drop)
+    return RaySource(data, options.columns, options.weight_column, drop=options.drop)
 
 
 class RaySource(EngineSource):

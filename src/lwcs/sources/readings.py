@@ -13,6 +13,7 @@ from lwcs.foundation.rows import row_numbers, stack
 from lwcs.sources.arrow import ArrowBatch, Selection, values_of
 from lwcs.sources.grid import Pass
 from lwcs.sources.local import open_local
+from lwcs.sources.options import ScanOptions
 from lwcs.sources.vectors import as_csr, in_form, select
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class ArrayReading:
         """Views of the array."""
         del partition, first_row
         array, weights = rows
-        part = open_local(array, sample_weight=weights)
+        part = open_local(array, ScanOptions(weight=weights))
         if part.n_features != self.n_features:
             raise ValueError(
                 f"an array has {part.n_features} columns where {self.n_features} are expected; all "
@@ -175,7 +176,9 @@ class ArrowReading:
             done += batch.num_rows
         dropped = np.concatenate(gaps)
         weighted = self.weighted or dropped.any()
-        local = open_local(stack(rows), sample_weight=np.concatenate(weights) if weighted else None)
+        local = open_local(
+            stack(rows), ScanOptions(weight=np.concatenate(weights) if weighted else None)
+        )
         for block in local.all_blocks():
             own = dropped[block.first_row : block.first_row + block.points.shape[0]]
             yield replace(block, dropped=own if own.any() else None)

@@ -40,7 +40,7 @@ _OURS = "lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl"
 
 def open_engine(data: Any, options: ScanOptions) -> SparkSource:
     """Open a Spark DataFrame, or a DataFrame of pandas on Spark."""
-    options.refuse_sample_weight()
+    options.refuse_weight_array()
     if type(data).__name__ != "DataFrame":
         raise TypeError(
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
@@ -48,7 +48,7 @@ def open_engine(data: Any, options: ScanOptions) -> SparkSource:
         )
     if type(data).__module__.startswith("pyspark.pandas"):
         data = data.to_spark()
-    return SparkSource(data, options.columns, options.weight, drop=options.drop)
+    return SparkSource(data, options.columns, options.weight_column, drop=options.drop)
 
 
 class SparkSource(EngineSource):

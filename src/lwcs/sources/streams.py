@@ -105,9 +105,9 @@ class BatchesSource(SequenceSource):
 
 def open_query(data: Any, options: ScanOptions) -> QuerySource:
     """Open a lazy frame, a relation or a reader (see `is_query`)."""
-    options.refuse_sample_weight()
+    options.refuse_weight_array()
     chosen: dict[str, Any] = {
-        "columns": options.columns, "weight": options.weight, "drop": options.drop
+        "columns": options.columns, "weight": options.weight_column, "drop": options.drop
     }  # fmt: skip
     if type(data).__name__ == "LazyFrame":
         return QuerySource(lambda: _polars_reader(data), _polars_schema(data), **chosen)
@@ -124,8 +124,8 @@ def open_query(data: Any, options: ScanOptions) -> QuerySource:
 
 def open_stream(data: Iterable[Any], options: ScanOptions) -> BatchesSource:
     """Open an iterator or an iterable of arrays or tables (see `is_stream`)."""
-    options.refuse_sample_weight()
-    if options.columns is not None or options.weight is not None:
+    options.refuse_weight_array()
+    if options.columns is not None or options.weight_column is not None:
         raise TypeError(
             "columns= and weight= are not supported for batches of an iterator; select the columns "
             "of every batch as it is made"

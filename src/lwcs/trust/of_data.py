@@ -96,9 +96,9 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
     scale = None
     if isinstance(data, Coreset):
         refuse_sample_weight(sample_weight)
-        source, scale = scan(data.points, sample_weight=data.weights), data.scale
+        source, scale = scan(data.points, weight=data.weights), data.scale
     else:
-        source = scan(data, sample_weight=sample_weight)
+        source = scan(data, weight=sample_weight)
     geometry, threads = (
         Geometry(kernel=kernels.choose(source.estimate_values())),
         as_threads(n_jobs),
