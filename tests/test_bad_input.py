@@ -90,7 +90,7 @@ def test_values_whose_squares_overflow_are_explained(passes):
         (np.zeros((3, 2), dtype="datetime64[s]"), TypeError, r"dtype datetime64\[s\]"),
         ("points.parquet", FileNotFoundError, "does not exist"),
         (None, TypeError, "type NoneType"),
-        (pd.DataFrame({"a": [1.0], "t": ["x"]}), TypeError, r"column 't' holds.*columns=\["),
+        (pd.DataFrame({"t": ["x"]}), ValueError, r"no column holds numbers: 't' holds text"),
         (pd.Series([1.0, 2.0]), TypeError, "Series is not a table"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "names must be unique; rename"),
     ],
@@ -245,7 +245,7 @@ def test_a_sparse_matrix_with_damaged_indices_is_refused(kernel):
     ("table", "options", "message"),
     [
         (pd.DataFrame([[1, 2]], columns=[0, "0"]), {}, "'0' occurs more than once"),
-        (pd.DataFrame({"a": [1]}), {"columns": ["a", "a"]}, "'a' occurs more than once"),
+        (pd.DataFrame({"a": [1]}), {"columns": ["a", "a"]}, "'a' is given more than once"),
         (
             pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])),
             {},

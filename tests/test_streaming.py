@@ -233,8 +233,10 @@ def test_batches_of_other_types_or_names_are_not_mixed():
     wide = lwcs.build((a for a in [np.ones((5, 1), np.int8), np.full((5, 1), 1000)]), 20)
     assert set(wide.points.ravel()) == {1.0, 1000.0}
     frame = pd.DataFrame({"a": np.zeros(5), "b": np.ones(5)})
-    with pytest.raises(ValueError, match="has the columns"):
-        lwcs.build(iter([frame, frame[["b", "a"]]]), 20)
+    turned = lwcs.build(iter([frame, frame[["b", "a"]]]), 20)
+    assert {tuple(row) for row in turned.points} == {(0.0, 1.0)}
+    with pytest.raises(ValueError, match="there is no column 'b'"):
+        lwcs.build(iter([frame, frame[["a"]]]), 20)
     with pytest.raises(ValueError, match="batch 1 holds float64"):
         lwcs.build(iter([np.ones((5, 1), np.float32), np.full((5, 1), 1e300)]), 20)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ColumnWarning": "lwcs.foundation.notices",
     "CompareDisplay": "lwcs.displays",
     "CompareResult": "lwcs.comparing",
     "Coreset": "lwcs.coreset",
@@ -33,6 +34,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ColumnWarning",
     "CompareDisplay",
     "CompareResult",
     "Coreset",
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from lwcs.coreset import Coreset
     from lwcs.displays import CompareDisplay
     from lwcs.estimators import CoresetKMeans, CoresetMixture
+    from lwcs.foundation.notices import ColumnWarning
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan

@@ -165,7 +165,8 @@ def test_hive_partitions_are_columns_by_name(small_group, tmp_path, monkeypatch)
     rows = pa.table({"year": [2020] * 5 + [2021] * 5, "v": np.arange(10.0)})
     flavor = ds.partitioning(pa.schema([("year", pa.int32())]), flavor="hive")
     ds.write_dataset(rows, tmp_path / "h", format="parquet", partitioning=flavor)
-    assert lwcs.scan(tmp_path / "h").feature_names == ("v",)
+    with pytest.warns(lwcs.ColumnWarning, match=r"'year' \(from the names of folders\)"):
+        assert lwcs.scan(tmp_path / "h").feature_names == ("v",)
     coreset = lwcs.build(lwcs.scan(tmp_path / "h", columns=["v", "year"]), 200, random_state=0)
     assert {tuple(p) for p in coreset.points} == {(float(i), 2020.0 + (i > 4)) for i in range(10)}
 
@@ -175,7 +176,8 @@ def test_columns_by_name_pattern_or_all_that_are_numbers(tmp_path):
     mixed = table(X).append_column("word", pa.array(["a"] * ROWS))
     pq.write_table(mixed, tmp_path / "x.parquet")
     path = tmp_path / "x.parquet"
-    source = lwcs.scan(path)
+    with pytest.warns(lwcs.ColumnWarning, match=r"'word' \(text\)"):
+        source = lwcs.scan(path)
     assert source.feature_names == ("x0", "x1", "x2", "x3")
     assert source.skipped == ("word",)
     assert lwcs.scan(path, columns=["x3", "x[01]"]).feature_names == ("x3", "x0", "x1")
@@ -184,10 +186,10 @@ def test_columns_by_name_pattern_or_all_that_are_numbers(tmp_path):
         lwcs.scan(path, columns=["x00"])
     with pytest.raises(ValueError, match="no column matches 'y\\*'"):
         lwcs.scan(path, columns=["y*"])
-    with pytest.raises(TypeError, match="'word' holds string"):
+    with pytest.raises(TypeError, match="'word' holds text"):
         lwcs.scan(path, columns=["word"])
     pq.write_table(mixed.select(["word"]), tmp_path / "w.parquet")
-    with pytest.raises(ValueError, match="no column holds numbers"):
+    with pytest.raises(ValueError, match=r"no column of .* holds numbers"):
         lwcs.scan(tmp_path / "w.parquet")
 
 
@@ -197,7 +199,8 @@ def test_embeddings_in_a_column_of_lists(small_group, tmp_path, monkeypatch):
     X = points()
     column = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 4)
     pq.write_table(pa.table({"id": ["a"] * ROWS, "emb": column}), tmp_path / "x.parquet")
-    source = lwcs.scan(tmp_path / "x.parquet")
+    with pytest.warns(lwcs.ColumnWarning, match=r"'id' \(text\)"):
+        source = lwcs.scan(tmp_path / "x.parquet")
     assert source.feature_names == ("emb[0]", "emb[1]", "emb[2]", "emb[3]")
     coreset = lwcs.build(source, 60, random_state=3)
     np.testing.assert_array_equal(coreset.points, X[coreset.indices])
@@ -327,7 +330,7 @@ def test_damaged_and_odd_files_are_named(tmp_path):
         ("a,b\n1,2\n3,\n", "'b' has a missing value in row 1"),
         ("", "no rows"),
         ("a,b\n", "no rows"),
-        ("a,b\nx,y\n", "no column holds numbers"),
+        ("a,b\nx,y\n", "no column of .* holds numbers: 'a' holds text"),
     ],
 )
 def test_bad_csv_is_explained(text, message, tmp_path):
@@ -351,8 +354,8 @@ def test_options_that_do_not_go_together(tmp_path):
         lwcs.build(path, 5, sample_weight=np.ones(ROWS))
     with pytest.raises(ValueError, match="did you mean 'drop'"):
         lwcs.scan(path, missing="dorp")
-    with pytest.raises(ValueError, match="not supported for rows in memory; drop these rows first"):
-        lwcs.scan(points(), missing="drop")
+    with pytest.raises(ValueError, match="delimiter= is for text files"):
+        lwcs.scan(points(), delimiter=";")
     with pytest.raises(ValueError, match="batch_size"):
         lwcs.scan(path, batch_size=0)
 

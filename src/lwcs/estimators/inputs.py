@@ -11,11 +11,12 @@ from sklearn.utils.validation import validate_data
 
 from lwcs.coreset import Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import check_count
+from lwcs.foundation.checks import check_count, refuse_masked
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
+from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
     from lwcs.building import Job
@@ -66,48 +67,32 @@ def size_of(wish: int | str, k: int, each: int, name: str) -> int:
 
 
 def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
-    """Turn what scikit-learn's methods take into a Source; check its features."""
+    """Turn what scikit-learn's methods take into a Source; check its features.
+
+    After a fit (`reset` is False), the columns that were fitted are found by name.
+    """
     if isinstance(X, Coreset):
         raise TypeError("a Coreset is not a table of rows; pass coreset.points")
-    if isinstance(X, Source):
-        if reset:
-            set_features(model, X)
-        else:
-            check_features(model, X)
-    elif is_registered(X):
-        return scan_rows(model, scan(X, weight=sample_weight), None, reset=reset)
-    elif engine_of(X) is not None:
-        columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model, X)
-        source = scan(X, columns=columns, weight=sample_weight)
-        return scan_rows(model, source, None, reset=reset)
-    elif is_path(X) or is_stream(X) or is_query(X):
-        X = scan(X)
-        if sample_weight is not None:
-            raise ValueError(
-                "sample_weight is for rows in memory; name the column of weights with "
-                "lwcs.scan(…, weight=…)"
-            )
-        return scan_rows(model, X, None, reset=reset)
-    elif is_table(X):
-        # Tables stay as they are: they are read block by block, not copied as a whole.
-        validate_data(model, X, reset=reset, skip_check_array=True)
-    else:
-        # Finite values are checked by the pass that reads them.
-        X = validate_data(
-            model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
-        )
+    refuse_masked(X, "X")
+    if _may_have_columns(X):
+        names = None if reset else getattr(model, "feature_names_in_", None)
+        # The columns of a Source are fixed.
+        fitted = None if names is None or isinstance(X, Source) else Fitted(map(str, names))
+        source = scan(X, columns=fitted, weight=sample_weight)
+        (set_features if reset else check_features)(model, source)
+        return source
+    # Finite values are checked by the pass that reads them.
+    X = validate_data(
+        model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+    )
     return scan(X, weight=sample_weight)
 
 
-def _fitted_columns(model: Model, table: Any) -> list[str] | None:
-    """The columns of a table that a model was fitted on; a vector is one column."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    there = table.columns() if callable(table.columns) else table.columns
-    if names and names[0] not in there and names[0].endswith("[0]"):
-        vector = names[0].removesuffix("[0]")
-        if names == [f"{vector}[{j}]" for j in range(len(names))]:
-            return [vector]
-    return names or None
+def _may_have_columns(X: Any) -> bool:
+    """Whether data is more than an array: a source, a table, a path, a stream, on an engine."""
+    if isinstance(X, Source) or is_registered(X) or engine_of(X) is not None:
+        return True
+    return is_table(X) or is_path(X) or is_stream(X) or is_query(X)
 
 
 def summarize(
@@ -158,7 +143,7 @@ def forget(model: Any, *others: str) -> None:
 def set_features(model: Model, data: Source | Coreset) -> None:
     """Note the features that were fitted."""
     model.n_features_in_ = data.n_features
-    if data.feature_names is not None:
+    if data.feature_names is not None and getattr(data, "named_by_text", True):
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
 

@@ -15,7 +15,7 @@ from lwcs.foundation.types import is_sparse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
 
 
 def container(rows: Rows) -> str:
@@ -131,6 +131,24 @@ def replace_rows(rows: Rows, at: IntArray, by: Rows) -> Rows:
     order = np.arange(rows.shape[0])
     order[at] = rows.shape[0] + np.arange(len(at))
     return stack([rows, by])[order]
+
+
+def is_missing(rows: Rows) -> Mask:
+    """The rows that have a NaN."""
+    if rows.dtype.kind != "f":
+        return np.zeros(rows.shape[0], dtype=bool)
+    if is_sparse(rows):
+        return np.asarray(np.bincount(row_numbers(rows), np.isnan(rows.data), rows.shape[0]) > 0)
+    return np.asarray(np.isnan(rows).any(axis=1))
+
+
+def with_ones(rows: Rows, at: Mask) -> Rows:
+    """Rows with ones in some of them, which every divergence is defined for; others are shared."""
+    if not at.any():
+        return rows
+    if is_sparse(rows):
+        return with_values(rows, np.where(at[row_numbers(rows)], 1, rows.data).astype(rows.dtype))
+    return np.where(at[:, None], np.ones((), dtype=rows.dtype), rows)
 
 
 def component_arrays(rows: Rows) -> tuple[DenseRows, ...]:

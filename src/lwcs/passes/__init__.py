@@ -14,7 +14,7 @@ from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.geometry import Geometry
-from lwcs.sources.base import GROUP
+from lwcs.sources.base import GROUP, without_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ class AssignTask:
         """Label and cost a block."""
         labels, distances = measured(block, self.centers).nearest(self.centers)
         part = slice(block.first_row, block.first_row + len(labels))
-        self.labels[part] = labels
+        self.labels[part] = without_dropped(labels, block)
         if self.distances is not None:
             self.distances[part] = distances
         return kernels.weighted_sum(block.weights, distances)

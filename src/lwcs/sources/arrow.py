@@ -1,134 +1,36 @@
-"""Arrow record batches as rows of numbers: which columns, their type, and missing values."""
+"""Arrow record batches as rows of numbers: their columns, and missing values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lwcs.foundation.checks import check_choice
 from lwcs.foundation.rows import row_numbers
+from lwcs.sources.column_types import numbers_of
+from lwcs.sources.vectors import in_form, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from lwcs.foundation.types import DenseRows, FloatArray, Mask
+    from lwcs.sources.columns import Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The columns of a schema that are features, in order, and the column of weights."""
-
-    columns: tuple[str, ...]
-    weight: str | None
-    feature_names: tuple[str, ...]
-    dtype: np.dtype[Any]
-    vector: bool
-    """Whether there is one column, which holds a vector in every row."""
-    skipped: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        schema: pa.Schema,
-        columns: Sequence[str] | str | None = None,
-        weight: str | None = None,
-        leave_out: Sequence[str] = (),
-    ) -> Selection:
-        """Select columns by name or pattern (``"x*"``); by default all that hold numbers.
-
-        The columns of `leave_out` are selected only by name.
-        """
-        names = list(schema.names)
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"column names must be unique, but {twice!r} occurs more than once")
-        if weight is not None:
-            check_choice(weight, "column", names)
-            numpy_type(schema.field(weight).type, weight)
-        if columns is None:
-            rest = [name for name in names if name != weight and name not in leave_out]
-            chosen = [name for name in rest if _is_number(schema.field(name).type)]
-            vectors = [name for name in rest if _is_vector(schema.field(name).type)]
-            if not chosen and len(vectors) == 1:
-                chosen = vectors
-            skipped = tuple(name for name in rest if name not in chosen)
-            if not chosen:
-                raise ValueError(
-                    f"no column holds numbers; the columns are {', '.join(map(repr, names))}"
-                    if names
-                    else "the data has no columns; at least one column of numbers is required"
-                )
-        else:
-            chosen, skipped = _expand(columns, [n for n in names if n != weight]), ()
-        kinds = [schema.field(name).type for name in chosen]
-        if len(chosen) == 1 and _is_vector(kinds[0]):
-            width = kinds[0].list_size
-            dtype = numpy_type(kinds[0].value_type, chosen[0])
-            features = tuple(f"{chosen[0]}[{j}]" for j in range(width))
-            return cls(tuple(chosen), weight, features, dtype, True, skipped)
-        types = [numpy_type(kind, name) for kind, name in zip(kinds, chosen, strict=True)]
-        return cls(tuple(chosen), weight, tuple(chosen), np.result_type(*types), False, skipped)
-
-    @property
-    def columns_to_read(self) -> list[str]:
-        """The columns of features, then the column of weights if there is one."""
-        return [*self.columns, *([] if self.weight is None else [self.weight])]
+def first_values(batches: Iterable[pa.RecordBatch], name: str) -> list[Any]:
+    """Values of a column, from the first batch where any is present."""
+    for batch in batches:
+        present = batch.column(name).drop_null()
+        if len(present):
+            return present.slice(0, _LOOK).to_pylist()
+    return []
 
 
-def _expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
-    """The columns that names and patterns select, in the order given, each once."""
-    chosen: dict[str, None] = {}
-    for wish in [columns] if isinstance(columns, str) else map(str, columns):
-        if any(sign in wish for sign in "*?[") and wish not in names:
-            found = [name for name in names if fnmatchcase(name, wish)]
-            if not found:
-                raise ValueError(
-                    f"no column matches {wish!r}; the columns are {', '.join(map(repr, names))}"
-                )
-            chosen |= dict.fromkeys(found)
-            continue
-        check_choice(wish, "column", names)
-        if wish in chosen:
-            raise ValueError(f"columns= must be unique, but {wish!r} is given more than once")
-        chosen[wish] = None
-    if not chosen:
-        raise ValueError("no column is selected; select at least one with columns=[…]")
-    return list(chosen)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
-
-
-def _is_vector(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type))
-
-
-def numpy_type(kind: pa.DataType, name: str) -> np.dtype[Any]:
-    """The dtype of a column of numbers; any other column is refused."""
-    if not _is_number(kind):
-        raise TypeError(
-            f"column {name!r} holds {kind}, not numbers; select numeric columns with columns=[…]"
-        )
-    if pa.types.is_decimal(kind):
-        return np.dtype(np.float64)
-    return np.dtype(np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
-
-
-def values_of(vectors: pa.FixedSizeListArray) -> pa.Array:
-    """The numbers of all vectors, also of missing ones, which `flatten` leaves out."""
-    width = vectors.type.list_size
-    return vectors.values.slice(vectors.offset * width, len(vectors) * width)
+_LOOK = 1000
+"""Number of values that are enough to see whether lists have one length."""
 
 
 @dataclass(slots=True)
@@ -142,6 +44,13 @@ class ArrowBatch:
     first_row: int
     """Row number of the first row in the file or partition that `place` names."""
 
+    @classmethod
+    def of(
+        cls, batch: pa.RecordBatch, selection: Selection, drop: bool, place: str, first_row: int
+    ) -> ArrowBatch:
+        """A batch whose vectors are lists of a fixed size; columns that do not fit are refused."""
+        return cls(in_form(batch, selection, place, first_row), selection, drop, place, first_row)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -153,25 +62,27 @@ class ArrowBatch:
 
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy columns into rows."""
-        columns = [self._values(name, start, stop) for name in self.selection.columns]
-        if self.selection.vector:
-            out[...] = columns[0]
+        selection = self.selection
+        if not any(selection.widths):
+            columns = [self._numbers(name, start, stop) for name in selection.columns]
+            np.stack(columns, axis=1, out=out, casting="unsafe")
             return
-        np.stack(columns, axis=1, out=out, casting="unsafe")
+        for name, width, part in selection.places():
+            if width is None:
+                out[:, part.start] = self._numbers(name, start, stop)
+            else:
+                out[:, part] = self._vectors(name, start, stop)
 
-    def _values(self, name: str, start: int, stop: int) -> DenseRows:
+    def _numbers(self, name: str, start: int, stop: int) -> DenseRows:
         column = self.batch.column(name).slice(start, stop - start)
-        if self.selection.vector:
-            return self._vectors(column, name, start)
         if column.null_count:
             self._refuse(column.is_null(), name, start)
             column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
-        if pa.types.is_decimal(column.type):
-            column = column.cast(pa.float64())
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+        return numbers_of(column)
 
-    def _vectors(self, column: pa.Array, name: str, start: int) -> DenseRows:
+    def _vectors(self, name: str, start: int, stop: int) -> DenseRows:
         """The numbers of a column of vectors, one row per vector; zeros for a missing vector."""
+        column = self.batch.column(name).slice(start, stop - start)
         width, values = column.type.list_size, values_of(column)
         if column.null_count:
             self._refuse(column.is_null(), name, start)
@@ -182,9 +93,7 @@ class ArrowBatch:
             if gaps.any():
                 self._refuse(gaps, name, start)
             values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
-        if pa.types.is_decimal(values.type):
-            values = values.cast(pa.float64())
-        rows = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(-1, width)
+        rows = numbers_of(values).reshape(-1, width)
         if column.null_count:
             valid = column.is_valid().to_numpy(zero_copy_only=False)
             rows = np.where(valid[:, None], rows, np.zeros((), dtype=rows.dtype))
@@ -211,7 +120,7 @@ class ArrowBatch:
         if column.null_count:
             self._refuse(column.is_null(), name, start)
             column = column.fill_null(0)
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values = numbers_of(column).astype(np.float64)
         if self.drop:
             values = np.where(np.isnan(values), 0.0, values)
         bad = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
@@ -244,7 +153,7 @@ class ArrowBatch:
         bad = np.zeros(stop - start, dtype=bool)
         for name in self.selection.columns_to_read:
             column = self.batch.column(name).slice(start, stop - start)
-            if self.selection.vector and name == self.selection.columns[0]:
+            if pa.types.is_fixed_size_list(column.type):
                 nulls = pc.is_null(values_of(column), nan_is_null=True)
                 gaps = nulls.to_numpy(zero_copy_only=False).reshape(-1, column.type.list_size)
                 bad |= gaps.any(axis=1)

@@ -32,6 +32,7 @@ GROUP = 32
 """Number of consecutive partitions whose results are summed first, where results are summed."""
 
 NO_ROWS = "the data has no rows; at least one row is required"
+ALL_DROPPED = "every row has a missing value; select other columns, or fill the missing values"
 ROWS_CHANGED = "the rows changed between two passes over them"
 
 ScaleName = Literal["standard"]
@@ -124,6 +125,8 @@ class Source(ABC):
     """Whether the rows can be read more than once."""
     on_cluster: bool = False
     """Whether a pass is a job for other machines."""
+    skipped: tuple[str, ...] = ()
+    """Columns of a table that are not used."""
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
 
@@ -239,6 +242,13 @@ class Source(ABC):
         )
 
 
+def without_dropped(values: DenseRows, block: Block) -> DenseRows:
+    """Values of the rows of a block: dropped rows have the label −1, other values are NaN."""
+    if block.dropped is not None:
+        values[block.dropped] = -1 if values.dtype.kind == "i" else np.nan
+    return values
+
+
 def _number(blocks: Iterator[Block], partition: int) -> int:
     """A task that looks at no row."""
     del blocks
@@ -313,7 +323,9 @@ class LocalSource(Source):
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
     ) -> DenseRows:
         """Compute one value per row, as an array."""
-        values = list(self.each_block(task, n_jobs=n_jobs))
+        values = list(
+            self.each_block(lambda block: without_dropped(task(block), block), n_jobs=n_jobs)
+        )
         return np.concatenate(values) if values else np.empty(0)
 
     def locate(self, partition: int) -> tuple[int, str]:

@@ -40,6 +40,8 @@ class ArrayBatch:
     n_rows: int
     given: FloatArray | None = None
     """Weights of the rows."""
+    gone: Mask | None = None
+    """Rows that are dropped; their values have been replaced."""
 
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy some rows."""
@@ -50,9 +52,10 @@ class ArrayBatch:
         return None if self.given is None else self.given[start:stop]
 
     def missing(self, start: int, stop: int) -> Mask | None:
-        """No row of an array is dropped."""
-        del start, stop
-        return None
+        """The rows that are dropped, if there are any."""
+        if self.gone is None or not self.gone[start:stop].any():
+            return None
+        return self.gone[start:stop]
 
 
 class Filling:
@@ -88,8 +91,8 @@ class Filling:
                     self._dropped = np.zeros(self._room, dtype=bool)
                 self._dropped[part] = missing
                 self._weights[part][missing] = 0.0
-                assert self._dense is not None
-                self._dense[part][missing] = 1.0
+                if self._dense is not None:
+                    self._dense[part][missing] = 1.0
         self.n_rows = part.stop
         return 0 if missing is None else int(missing.sum())
 
@@ -101,8 +104,8 @@ class Filling:
     def block(self, first_row: int) -> Block:
         """The rows so far as a block."""
         weights = None if self._weights is None else self._weights[: self.n_rows]
-        if self._sparse:
-            return Block(stack(self._sparse), weights, first_row)
-        assert self._dense is not None
         dropped = None if self._dropped is None else self._dropped[: self.n_rows]
+        if self._sparse:
+            return Block(stack(self._sparse), weights, first_row, dropped)
+        assert self._dense is not None
         return Block(self._dense[: self.n_rows], weights, first_row, dropped)

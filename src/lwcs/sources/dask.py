@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from lwcs.sources.base import in_groups
 from lwcs.sources.checks import check_dtype, check_not_empty, check_one_level, check_shape
+from lwcs.sources.columns import Selection
 from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results
 from lwcs.sources.local import engine_of
 from lwcs.sources.readings import ArrayReading, ArrowReading
@@ -36,8 +38,10 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
         options.refuse_drop("Dask arrays", "X[dask.array.isfinite(X).all(axis=1)]")
         return DaskArraySource(data, options.weight_array)
     if kind == "DataFrame":
-        frame, weight = _with_weights(data, options.weight_column, options.weight_array)
-        return DaskTableSource(frame, options.columns, weight, drop=options.drop)
+        if options.weight_array is not None:
+            data = _with_weights(data, options.weight_array)
+            options = replace(options, weight=_WEIGHT)
+        return DaskTableSource(data, options)
     raise TypeError(
         f"a Dask {kind} is not a table of rows; pass a dask.array.Array or a "
         "dask.dataframe.DataFrame"
@@ -167,21 +171,13 @@ class DaskTableSource(_DaskSource):
 
     on_chunk = staticmethod(_on_table)
 
-    def __init__(
-        self,
-        frame: Any,
-        columns: Sequence[str] | str | None = None,
-        weight: str | None = None,
-        *,
-        drop: bool = False,
-    ) -> None:
+    def __init__(self, frame: Any, options: ScanOptions) -> None:
         check_one_level(frame.columns)
         if any(not isinstance(name, str) for name in frame.columns):
             frame = frame.rename(columns={name: str(name) for name in frame.columns})
-        reading = ArrowReading.of(
-            _schema(frame), columns, weight, lambda name: _first(frame, name), drop=drop
-        )
-        self.frame = frame[reading.selection.columns_to_read]
+        selection = Selection.of(_schema(frame), options, lambda name: _first(frame, name))
+        self.frame = frame[selection.columns_to_read]
+        reading = ArrowReading(selection, options.drop)
         super().__init__(reading, [(chunk,) for chunk in self.frame.to_delayed()])
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
@@ -199,10 +195,8 @@ def _series(frame: Any, work: RowWork) -> Any:
     return pd.Series(work(_as_arrow(frame)), index=frame.index, name=LABEL, dtype=np.int32)
 
 
-def _with_weights(frame: Any, weight: str | None, sample_weight: Any) -> tuple[Any, str | None]:
-    """The table with a column of weights, and the name of this column."""
-    if sample_weight is None:
-        return frame, weight
+def _with_weights(frame: Any, sample_weight: Any) -> Any:
+    """The table with a column of weights."""
     if engine_of(sample_weight) != "dask" or type(sample_weight).__name__ != "Series":
         raise TypeError(
             f"sample_weight is a {type(sample_weight).__name__}; for a Dask DataFrame, pass a Dask "
@@ -213,7 +207,7 @@ def _with_weights(frame: Any, weight: str | None, sample_weight: Any) -> tuple[A
             f"sample_weight is given, but there is a column {_WEIGHT!r} already; rename it, or use "
             f"it with lwcs.scan(…, weight={_WEIGHT!r})"
         )
-    return frame.assign(**{_WEIGHT: sample_weight}), _WEIGHT
+    return frame.assign(**{_WEIGHT: sample_weight})
 
 
 def _schema(frame: Any) -> pa.Schema:
@@ -226,6 +220,5 @@ def _schema(frame: Any) -> pa.Schema:
     return pa.schema(objects)
 
 
-def _first(frame: Any, name: str) -> Any:
-    found = frame[[name]].dropna().head(1, npartitions=-1)[name]
-    return found.iloc[0] if len(found) else None
+def _first(frame: Any, name: str) -> list[Any]:
+    return list(frame[[name]].dropna().head(1, npartitions=-1)[name])

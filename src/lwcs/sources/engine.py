@@ -21,14 +21,14 @@ import numpy as np
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.kernels import COMPILED_FROM
-from lwcs.sources.base import NO_ROWS, Source
-from lwcs.sources.sequence import without_dropped
+from lwcs.sources.base import NO_ROWS, Source, without_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.base import Block, Task
+    from lwcs.sources.columns import Selection
     from lwcs.sources.readings import Reading
 
 LABEL = "label"
@@ -42,12 +42,18 @@ class Outcome:
     result: Any
     dropped: int = 0
     error: Exception | None = None
+    identifiers: tuple[str, ...] = ()
+    """Columns that look like identifiers, if these are the first rows."""
 
     def __add__(self, other: Outcome) -> Outcome:
         """Add up results; the first error stays."""
         if self.error is not None or other.error is not None:
             return self if self.error is not None else other
-        return Outcome(self.result + other.result, self.dropped + other.dropped)
+        return Outcome(
+            self.result + other.result,
+            self.dropped + other.dropped,
+            identifiers=self.identifiers + other.identifiers,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +69,13 @@ class Work:
 
     def __call__(self, rows: Any, partition: int, item: bytes | None) -> bytes:
         """Run the task; `item` is what this partition alone is told, else its number."""
-        counted = _Counted()
+        counted = _Counted(self.reading.selection, partition)
         try:
             # The engine has given this task one core.
             with single_threaded_blas():
                 blocks = counted(self.reading(rows, partition))
                 result = self.task(blocks, partition if item is None else pickle.loads(item))
-            outcome = Outcome(result, counted.dropped)
+            outcome = Outcome(result, counted.dropped, identifiers=counted.identifiers)
         except BadValueError as bad:
             outcome = Outcome(None, error=bad)
         except (TypeError, ValueError) as error:
@@ -78,13 +84,18 @@ class Work:
 
 
 class _Counted:
-    """Counts the dropped rows of the blocks that pass through."""
+    """Counts the dropped rows of the blocks that pass through, and looks at the first of all."""
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection | None, partition: int) -> None:
         self.dropped = 0
+        self.identifiers: tuple[str, ...] = ()
+        self._selection = None if partition else selection
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
+            if self._selection is not None:
+                self.identifiers = tuple(self._selection.looking_like_identifiers(block))
+                self._selection = None
             if block.dropped is not None:
                 self.dropped += int(block.dropped.sum())
             yield block
@@ -138,6 +149,8 @@ class EngineSource(Source):
         self.reading = reading
         self.n_features, self.feature_names = reading.n_features, reading.feature_names
         self.weighted, self.skipped = reading.weighted, reading.skipped
+        self._warned = False
+        """Whether there was a word about columns that look like identifiers."""
         self.n_rows: int | None = None
         self.partitions: int | None = None
         """Number of partitions, once that is known."""
@@ -184,6 +197,9 @@ class EngineSource(Source):
             dropped += outcome.dropped
             # A task need not look at all rows in every pass; the first one does.
             self.dropped = max(self.dropped, dropped)
+            if outcome.identifiers and self.reading.selection is not None and not self._warned:
+                self._warned = True
+                self.reading.selection.warn_of_identifiers(outcome.identifiers)
             yield outcome.result
         if not results:
             raise ValueError(NO_ROWS)

@@ -15,8 +15,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from lwcs.sources.arrow import ArrowBatch, Selection
+from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
+from lwcs.sources.columns import Selection
 from lwcs.sources.delimited import DelimitedFiles
 from lwcs.sources.sequence import SequenceSource
 
@@ -43,33 +44,41 @@ class FileSource(SequenceSource):
                 self._files: DelimitedFiles | DatasetFiles = DelimitedFiles(found, options.dialect)
             else:
                 self._files = DatasetFiles(found)
-        weight = options.weight_column
-        self.selection = Selection.of(self._files.schema, options.columns, weight, self._files.keys)
-        self.dtype, self.skipped = self.selection.dtype, self.selection.skipped
-        self.feature_names = self.selection.feature_names
-        self.n_features, self.weighted = len(self.feature_names), weight is not None
+        self.use(
+            Selection.of(
+                self._files.schema, options, self._look, self._files.keys, _some(found.paths)
+            )
+        )
         self.n_rows = self._files.n_rows
         if self.n_rows == 0:
             raise ValueError(f"{NO_ROWS} (in {_some(found.paths)})")
 
+    def _look(self, name: str) -> list[Any]:
+        """The first values of a column."""
+        with _explaining(self._found.paths):
+            files = self._files.open([name], self._batch_rows)
+            return first_values((batch for _, _, rows in files for batch in rows), name)
+
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the files one after the other, and check that they have not changed."""
+        selection = self.selection
+        assert selection is not None
         with _explaining(self._found.paths):
-            files = self._files.open(self.selection.columns_to_read, self._batch_rows)
+            files = self._files.open(selection.columns_to_read, self._batch_rows)
             for path, names, rows in files:
                 with _explaining([path]):
-                    self._check_columns(path, names)
+                    self._check_columns(path, names, selection)
                     self._check_unchanged(path)
                     done = 0
                     for batch in rows:
                         if batch.num_rows:
-                            yield path, ArrowBatch(batch, self.selection, self._drop, path, done)
+                            yield path, ArrowBatch.of(batch, selection, self._drop, path, done)
                             done += batch.num_rows
                     self._check_unchanged(path)
 
-    def _check_columns(self, path: str, names: list[str]) -> None:
+    def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
         there = {*names, *self._files.keys}
-        for name in self.selection.columns_to_read:
+        for name in selection.columns_to_read:
             if name not in there:
                 raise ValueError(
                     f"{path!r} has no column {name!r}, but other files have it; leave out the "
@@ -223,5 +232,6 @@ def _explaining(paths: list[str]) -> Iterator[None]:
 
 
 def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+    others = len(paths) - 1
+    more = f" and {others} more file{'s' * (others > 1)}" if others else ""
     return f"{paths[0]!r}{more}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lwcs.sources.base import Source
+from lwcs.sources.base import ALL_DROPPED, Source
 from lwcs.sources.checks import check_not_empty
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, open_local
 
@@ -99,9 +99,11 @@ def _open_stream(data: Any, options: ScanOptions) -> Source:
 
 
 def _open_rows(data: Any, options: ScanOptions) -> LocalSource:
-    options.refuse_drop("rows in memory", "X[numpy.isfinite(X).all(axis=1)]")
+    options.refuse_dialect(f"a {type(data).__name__} in memory")
     source = open_local(data, options)
     check_not_empty((source.n_rows, source.n_features))
+    if source.dropped == source.n_rows:
+        raise ValueError(ALL_DROPPED)
     return source
 
 

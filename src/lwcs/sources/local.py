@@ -22,6 +22,15 @@ _DEFAULT = ScanOptions()
 
 def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     """Open rows that are in this process; there may be no rows at all."""
+    source = _open(data, options)
+    if options.drop and source.n_rows:
+        from lwcs.sources.dropping import without_missing
+
+        return without_missing(source)
+    return source
+
+
+def _open(data: Any, options: ScanOptions) -> LocalSource:
     weight, given = options.weight_column, options.weight_array
     if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa
@@ -31,7 +40,7 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     if is_table(data):
         from lwcs.sources.tables import TableSource
 
-        table = TableSource(data, options.columns, weight)
+        table = TableSource(data, options)
         if weight is not None:
             return _weighted(table, table.weight_values, f"weight column {weight!r}")
         return _weighted(table, given, "sample_weight")

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 Missing = Literal["error", "drop"]
 
 
+class Fitted(tuple[str, ...]):
+    """The features that a model was fitted on, to be found by name in another table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How text files are written; what is None is recognized from the first lines."""
@@ -50,7 +54,8 @@ class ScanOptions:
 
     def refuse_columns(self, data: str) -> None:
         """Refuse the names of columns, for data that has none."""
-        named = {"columns": self.columns, "exclude": self.exclude, "weight": self.weight_column}
+        columns = None if isinstance(self.columns, Fitted) else self.columns
+        named = {"columns": columns, "exclude": self.exclude, "weight": self.weight_column}
         for name, value in named.items():
             if value is not None:
                 raise TypeError(

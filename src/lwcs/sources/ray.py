@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import ray
 from ray.data.dataset import Dataset, MaterializedDataset
 
 from lwcs.sources.base import GROUP, NO_ROWS, in_groups
+from lwcs.sources.columns import Selection
 from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results, refuse_label
 from lwcs.sources.readings import ArrowReading
 
@@ -33,7 +35,7 @@ def open_engine(data: Any, options: ScanOptions) -> RaySource:
             f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
             "pass a ray.data.Dataset"
         )
-    return RaySource(data, options.columns, options.weight_column, drop=options.drop)
+    return RaySource(data, options)
 
 
 class RaySource(EngineSource):
@@ -43,23 +45,14 @@ class RaySource(EngineSource):
     (which spills to disk) as long as this source does, so that every round sees the same rows.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        columns: Sequence[str] | str | None = None,
-        weight: str | None = None,
-        *,
-        drop: bool = False,
-    ) -> None:
+    def __init__(self, dataset: Any, options: ScanOptions) -> None:
         schema = _schema(dataset)
         if schema is None:
             raise ValueError(NO_ROWS)
         types = pa.schema(list(zip(schema.names, map(_as_arrow, schema.types), strict=True)))
-        reading = ArrowReading.of(
-            types, columns, weight, lambda name: _first(dataset, name), drop=drop
-        )
-        super().__init__(reading)
-        self.dataset, self.columns_to_read = dataset, reading.selection.columns_to_read
+        selection = Selection.of(types, options, lambda name: _first(dataset, name))
+        super().__init__(ArrowReading(selection, options.drop))
+        self.dataset, self.columns_to_read = dataset, selection.columns_to_read
         self._blocks: list[Any] | None = None
 
     def _refs(self) -> list[Any]:
@@ -163,6 +156,6 @@ def _materialized(dataset: Any) -> Any:
         options.preserve_order = before
 
 
-def _first(dataset: Any, name: str) -> Any:
+def _first(dataset: Any, name: str) -> list[Any]:
     rows = dataset.select_columns([name]).iter_rows()
-    return next((row[name] for row in rows if row[name] is not None), None)
+    return list(islice((row[name] for row in rows if row[name] is not None), 1))

@@ -10,24 +10,29 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.rows import row_numbers, stack
-from lwcs.sources.arrow import ArrowBatch, Selection, values_of
+from lwcs.sources.arrow import ArrowBatch
 from lwcs.sources.grid import Pass
 from lwcs.sources.local import open_local
 from lwcs.sources.options import ScanOptions
-from lwcs.sources.vectors import as_csr, in_form, select
+from lwcs.sources.vectors import as_csr, in_form, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.base import Block
     from lwcs.sources.batches import Batch
+    from lwcs.sources.columns import Selection
 
 
 class Reading(Protocol):
     """Which columns of a partition are read, and how its rows become blocks."""
+
+    @property
+    def selection(self) -> Selection | None:
+        """The columns that are used, if rows are a table."""
 
     @property
     def n_features(self) -> int:
@@ -43,7 +48,7 @@ class Reading(Protocol):
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """Columns that were left out because they do not hold numbers."""
+        """Columns that are not used."""
 
     def __call__(self, rows: Any, partition: int, first_row: int = 0, /) -> Iterator[Block]:
         """Cut rows into blocks; messages about bad rows number them from `first_row` on."""
@@ -55,6 +60,7 @@ class ArrayReading:
 
     n_features: int
     weighted: bool = False
+    selection: ClassVar[Selection | None] = None
     feature_names: ClassVar[tuple[str, ...] | None] = None
     skipped: ClassVar[tuple[str, ...]] = ()
 
@@ -77,22 +83,6 @@ class ArrowReading:
 
     selection: Selection
     drop: bool = False
-    sparse: bool = False
-    """Whether there is one column, which holds sparse vectors."""
-
-    @classmethod
-    def of(
-        cls,
-        schema: pa.Schema,
-        columns: Sequence[str] | str | None,
-        weight: str | None,
-        first: Callable[[str], Any],
-        *,
-        drop: bool,
-    ) -> ArrowReading:
-        """Select columns of a table; `first` fetches the first value of a column, or None."""
-        selection, sparse = select(schema, columns, weight, first)
-        return cls(selection, drop, sparse)
 
     @property
     def n_features(self) -> int:
@@ -111,7 +101,7 @@ class ArrowReading:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """Columns that were left out because they do not hold numbers."""
+        """Columns that are not used."""
         return self.selection.skipped
 
     def __call__(
@@ -127,11 +117,12 @@ class ArrowReading:
             return open_local(view).all_blocks()
         each = chain([first], [] if second is None else [second], batches)
         place = f"partition {partition}"
-        return (self._sparse if self.sparse else self._dense)(each, place, first_row)
+        return (self._sparse if self.selection.sparse else self._dense)(each, place, first_row)
 
     def _view(self, batch: pa.RecordBatch) -> DenseRows | None:
         """Vectors without missing values are rows in memory already: nothing is copied."""
-        if not self.selection.vector or self.weighted or self.sparse or self.drop:
+        chosen = self.selection
+        if not chosen.is_one_vector or self.weighted or chosen.sparse or self.drop:
             return None
         vectors = in_form(batch, self.selection).column(0)
         values = values_of(vectors)
@@ -154,8 +145,7 @@ class ArrowReading:
         """Check that every batch has the selected columns."""
         done = first_row
         for batch in batches:
-            chosen = in_form(batch, self.selection)
-            yield "", ArrowBatch(chosen, self.selection, self.drop, place, done)
+            yield "", ArrowBatch.of(batch, self.selection, self.drop, place, done)
             done += batch.num_rows
 
     def _sparse(
@@ -167,7 +157,7 @@ class ArrowReading:
         for batch in batches:
             chosen = ArrowBatch(batch, self.selection, self.drop, place, done)
             given = kernels.unit_weights(chosen.weights(0, batch.num_rows), batch.num_rows)
-            vectors = as_csr(batch.column(name), self.n_features, name)
+            vectors = as_csr(batch.column(name), self.n_features, name, place, done)
             missing = chosen.missing_sparse(vectors)
             vectors.data[missing[row_numbers(vectors)]] = 1.0
             rows.append(vectors)

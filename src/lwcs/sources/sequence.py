@@ -16,7 +16,15 @@ from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import ordered_map, prefetch
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources import base
-from lwcs.sources.base import NO_ROWS, ROWS_CHANGED, Block, Source, Task
+from lwcs.sources.base import (
+    ALL_DROPPED,
+    NO_ROWS,
+    ROWS_CHANGED,
+    Block,
+    Source,
+    Task,
+    without_dropped,
+)
 from lwcs.sources.grid import Pass, Places
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.batches import Batch
+    from lwcs.sources.columns import Selection
     from lwcs.sources.grid import Pending
 
 
@@ -62,8 +71,8 @@ class SequenceSource(Source, ABC):
     """
 
     dtype: np.dtype[Any]
-    skipped: tuple[str, ...] = ()
-    """Columns that were left out because they do not hold numbers."""
+    selection: Selection | None = None
+    """The columns that are used, if rows come from a table."""
     in_flight = 2
     """Number of partitions that are read ahead."""
 
@@ -73,8 +82,16 @@ class SequenceSource(Source, ABC):
         """Set at the first look at rows that can be read only once."""
         self._is_large = False
         """Whether a look ahead has found at least `COMPILED_FROM` values."""
+        self._identifiers: list[str] | None = None
+        """Columns that look like identifiers in the first rows, until that has been said."""
         self._places = Places()
         """Where the rows of the latest pass came from."""
+
+    def use(self, selection: Selection) -> None:
+        """Use these columns of a table."""
+        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
+        self.feature_names = selection.feature_names
+        self.n_features, self.weighted = len(self.feature_names), selection.weight is not None
 
     @abstractmethod
     def batches(self) -> Iterator[tuple[str, Batch]]:
@@ -126,9 +143,7 @@ class SequenceSource(Source, ABC):
         # A task need not look at all rows in every pass; the first one does.
         self.dropped = max(self.dropped, rows)
         if self.dropped == self.n_rows:
-            raise ValueError(
-                "every row has a missing value; select other columns, or fill the missing values"
-            )
+            raise ValueError(ALL_DROPPED)
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
@@ -136,14 +151,31 @@ class SequenceSource(Source, ABC):
         """Run a task over every partition, while the next partitions are read."""
 
         def run(partition: list[Pending]) -> Any:
-            number, blocks = partition[0].partition, (each.block() for each in partition)
+            number, blocks = partition[0].partition, self._looked_at(partition)
             if items is None:
                 return task(blocks, number)
             if number >= len(items):
                 raise ValueError(f"{ROWS_CHANGED}: there are more rows than before; build again")
             return task(blocks, items[number])
 
-        return ordered_map(run, prefetch(self._by_partition(), self.in_flight), n_jobs)
+        results = ordered_map(run, prefetch(self._by_partition(), self.in_flight), n_jobs)
+        return self._with_warning(results)
+
+    def _looked_at(self, partition: list[Pending]) -> Iterator[Block]:
+        """The blocks of a partition; in the first of all, columns may look like identifiers."""
+        for each in partition:
+            block = each.block()
+            if self._identifiers is None and self.selection is not None and not each.first_of_all:
+                self._identifiers = self.selection.looking_like_identifiers(block)
+            yield block
+
+    def _with_warning(self, results: Iterator[Any]) -> Iterator[Any]:
+        """Warn of identifiers, from the thread that asks for the results."""
+        for result in results:
+            if self._identifiers and self.selection is not None:
+                names, self._identifiers = self._identifiers, []
+                self.selection.warn_of_identifiers(names)
+            yield result
 
     def _by_partition(self) -> Iterator[list[Pending]]:
         return (list(blocks) for _, blocks in groupby(self.pending(), key=lambda p: p.partition))
@@ -171,10 +203,3 @@ class SequenceSource(Source, ABC):
     def explain_row(self, bad: BadValueError) -> ValueError:
         """Rows are numbered through all partitions anyway."""
         return self.explain(bad)
-
-
-def without_dropped(values: DenseRows, block: Block) -> DenseRows:
-    """Labels of a block; dropped rows get the label −1."""
-    if block.dropped is not None:
-        values[block.dropped] = -1
-    return values

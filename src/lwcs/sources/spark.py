@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lwcs.sources.base import GROUP, ROWS_CHANGED
+from lwcs.sources.columns import Selection
 from lwcs.sources.engine import (
     LABEL,
     EngineSource,
@@ -48,27 +49,18 @@ def open_engine(data: Any, options: ScanOptions) -> SparkSource:
         )
     if type(data).__module__.startswith("pyspark.pandas"):
         data = data.to_spark()
-    return SparkSource(data, options.columns, options.weight_column, drop=options.drop)
+    return SparkSource(data, options)
 
 
 class SparkSource(EngineSource):
     """Some columns of a Spark DataFrame, or one column of vectors or arrays."""
 
-    def __init__(
-        self,
-        frame: Any,
-        columns: Sequence[str] | str | None = None,
-        weight: str | None = None,
-        *,
-        drop: bool = False,
-    ) -> None:
+    def __init__(self, frame: Any, options: ScanOptions) -> None:
         schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
-        reading = ArrowReading.of(
-            schema, columns, weight, lambda name: _first(frame, name), drop=drop
-        )
-        super().__init__(reading)
+        selection = Selection.of(schema, options, lambda name: _first(frame, name))
+        super().__init__(ArrowReading(selection, options.drop))
         self.frame = frame
-        self.columns_to_read, self.sparse = reading.selection.columns_to_read, reading.sparse
+        self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
 
     def _mapped(self, work: Work, told: Sequence[bytes] | None) -> Any:
         """Map every partition to one row: its group, its number, and bytes."""
@@ -130,12 +122,12 @@ def _type(kind: Any) -> pa.DataType:
         return pa.null()
 
 
-def _first(frame: Any, name: str) -> Any:
+def _first(frame: Any, name: str) -> list[Any]:
     quoted = _quoted(name)
     some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
     # Through Arrow, as the workers see it.
     table = some.mapInArrow(_written, "v string").toArrow()
-    return json.loads(table.column(0)[0].as_py()) if table.num_rows else None
+    return [json.loads(value) for value in table.column(0).to_pylist()]
 
 
 def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.foundation.rows import container
+from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.batches import ArrayBatch
+from lwcs.sources.columns import Selection
+from lwcs.sources.dropping import DroppingSource
 from lwcs.sources.local import open_local
+from lwcs.sources.options import Fitted
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -22,55 +28,62 @@ if TYPE_CHECKING:
     from lwcs.sources.batches import Batch
     from lwcs.sources.options import ScanOptions
 
+    Query = Callable[[], Iterable[pa.RecordBatch]]
+
 
 class QuerySource(SequenceSource):
     """A lazy query, executed again for every pass; or a reader, which is read once."""
 
     def __init__(
-        self,
-        run: Callable[[], pa.RecordBatchReader],
-        schema: pa.Schema,
-        columns: Sequence[str] | str | None = None,
-        weight: str | None = None,
-        *,
-        drop: bool = False,
-        rereadable: bool = True,
+        self, run: Query, schema: pa.Schema, options: ScanOptions, *, rereadable: bool = True
     ) -> None:
-        from lwcs.sources.arrow import Selection
-
         super().__init__(rereadable=rereadable)
-        self._run, self._drop = run, drop
-        self._selection = Selection.of(schema, columns, weight)
-        self.dtype, self.skipped = self._selection.dtype, self._selection.skipped
-        self.feature_names = self._selection.feature_names
-        self.n_features, self.weighted = len(self.feature_names), weight is not None
+        self._run, self._drop = run, options.drop
+        self._seen: list[pa.RecordBatch] = []
+        self.use(Selection.of(schema, options, self._look))
         self.n_rows = None
+
+    def _look(self, name: str) -> list[Any]:
+        """The first values of a column; batches of a reader are held."""
+        if self.rereadable:
+            return first_values(self._run(), name)
+        reader = iter(self._run())
+        return first_values(chain(list(self._seen), map(self._hold, reader)), name)
+
+    def _hold(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self._seen.append(batch)
+        return batch
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Execute the query, or go on with the reader."""
-        from lwcs.sources.arrow import ArrowBatch
-
-        done = 0
-        for batch in self._run():
+        assert self.selection is not None
+        done, (seen, self._seen) = 0, (self._seen, [])
+        for batch in chain(seen, self._run()):
             if batch.num_rows:
-                chosen = batch.select(self._selection.columns_to_read)
-                yield "", ArrowBatch(chosen, self._selection, self._drop, "", done)
+                yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done)
                 done += batch.num_rows
 
 
 class BatchesSource(SequenceSource):
     """Arrays or tables, one after the other: what an iterator or an iterable yields."""
 
-    def __init__(self, batches: Iterable[Any]) -> None:
+    def __init__(self, batches: Iterable[Any], options: ScanOptions) -> None:
         reading = iter(batches)
         super().__init__(rereadable=reading is not batches)
         self._batches = batches
-        first = next((part for part in map(open_local, reading) if part.n_rows), None)
+        first = next(
+            (part for part in (open_local(b, options) for b in reading) if part.n_rows), None
+        )
         if first is None:
             raise ValueError(NO_ROWS)
-        self._started: Iterator[LocalSource] | None = chain([first], map(open_local, reading))
         self.n_features, self.n_rows = first.n_features, None
-        self.feature_names = first.feature_names
+        self.feature_names, self.skipped = first.feature_names, first.skipped
+        self.weighted = options.weight is not None
+        if first.feature_names is not None:
+            # The columns of the first batch are found by name in the others.
+            options = replace(options, columns=Fitted(first.feature_names), exclude=None)
+        self._open = partial(open_local, options=options)
+        self._started: Iterator[LocalSource] | None = chain([first], map(self._open, reading))
         rows = first.read(0, 1)
         narrow = rows.dtype in (np.float32, np.float16)
         self.dtype, self._container = (
@@ -81,7 +94,7 @@ class BatchesSource(SequenceSource):
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Check every batch against the first."""
         started, self._started = self._started, None
-        reading = map(open_local, self._batches) if started is None else started
+        reading = map(self._open, self._batches) if started is None else started
         for i, part in enumerate(reading):
             rows = part.read(0, part.n_rows)
             if part.n_features != self.n_features or container(rows) != self._container:
@@ -93,44 +106,39 @@ class BatchesSource(SequenceSource):
             if part.feature_names != self.feature_names:
                 raise ValueError(
                     f"batch {i} has the columns {part.feature_names}, but the first batch has "
-                    f"{self.feature_names}; all batches must have the same columns in one order"
+                    f"{self.feature_names}; all batches must have the same columns"
                 )
-            if rows.dtype == np.float64 and self.dtype == np.float32:
+            if not np.can_cast(rows.dtype, self.dtype, "safe"):
                 raise ValueError(
-                    f"batch {i} holds float64, but the first batch holds {self.dtype}; all batches "
-                    "must have the same dtype"
+                    f"batch {i} holds {rows.dtype}, which does not fit into the {self.dtype} of "
+                    "the first batch; all batches must have the same dtype"
                 )
-            yield "", ArrayBatch(rows.astype(self.dtype, copy=False), part.n_rows)
+            # Copied, since an iterator may fill the same array again for its next batch.
+            gone = part.gone if isinstance(part, DroppingSource) else None
+            weights = None if part.weights is None else part.weights.copy()
+            yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, gone)
 
 
 def open_query(data: Any, options: ScanOptions) -> QuerySource:
     """Open a lazy frame, a relation or a reader (see `is_query`)."""
     options.refuse_weight_array()
-    chosen: dict[str, Any] = {
-        "columns": options.columns, "weight": options.weight_column, "drop": options.drop
-    }  # fmt: skip
     if type(data).__name__ == "LazyFrame":
-        return QuerySource(lambda: _polars_reader(data), _polars_schema(data), **chosen)
+        return QuerySource(lambda: _polars_reader(data), _polars_schema(data), options)
     if hasattr(data, "to_arrow_reader"):
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
-        return QuerySource(data.to_arrow_reader, schema, **chosen)
+        return QuerySource(data.to_arrow_reader, schema, options)
     import pyarrow as pa
 
     if not isinstance(data, pa.RecordBatchReader):
         data = pa.RecordBatchReader.from_stream(data)
-    return QuerySource(lambda: data, data.schema, rereadable=False, **chosen)
+    return QuerySource(lambda: data, data.schema, options, rereadable=False)
 
 
 def open_stream(data: Iterable[Any], options: ScanOptions) -> BatchesSource:
     """Open an iterator or an iterable of arrays or tables (see `is_stream`)."""
     options.refuse_weight_array()
-    if options.columns is not None or options.weight_column is not None:
-        raise TypeError(
-            "columns= and weight= are not supported for batches of an iterator; select the columns "
-            "of every batch as it is made"
-        )
-    return BatchesSource(data)
+    return BatchesSource(data, options)
 
 
 def _polars_schema(frame: Any) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Columns that hold a vector in every row, in the forms that Spark and Ray use.
+"""Columns that hold a vector in every row, in the forms that files and engines use.
 
 These are lists, tensors (Ray), and the vectors of Spark ML, which are structs of a type, a size,
 indices and values. They become Arrow lists of a fixed size, or a sparse array.
@@ -6,91 +6,45 @@ indices and values. They become Arrow lists of a fixed size, or a sparse array.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lwcs.sources.arrow import Selection, numpy_type
+from lwcs.sources.column_types import holding, is_list, is_spark_vector, numpy_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import scipy.sparse as sp
+
+    from lwcs.sources.columns import Selection
 
 _SPARSE = 0
 """The type of a Spark vector that is sparse."""
 
 
-def select(
-    schema: pa.Schema,
-    columns: Sequence[str] | str | None,
-    weight: str | None,
-    first: Callable[[str], Any],
-) -> tuple[Selection, bool]:
-    """Select columns; tell whether they are one column of sparse vectors.
+def values_of(vectors: pa.FixedSizeListArray) -> pa.Array:
+    """The numbers of all vectors, also of missing ones, which `flatten` leaves out."""
+    width = vectors.type.list_size
+    return vectors.values.slice(vectors.offset * width, len(vectors) * width)
 
-    `first` fetches the first value of a column, or None if it has no rows: the length of vectors
-    is not part of the schema.
+
+def in_form(
+    batch: pa.RecordBatch, selection: Selection, place: str = "", first_row: int = 0
+) -> pa.RecordBatch:
+    """The selected columns of a batch, with vectors as lists; refuse columns that do not fit.
+
+    Messages number rows from `first_row` on, in `place`.
     """
-    known = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
-    selection = Selection.of(known, columns, weight)
-    if not selection.vector:
-        return selection, False
-    name, sparse = selection.columns[0], False
-    kind = known.field(name).type
-    if kind.list_size == 0:
-        found = first(name)
-        if found is None:
-            raise ValueError(f"column {name!r} has no vector in any row; at least one is required")
-        width, sparse = _look(found, name)
-        at = known.get_field_index(name)
-        known = known.set(at, pa.field(name, pa.list_(kind.value_type, width)))
-        selection = Selection.of(known, columns, weight)
-    return selection, sparse
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type of vectors as a list of a fixed size, 0 where the type does not tell it."""
-    if _is_spark(kind):
-        return pa.list_(pa.float64(), 0)
-    if isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape"):
-        values = getattr(kind.storage_type, "value_type", pa.float64())
-        known = kind.shape is not None and len(kind.shape) == 1 and kind.shape[0]
-        return pa.list_(values, int(kind.shape[0]) if known else 0)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(kind.value_type, 0)
-    return kind
-
-
-def _is_spark(kind: pa.DataType) -> bool:
-    wanted = {"type", "size", "indices", "values"}
-    return pa.types.is_struct(kind) and {field.name for field in kind} == wanted
-
-
-def _look(vector: Any, name: str) -> tuple[int, bool]:
-    """Length of a vector, and whether it is sparse."""
-    if isinstance(vector, dict):
-        sparse = vector["type"] == _SPARSE
-        return (vector["size"] if sparse else len(vector["values"])), sparse
-    shape = np.shape(vector)
-    if len(shape) != 1 or not shape[0]:
-        raise ValueError(
-            f"column {name!r} holds arrays of shape {shape}; pass vectors of shape (n_features,)"
-        )
-    return shape[0], False
-
-
-def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
-    """The selected columns of a batch, with vectors as lists; refuse columns that do not fit."""
     for name in selection.columns_to_read:
         if name not in batch.schema.names:
             raise ValueError(f"column {name!r} is missing, but other partitions have it")
     columns = []
+    widths = dict(zip(selection.columns, selection.widths, strict=True))
     for name in selection.columns_to_read:
-        column = batch.column(name)
-        if selection.vector and name == selection.columns[0]:
-            column = as_lists(column, len(selection.feature_names), name)
+        column, width = batch.column(name), widths.get(name)
+        if width is not None:
+            column = as_lists(column, width, name, place, first_row)
         elif pa.types.is_null(column.type):
             # A partition whose values are all missing does not know their type.
             column = column.cast(pa.float64())
@@ -107,10 +61,13 @@ def in_form(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=selection.columns_to_read)
 
 
-def as_lists(column: Any, width: int, name: str) -> pa.Array:
+def as_lists(
+    column: Any, width: int, name: str, place: str = "", first_row: int = 0
+) -> pa.FixedSizeListArray:
     """A column of vectors as lists of a fixed size; missing vectors stay null."""
+    where = _Where(width, name, place, first_row)
     if pa.types.is_fixed_size_list(column.type):
-        _check_width(np.array([column.type.list_size]), width, name)
+        where.check(np.array([column.type.list_size]))
         return column
     if isinstance(column.type, pa.BaseExtensionType):
         rows = np.asarray(column.to_numpy(zero_copy_only=False))
@@ -118,26 +75,25 @@ def as_lists(column: Any, width: int, name: str) -> pa.Array:
             raise ValueError(
                 f"column {name!r} holds arrays of different shapes; pass vectors of length {width}"
             )
-        _check_width(np.array([rows.shape[1]]), width, name)
+        where.check(np.array([rows.shape[1]]))
         return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
-    if _is_spark(column.type):
+    if is_spark_vector(column.type):
         # Sparse vectors among dense ones are made dense.
         if not (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE).any():
-            return as_lists(_field(column, "values"), width, name)
-        rows = as_csr(column.drop_null(), width, name).toarray()
-        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        whole = np.zeros((len(column), width))
-        whole[there] = rows
-        lists = pa.FixedSizeListArray.from_arrays(pa.array(whole.ravel()), width)
+            return as_lists(_field(column, "values"), width, name, place, first_row)
+        rows = as_csr(column, width, name, place, first_row).toarray()
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
         return _with_nulls(lists, column)
+    if not is_list(column.type):
+        raise TypeError(f"column {name!r} holds {holding(column.type)}, not vectors of numbers")
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise TypeError(f"column {name!r} holds {column.type}, not vectors of numbers")
+        column = column.cast(pa.large_list(column.type.value_type))
     numpy_type(column.type.value_type, name)
-    present = column.drop_null()
-    _check_width(present.value_lengths().to_numpy(zero_copy_only=False), width, name)
+    where.check(column.value_lengths())
     if not column.null_count:
         return pa.FixedSizeListArray.from_arrays(column.flatten(), width)
     # A missing vector has no values: it gets those of its neighbor, and stays null.
+    present = column.drop_null()
     at = np.cumsum(column.is_valid().to_numpy(zero_copy_only=False)) - 1
     taken = present.take(pa.array(np.maximum(at, 0))) if len(present) else None
     values = pa.nulls(len(column) * width, pa.float64()) if taken is None else taken.flatten()
@@ -161,18 +117,21 @@ def _with_nulls(lists: pa.FixedSizeListArray, column: pa.Array) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(lists.values, lists.type.list_size, mask=gaps)
 
 
-def as_csr(column: pa.StructArray, width: int, name: str) -> sp.csr_array[Any]:
+def as_csr(
+    column: pa.StructArray, width: int, name: str, place: str = "", first_row: int = 0
+) -> sp.csr_array[Any]:
     """Vectors of Spark ML, sparse and dense, as a CSR array; null vectors are empty rows."""
     import scipy.sparse as sp
 
-    if not _is_spark(column.type):
-        raise TypeError(f"column {name!r} holds {column.type}, not Spark ML vectors")
+    if not is_spark_vector(column.type):
+        raise TypeError(f"column {name!r} holds {holding(column.type)}, not Spark ML vectors")
     there = column.is_valid().to_numpy(zero_copy_only=False)
     sparse = there & (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE)
     values, indices = _field(column, "values"), _field(column, "indices")
     lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     sizes = column.field("size").fill_null(0).to_numpy(zero_copy_only=False)
-    _check_width(np.where(sparse, sizes, lengths)[there].astype(np.int64), width, name)
+    found = np.where(there, np.where(sparse, sizes, lengths), width)
+    _Where(width, name, place, first_row).check(found.astype(np.int64))
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     places = np.empty(indptr[-1], dtype=np.int32)
     of_sparse = np.repeat(sparse, lengths)
@@ -183,10 +142,24 @@ def as_csr(column: pa.StructArray, width: int, name: str) -> sp.csr_array[Any]:
     return sp.csr_array((data, places, indptr), shape=(len(column), width))
 
 
-def _check_width(lengths: Any, width: int, name: str) -> None:
-    wrong = np.flatnonzero(lengths != width)
-    if len(wrong):
-        raise ValueError(
-            f"column {name!r} holds a vector of length {lengths[wrong[0]]} where {width} is "
-            "expected; all vectors must have the same length"
-        )
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """The length that vectors of a column must have, and how rows are named that differ."""
+
+    width: int
+    name: str
+    place: str
+    first_row: int
+
+    def check(self, lengths: Any) -> None:
+        """Refuse vectors of other lengths; a missing length is that of a missing vector."""
+        if not isinstance(lengths, np.ndarray):
+            lengths = lengths.fill_null(self.width).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(lengths != self.width)
+        if len(wrong):
+            where = f" of {self.place}" if self.place else ""
+            raise ValueError(
+                f"column {self.name!r} holds a vector of length {lengths[wrong[0]]} in row "
+                f"{self.first_row + int(wrong[0])}{where}, where {self.width} is expected; all "
+                "vectors must have the same length"
+            )

@@ -1,0 +1,21 @@
+"""Warnings to the user of the library, which name the line of the user's own code."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+_HOME = str(Path(__file__).parents[1])
+
+
+class ColumnWarning(UserWarning):
+    """Something about the columns of a table that its user should know."""
+
+
+def warn(message: str, category: type[Warning] = ColumnWarning) -> None:
+    """Warn about the nearest caller outside of this library."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOME):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth + 1)

@@ -1,0 +1,150 @@
+"""What the type of a column says about it: numbers, vectors, or something else, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SPARSE = 0
+"""The type of a Spark vector that is sparse."""
+
+_OTHERS: tuple[tuple[Callable[[pa.DataType], bool], str, str], ...] = (
+    (
+        lambda kind: (
+            pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_string_view(kind)
+        ),
+        "text",
+        "encode it as numbers, for example one column of 0 and 1 per value "
+        "(pandas.get_dummies, polars to_dummies)",
+    ),
+    (
+        pa.types.is_dictionary,
+        "categories",
+        "encode them as numbers, for example one column of 0 and 1 per category "
+        "(pandas.get_dummies, polars to_dummies)",
+    ),
+    (
+        lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
+        "dates",
+        "turn them into numbers, for example days since the first date",
+    ),
+    (pa.types.is_time, "times of day", "turn them into numbers, for example seconds"),
+    (
+        pa.types.is_duration,
+        "durations",
+        "turn them into numbers, for example seconds (dt.total_seconds())",
+    ),
+    (
+        lambda kind: (
+            pa.types.is_binary(kind)
+            or pa.types.is_large_binary(kind)
+            or pa.types.is_fixed_size_binary(kind)
+            or pa.types.is_binary_view(kind)
+        ),
+        "bytes",
+        "decode them into numbers",
+    ),
+    (pa.types.is_null, "no values", "fill it with numbers"),
+    (pa.types.is_struct, "records", "select fields of them as columns"),
+)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers or booleans."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def is_vector(kind: pa.DataType) -> bool:
+    """Whether a column (of a `plain_type`) holds vectors of numbers."""
+    return bool(pa.types.is_fixed_size_list(kind) and is_number(kind.value_type))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists whose length the type does not tell."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def is_spark_vector(kind: pa.DataType) -> bool:
+    """Whether a column holds vectors of Spark ML: structs of a type, a size, indices, values."""
+    wanted = {"type", "size", "indices", "values"}
+    return pa.types.is_struct(kind) and {field.name for field in kind} == wanted
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """A type of vectors as a list of a fixed size, 0 where the type does not tell it."""
+    if is_spark_vector(kind):
+        return pa.list_(pa.float64(), 0)
+    if isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape"):
+        values = getattr(kind.storage_type, "value_type", pa.float64())
+        known = kind.shape is not None and len(kind.shape) == 1 and kind.shape[0]
+        return pa.list_(values, int(kind.shape[0]) if known else 0)
+    if is_list(kind):
+        return pa.list_(kind.value_type, 0)
+    return kind
+
+
+def shape_of(vector: Any, name: str) -> tuple[int, bool]:
+    """Length of a vector, and whether it is a sparse one of Spark."""
+    if isinstance(vector, dict):
+        sparse = vector["type"] == _SPARSE
+        return (vector["size"] if sparse else len(vector["values"])), sparse
+    shape = np.shape(vector)
+    if len(shape) != 1:
+        raise ValueError(
+            f"column {name!r} holds arrays of shape {shape}; pass vectors of shape (n_features,)"
+        )
+    return shape[0], False
+
+
+def holding(kind: pa.DataType) -> str:
+    """What a column that is not numeric holds, in words."""
+    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = kind.value_type
+        return f"lists of {'numbers' if is_number(inner) else holding(inner)}"
+    return next((words for holds, words, _ in _OTHERS if holds(kind)), str(kind))
+
+
+def remedy(kind: pa.DataType) -> str:
+    """How to turn such a column into numbers."""
+    return next((advice for holds, _, advice in _OTHERS if holds(kind)), "turn it into numbers")
+
+
+def numpy_type(kind: pa.DataType, name: str, why: str = "") -> np.dtype[Any]:
+    """The dtype of a column of numbers; any other column is refused."""
+    if not is_number(kind):
+        words = holding(kind)
+        exact = "" if words == str(kind) else f" ({kind})"
+        raise TypeError(
+            f"column {name!r} holds {why or f'{words}{exact}, not numbers'}; "
+            + ("" if why else f"{remedy(kind)}, or ")
+            + "select other columns with columns=[…]"
+        )
+    if pa.types.is_decimal(kind):
+        return np.dtype(np.float64)
+    return np.dtype(np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
+
+
+def numbers_of(column: pa.Array) -> np.ndarray[Any, Any]:
+    """The values of a column of numbers without nulls, each the nearest float64 for decimals."""
+    if pa.types.is_decimal(column.type):
+        # A cast from decimals is off by one unit in the last place for a third of all values;
+        # the text of a number is parsed to the nearest one.
+        column = column.cast(pa.string()).cast(pa.float64())
+    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -1,0 +1,352 @@
+"""Which columns of a table are features: one rule for memory, files, queries and engines.
+
+- Numbers and booleans are features.
+- Lists of numbers of one length are vectors, with one feature per element. Beside a column of
+  vectors, other numbers are used only if they are named.
+- Everything else is left out, with a warning that names it; asked for by name, it is refused.
+- A column that looks like an identifier is used, with a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lwcs.foundation.checks import check_choice
+from lwcs.foundation.notices import warn
+from lwcs.sources.column_types import (
+    holding,
+    is_number,
+    is_vector,
+    numpy_type,
+    plain_type,
+    shape_of,
+)
+from lwcs.sources.options import Fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lwcs.sources.base import Block
+    from lwcs.sources.options import ScanOptions
+
+    Look = Callable[[str], Sequence[Any]]
+    """Fetches the first values of a column, missing ones left out; at least one, if there is."""
+
+WHY = b"lwcs.why"
+"""Key of the metadata of a field: why a column that might hold numbers is text."""
+_SHOWN = 8
+"""Number of columns that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The columns of a schema that are features, in order, and the column of weights."""
+
+    columns: tuple[str, ...]
+    widths: tuple[int | None, ...]
+    """Length of the vectors of every column, None for a column of numbers."""
+    weight: str | None
+    dtype: np.dtype[Any]
+    skipped: tuple[str, ...] = ()
+    """Columns that were left out."""
+    sparse: bool = False
+    """Whether there is one column, of sparse vectors."""
+    by_default: bool = False
+    """Whether the columns were not named, so that one of them may be an identifier."""
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        options: ScanOptions,
+        look: Look,
+        keys: Sequence[str] = (),
+        place: str = "",
+    ) -> Selection:
+        """Select columns by name or pattern (``"x*"``), or by the rule of this module.
+
+        The columns of `keys`, which come from the names of folders, are selected only by name.
+        `place` names the data in messages.
+        """
+        check_unique(schema.names)
+        table = _Table(schema, look)
+        weight = options.weight_column
+        if weight is not None:
+            check_choice(weight, "column", schema.names)
+            numpy_type(schema.field(weight).type, weight)
+        rest = [name for name in schema.names if name != weight]
+        excluded = _excluded(options.exclude, rest)
+        if options.columns is None:
+            allowed = [name for name in rest if name not in excluded]
+            chosen, left_out = _by_rule(table, allowed, keys)
+            if not chosen:
+                raise ValueError(_nothing(schema.names, left_out, place))
+            if left_out:
+                warn(_left_out(left_out, chosen, place))
+            skipped = tuple(name for name in rest if name not in chosen)
+        else:
+            named, skipped = _named(options.columns, rest), ()
+            chosen = [name for name in named if name not in excluded]
+            if not chosen:
+                raise ValueError("no column is selected; select at least one with columns=[…]")
+        shapes = [table.shape(name) for name in chosen]
+        types = [numpy_type(table.value_type(name), name, table.why(name)) for name in chosen]
+        selection = cls(
+            tuple(chosen),
+            tuple(width for width, _ in shapes),
+            weight,
+            np.result_type(*types),
+            skipped,
+            sparse=len(chosen) == 1 and shapes[0][1],
+            by_default=options.columns is None,
+        )
+        if isinstance(options.columns, Fitted):
+            _check_fitted(selection, options.columns)
+        selection.warn_of_identifiers([name for name in chosen if named_like_identifier(name)])
+        return selection
+
+    @property
+    def columns_to_read(self) -> list[str]:
+        """The columns of features, then the column of weights if there is one."""
+        return [*self.columns, *([] if self.weight is None else [self.weight])]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One name per feature; the elements of a vector v are v[0], v[1], …."""
+        names: list[str] = []
+        for column, width in zip(self.columns, self.widths, strict=True):
+            names += [column] if width is None else [f"{column}[{j}]" for j in range(width)]
+        return tuple(names)
+
+    @property
+    def is_one_vector(self) -> bool:
+        """Whether the features are one column of vectors."""
+        return len(self.columns) == 1 and self.widths[0] is not None
+
+    def places(self) -> Iterable[tuple[str, int | None, slice]]:
+        """Every column, the length of its vectors, and where its features are in a row."""
+        start = 0
+        for column, width in zip(self.columns, self.widths, strict=True):
+            stop = start + (1 if width is None else width)
+            yield column, width, slice(start, stop)
+            start = stop
+
+    def looking_like_identifiers(self, block: Block) -> list[str]:
+        """The columns whose first rows are distinct whole numbers; none if they were named."""
+        if not self.by_default or len(self.columns) == 1:
+            return []
+        rows = block.points if block.dropped is None else block.points[~block.dropped]
+        numbers = [(name, part.start) for name, width, part in self.places() if width is None]
+        found = [name for name, at in numbers if _distinct_integers(rows[:, at])]
+        # If all of them look like that, none of them is told apart by it.
+        others = len(found) < len(numbers)
+        return [name for name in found if others and not named_like_identifier(name)]
+
+    def warn_of_identifiers(self, names: Sequence[str]) -> None:
+        """Warn that columns look like identifiers, if they were not named."""
+        if names and self.by_default and len(self.columns) > 1:
+            several = len(names) > 1
+            warn(
+                f"{'columns' if several else 'column'} {_some(names)} "
+                f"{'look like identifiers' if several else 'looks like an identifier'}, whose "
+                f"numbers say nothing about a row, and {'are' if several else 'is'} used as "
+                f"{'features' if several else 'a feature'}; leave {'them' if several else 'it'} "
+                f"out with exclude={list(names)!r}, or name the columns to use with columns=[…]"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A schema, and a look at the rows for what it does not tell."""
+
+    schema: pa.Schema
+    look: Look
+
+    def why(self, name: str) -> str:
+        """What is known of a column beyond its type."""
+        return ((self.schema.field(name).metadata or {}).get(WHY) or b"").decode()
+
+    def kind(self, name: str) -> pa.DataType:
+        return plain_type(self.schema.field(name).type)
+
+    def value_type(self, name: str) -> pa.DataType:
+        kind = self.kind(name)
+        return kind.value_type if is_vector(kind) else kind
+
+    def lengths(self, name: str) -> list[int]:
+        """Lengths of the first vectors of a column."""
+        kind = self.kind(name)
+        if kind.list_size:
+            return [kind.list_size]
+        return [shape_of(value, name)[0] for value in self.look(name)]
+
+    def shape(self, name: str) -> tuple[int | None, bool]:
+        """Length of the vectors of a column, None for numbers; and whether they are sparse."""
+        kind = self.kind(name)
+        if not is_vector(kind):
+            return None, False
+        if kind.list_size:
+            return kind.list_size, False
+        first = self.look(name)
+        if not len(first):
+            raise ValueError(f"column {name!r} has no vector in any row; at least one is required")
+        return shape_of(first[0], name)
+
+
+def _by_rule(
+    table: _Table, allowed: list[str], keys: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The columns that are used by default, and why others are not."""
+    numbers: list[str] = []
+    vectors: list[str] = []
+    left_out: dict[str, str] = {}
+    for name in allowed:
+        kind = table.kind(name)
+        if name in keys:
+            left_out[name] = "from the names of folders"
+        elif is_number(kind):
+            numbers.append(name)
+        elif is_vector(kind):
+            lengths = set(table.lengths(name))
+            if len(lengths) == 1 and 0 not in lengths:
+                vectors.append(name)
+            elif not lengths:
+                left_out[name] = "lists, all of them missing"
+            else:
+                some = ", ".join(map(str, sorted(lengths)[:3]))
+                left_out[name] = f"lists of different lengths ({some}, …)"
+        else:
+            left_out[name] = table.why(name) or holding(kind)
+    if len(vectors) > 1:
+        raise ValueError(
+            f"the columns {_some(vectors)} hold vectors; name the one to use with "
+            f"columns=[{vectors[0]!r}], or several, which are then used side by side"
+        )
+    if vectors:
+        beside = f"numbers beside the vectors of {vectors[0]!r}"
+        return vectors, dict.fromkeys(numbers, beside) | left_out
+    return numbers, left_out
+
+
+def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
+    """The warning about columns that are not used."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        reasons.setdefault(reason, []).append(name)
+    each = "; ".join(f"{_some(names)} ({reason})" for reason, names in reasons.items())
+    some = list(left_out)[:_SHOWN]
+    more = ", …" if len(left_out) > len(some) else ""
+    return (
+        f"{len(left_out)} of {len(left_out) + len(chosen)} columns{place and f' of {place}'} "
+        f"{'is' if len(left_out) == 1 else 'are'} left out: {each}. Name the columns to use with "
+        f"columns=[…], or those to leave out with "
+        f"exclude=[{', '.join(map(repr, some))}{more}] (and this warning is not shown)"
+    )
+
+
+def _nothing(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
+    """The error for a table without features."""
+    of = place and f" of {place}"
+    if not names:
+        return f"the data has no columns{of}; at least one column of numbers is required"
+    if not left_out:
+        return "no column is selected; exclude= leaves out all columns of numbers"
+    each = "; ".join(f"{name!r} holds {why}" for name, why in list(left_out.items())[:_SHOWN])
+    return f"no column{of} holds numbers: {each}; turn a column into numbers, or pass other data"
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Refuse two columns of one name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise ValueError(
+            f"column names must be unique, but {twice!r} occurs more than once; rename one of them"
+        )
+
+
+def _excluded(exclude: Sequence[str] | str | None, names: list[str]) -> set[str]:
+    return set() if exclude is None else set(_matched(exclude, names, "exclude"))
+
+
+def _named(columns: Sequence[str] | str, names: list[str]) -> list[str]:
+    """The columns that names and patterns select, in the order given, each once."""
+    if isinstance(columns, Fitted):
+        return _holding_features(columns, names)
+    return _matched(columns, names, "columns")
+
+
+def _matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
+    found: dict[str, None] = {}
+    for wish in [wishes] if isinstance(wishes, str) else map(str, wishes):
+        if any(sign in wish for sign in "*?[") and wish not in names:
+            matching = [name for name in names if fnmatchcase(name, wish)]
+            if not matching:
+                raise ValueError(f"no column matches {wish!r}; the columns are {_some(names)}")
+            found |= dict.fromkeys(matching)
+            continue
+        check_choice(wish, "column", names)
+        if wish in found and parameter == "columns":
+            raise ValueError(f"columns= must be unique, but {wish!r} is given more than once")
+        found[wish] = None
+    return list(found)
+
+
+def _holding_features(features: Fitted, names: list[str]) -> list[str]:
+    """The columns that hold features of a model; v[0], v[1], … may be in one column v."""
+    columns: dict[str, None] = {}
+    for feature in features:
+        stem = feature.rpartition("[")[0]
+        if feature in names:
+            columns[feature] = None
+        elif stem in names and feature.endswith("]"):
+            columns[stem] = None
+        else:
+            raise ValueError(
+                f"there is no column {feature!r}, one of the feature names that were passed during "
+                f"fit; the columns are {_some(names)}"
+            )
+    return list(columns)
+
+
+def _check_fitted(selection: Selection, features: Fitted) -> None:
+    found = selection.feature_names
+    if found != tuple(features):
+        raise ValueError(
+            f"the columns {_some(selection.columns)} have {len(found)} features, but the model was "
+            f"fitted on {len(features)}, {_some(features)}; pass vectors of the same length"
+        )
+
+
+_LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
+_WHOLE_NAMES = {"index", "idx", "row", "row_number", "rownumber", "rownum", "unnamed_0"}
+
+
+def named_like_identifier(name: str) -> bool:
+    """Whether a column has a name such as id, customer_id, customerId, uuid or index."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    words = [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
+    if not words:
+        return False
+    return words[-1] in _LAST_WORDS or words[0] == "id" or "_".join(words) in _WHOLE_NAMES
+
+
+def _distinct_integers(values: Any) -> bool:
+    """Whether values are whole numbers that never repeat: many of them, or a counter."""
+    n = len(values)
+    if n < 100 or values[0] != np.floor(values[0]):
+        return False
+    with np.errstate(invalid="ignore"):
+        if not np.array_equal(values, np.floor(values)) or len(np.unique(values)) < n:
+            return False
+    return n >= 1000 or float(values.max()) - float(values.min()) == n - 1
