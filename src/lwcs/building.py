@@ -57,15 +57,19 @@ class Job:
                 f"method={sampler.name!r} does not support scale={self.source.scale!r}: its draws "
                 "have no scale; scan the data without it, or return the scale in the Summary"
             )
-        dropped = {"dropped": self.source.dropped} if self.source.dropped else {}
+        self.source.warn_of_identifiers()
         return Coreset.drawn(
             draws,
             method=sampler.label,
             divergence=self.geometry.divergence,
             seed=seed,
             feature_names=self.source.feature_names,
-            details={**draws.details, **dropped},
+            details={**draws.details, **self._dropped()},
         )
+
+    def _dropped(self) -> dict[str, int]:
+        """The number of dropped rows, for the details of a coreset."""
+        return {"dropped": self.source.dropped} if self.source.dropped else {}
 
     def all_rows(self, n_jobs: int | None) -> Coreset:
         """All rows as a coreset, for data so small that sampling would only lose."""
@@ -84,12 +88,14 @@ class Job:
             total = float(whole.weights @ own.measured(whole.points).distances_to(mean))
             refuse_underflow(total, own, known, whole.points)
             cost = without_rounding(total, own, known)
+        source.warn_of_identifiers()
         n_rows = len(whole.weights)
+        kept = np.arange(n_rows) if whole.dropped is None else np.flatnonzero(~whole.dropped)
         return Coreset(
-            points=whole.points.view() if isinstance(whole.points, np.ndarray) else whole.points,
-            weights=whole.weights,
-            indices=np.arange(n_rows),
-            counts=np.ones(n_rows, dtype=np.int64),
+            points=whole.points[kept],
+            weights=whole.weights[kept],
+            indices=kept,
+            counts=np.ones(len(kept), dtype=np.int64),
             n_samples=n_rows,
             total_weight=known.weight,
             mean=geometry.divergence.from_coordinates(moments.mean),
@@ -98,19 +104,24 @@ class Job:
             method="all rows",
             divergence=geometry.divergence,
             feature_names=source.feature_names,
+            details=self._dropped(),
         )
 
 
 def _read_all(source: Source, n_jobs: int | None) -> Block:
     """All rows as one block, with weights."""
     if isinstance(source, LocalSource):
-        # Arrays are looked at where they are, not copied.
-        blocks = [Block(source.read(0, source.n_rows), source.weights, 0)]
+        blocks = list(source.all_blocks())
     else:
         blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]
     points = blocks[0].points if len(blocks) == 1 else stack([block.points for block in blocks])
     weights = [kernels.unit_weights(each.weights, each.points.shape[0]) for each in blocks]
-    return Block(points, np.concatenate(weights), 0)
+    dropped = [
+        np.zeros(each.points.shape[0], dtype=bool) if each.dropped is None else each.dropped
+        for each in blocks
+    ]
+    gone = np.concatenate(dropped)
+    return Block(points, np.concatenate(weights), 0, gone if gone.any() else None)
 
 
 def _keep(blocks: Iterator[Block], _: int) -> list[Block]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
+    from lwcs.sources.columns import Selection
     from lwcs.sources.options import ScanOptions
 
 PARTITION_ROWS = 65_536
@@ -127,6 +128,10 @@ class Source(ABC):
     """Whether a pass is a job for other machines."""
     skipped: tuple[str, ...] = ()
     """Columns of a table that are not used."""
+    selection: Selection | None = None
+    """The columns that are used, if rows come from a table."""
+    identifiers: tuple[str, ...] = ()
+    """Columns that look like identifiers, as far as passes have seen them."""
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
 
@@ -214,6 +219,12 @@ class Source(ABC):
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
         """First row number and name of a partition, for messages about bad data."""
+
+    def warn_of_identifiers(self) -> None:
+        """Warn of columns that passes have found to look like identifiers, once."""
+        names, self.identifiers = self.identifiers, ()
+        if self.selection is not None:
+            self.selection.warn_of_identifiers(names)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:

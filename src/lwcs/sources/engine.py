@@ -149,8 +149,7 @@ class EngineSource(Source):
         self.reading = reading
         self.n_features, self.feature_names = reading.n_features, reading.feature_names
         self.weighted, self.skipped = reading.weighted, reading.skipped
-        self._warned = False
-        """Whether there was a word about columns that look like identifiers."""
+        self.selection = reading.selection
         self.n_rows: int | None = None
         self.partitions: int | None = None
         """Number of partitions, once that is known."""
@@ -197,9 +196,7 @@ class EngineSource(Source):
             dropped += outcome.dropped
             # A task need not look at all rows in every pass; the first one does.
             self.dropped = max(self.dropped, dropped)
-            if outcome.identifiers and self.reading.selection is not None and not self._warned:
-                self._warned = True
-                self.reading.selection.warn_of_identifiers(outcome.identifiers)
+            self.identifiers = self.identifiers or outcome.identifiers
             yield outcome.result
         if not results:
             raise ValueError(NO_ROWS)

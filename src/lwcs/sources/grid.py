@@ -48,12 +48,15 @@ class Pass:
         n_features: int,
         dtype: np.dtype[Any],
         on_drop: Callable[[int], None] | None = None,
+        on_first: Callable[[Block], None] | None = None,
     ) -> None:
         self.n_features, self.dtype = n_features, dtype
         self.places = Places()
         self.n_rows = 0
         """Number of rows that were read so far."""
         self._dropped, self._on_drop, self._lock = 0, on_drop, threading.Lock()
+        self.on_first = on_first
+        """Called with the first block of all, once that is put together."""
 
     def cut(self, batches: Iterable[tuple[str, Batch]]) -> Iterator[Pending]:
         """Cut batches, each with the name of its file, into the blocks of the grid."""
@@ -111,4 +114,7 @@ class Pending:
         """Copy the rows together."""
         filling = Filling(self.n_rows, self.within.n_features, self.within.dtype)
         self.within.count_dropped(sum(filling.take(*part) for part in self.parts))
-        return filling.block(self.first_row)
+        block = filling.block(self.first_row)
+        if self.within.on_first is not None and not self.first_of_all:
+            self.within.on_first(block)
+        return block

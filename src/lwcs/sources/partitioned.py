@@ -13,12 +13,24 @@ from lwcs.foundation.parallel import ordered_map
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources.base import LocalSource, ScaleName, Source, Task
 from lwcs.sources.local import open_local
+from lwcs.sources.options import Fitted, ScanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows
     from lwcs.sources.base import Block
+
+
+def _opened(parts: Sequence[Any]) -> list[LocalSource]:
+    """Open every table; the columns of the first are found by name in the others."""
+    sources: list[LocalSource] = []
+    options = ScanOptions()
+    for part in parts:
+        sources.append(part if isinstance(part, LocalSource) else open_local(part, options))
+        if sources[0].feature_names is not None:
+            options = ScanOptions(columns=Fitted(sources[0].feature_names))
+    return sources
 
 
 class PartitionedSource(Source):
@@ -43,7 +55,7 @@ class PartitionedSource(Source):
     """
 
     def __init__(self, parts: Sequence[Any], *, scale: ScaleName | None = None) -> None:
-        sources = [p if isinstance(p, LocalSource) else open_local(p) for p in parts]
+        sources = _opened(parts)
         if not sources:
             raise ValueError("there are no partitions; pass at least one table of rows")
         if not any(source.n_rows for source in sources) or not sources[0].n_features:

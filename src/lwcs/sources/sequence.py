@@ -71,8 +71,6 @@ class SequenceSource(Source, ABC):
     """
 
     dtype: np.dtype[Any]
-    selection: Selection | None = None
-    """The columns that are used, if rows come from a table."""
     in_flight = 2
     """Number of partitions that are read ahead."""
 
@@ -82,8 +80,6 @@ class SequenceSource(Source, ABC):
         """Set at the first look at rows that can be read only once."""
         self._is_large = False
         """Whether a look ahead has found at least `COMPILED_FROM` values."""
-        self._identifiers: list[str] | None = None
-        """Columns that look like identifiers in the first rows, until that has been said."""
         self._places = Places()
         """Where the rows of the latest pass came from."""
 
@@ -125,7 +121,7 @@ class SequenceSource(Source, ABC):
 
     def pending(self) -> Iterator[Pending]:
         """Read all rows, cut on the fixed grid."""
-        current = Pass(self.n_features, self.dtype, self._note_dropped)
+        current = Pass(self.n_features, self.dtype, self._note_dropped, self._look_at_first)
         self._places = current.places
         batches = self.batches() if self.rereadable else self._single().read()
         yield from current.cut(batches)
@@ -137,6 +133,11 @@ class SequenceSource(Source, ABC):
         self.n_rows = current.n_rows
         if self.n_rows == 0:
             raise ValueError(NO_ROWS)
+
+    def _look_at_first(self, block: Block) -> None:
+        """Note which columns look like identifiers in the first block."""
+        if self.selection is not None:
+            self.identifiers = tuple(self.selection.looking_like_identifiers(block))
 
     def _note_dropped(self, rows: int) -> None:
         """Note how many rows a pass has dropped so far."""
@@ -151,31 +152,14 @@ class SequenceSource(Source, ABC):
         """Run a task over every partition, while the next partitions are read."""
 
         def run(partition: list[Pending]) -> Any:
-            number, blocks = partition[0].partition, self._looked_at(partition)
+            number, blocks = partition[0].partition, (each.block() for each in partition)
             if items is None:
                 return task(blocks, number)
             if number >= len(items):
                 raise ValueError(f"{ROWS_CHANGED}: there are more rows than before; build again")
             return task(blocks, items[number])
 
-        results = ordered_map(run, prefetch(self._by_partition(), self.in_flight), n_jobs)
-        return self._with_warning(results)
-
-    def _looked_at(self, partition: list[Pending]) -> Iterator[Block]:
-        """The blocks of a partition; in the first of all, columns may look like identifiers."""
-        for each in partition:
-            block = each.block()
-            if self._identifiers is None and self.selection is not None and not each.first_of_all:
-                self._identifiers = self.selection.looking_like_identifiers(block)
-            yield block
-
-    def _with_warning(self, results: Iterator[Any]) -> Iterator[Any]:
-        """Warn of identifiers, from the thread that asks for the results."""
-        for result in results:
-            if self._identifiers and self.selection is not None:
-                names, self._identifiers = self._identifiers, []
-                self.selection.warn_of_identifiers(names)
-            yield result
+        return ordered_map(run, prefetch(self._by_partition(), self.in_flight), n_jobs)
 
     def _by_partition(self) -> Iterator[list[Pending]]:
         return (list(blocks) for _, blocks in groupby(self.pending(), key=lambda p: p.partition))

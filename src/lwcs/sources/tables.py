@@ -28,6 +28,8 @@ _LOOK = 1000
 class TableSource(LocalSource):
     """Some columns of a table; they are copied one block at a time, never as a whole."""
 
+    selection: Selection
+
     def __init__(self, table: Any, options: ScanOptions) -> None:
         frame = _framed(table)
         check_unique([str(name) for name in frame.columns])
