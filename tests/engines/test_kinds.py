@@ -41,7 +41,7 @@ def test_lists_of_different_lengths_or_without_one(started, name):
     kind = pa.list_(pa.float64())
     short = pa.table({"features": pa.array([[1.0] * 4, [1.0, 2.0]], kind)})
     first = vectors(PARTS[0], kind).select(["features"])
-    with pytest.raises(ValueError, match=r"vector of length 2 where 4.*partition 1"):
+    with pytest.raises(ValueError, match=r"vector of length 2 in row .*where 4.*partition 1"):
         lwcs.build(started(name).tables([first, short]), 5, random_state=0)
     gone = pa.table({"features": pa.array([[1.0] * 4, None, [1.0] * 4], kind)})
     with pytest.raises(ValueError, match="missing value in row 1 of partition 1"):
@@ -270,21 +270,23 @@ def test_spark_sparse_vectors_with_gaps_and_weights(spark):
 
 def test_spark_columns_that_are_not_used_may_be_anything(spark):
     frame = spark.session.range(0, 500, 1, 2).selectExpr(
-        "cast(id as double) a",
+        "cast(id % 11 as double) a",
         "cast(id % 7 as double) b",
         "timestamp '2020-01-01 00:00:00' ts",
         "struct(timestamp '2020-01-01 00:00:00' as t) s",
         "date '2020-01-01' d",
         "'x' name",
     )
-    source = lwcs.scan(frame)
+    with pytest.warns(lwcs.ColumnWarning, match="4 of 6 columns are left out"):
+        source = lwcs.scan(frame)
     assert source.feature_names == ("a", "b")
     model = lwcs.CoresetKMeans(3, random_state=0).fit(source)
     labelled = model.predict(frame)
     assert labelled.columns == [*frame.columns, "label"]
     assert labelled.drop("label").exceptAll(frame).count() == 0
     interval = frame.selectExpr("a", "b", "interval 1 month i")
-    assert lwcs.build(interval, 50, random_state=0).n_samples == 500
+    with pytest.warns(lwcs.ColumnWarning, match="1 of 3 columns is left out"):
+        assert lwcs.build(interval, 50, random_state=0).n_samples == 500
 
 
 def test_a_module_that_a_users_function_lacks_is_not_ours(spark):
@@ -363,7 +365,18 @@ def test_other_things_of_dask_are_refused():
         lwcs.scan(da.zeros(5))
     with pytest.raises(TypeError, match="dtype complex"):
         lwcs.scan(da.zeros((5, 2), dtype=complex))
-    with pytest.raises(TypeError, match="columns= and weight="):
+    with pytest.raises(TypeError, match="names columns, but a Dask array has no"):
         lwcs.scan(da.zeros((5, 2)), columns=["a"])
-    with pytest.raises(ValueError, match="missing='drop' is not supported for Dask arrays"):
-        lwcs.scan(da.zeros((5, 2)), missing="drop")
+
+
+def test_rows_of_a_dask_array_with_nan_are_dropped():
+    import dask.array as da
+
+    X = np.arange(20.0).reshape(10, 2)
+    X[3, 1] = np.nan
+    source = lwcs.scan(da.from_array(X, chunks=(4, 2)), missing="drop")
+    coreset = lwcs.build(source, 500, random_state=0)
+    assert (coreset.details["dropped"], coreset.total_weight) == (1, 9.0)
+    assert set(coreset.indices) == {0, 1, 2, 4, 5, 6, 7, 8, 9}
+    model = lwcs.CoresetKMeans(2, random_state=0).fit(source)
+    assert (model.predict(source).compute() == -1).tolist() == [i == 3 for i in range(10)]

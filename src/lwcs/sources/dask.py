@@ -35,8 +35,7 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
     kind = type(data).__name__
     if kind == "Array":
         options.refuse_columns("a Dask array")
-        options.refuse_drop("Dask arrays", "X[dask.array.isfinite(X).all(axis=1)]")
-        return DaskArraySource(data, options.weight_array)
+        return DaskArraySource(data, options.weight_array, drop=options.drop)
     if kind == "DataFrame":
         if options.weight_array is not None:
             data = _with_weights(data, options.weight_array)
@@ -102,7 +101,7 @@ class DaskArraySource(_DaskSource):
 
     on_chunk = staticmethod(_on_array)
 
-    def __init__(self, array: Any, sample_weight: Any = None) -> None:
+    def __init__(self, array: Any, sample_weight: Any = None, *, drop: bool = False) -> None:
         check_shape(array.shape)
         check_dtype(array.dtype)
         check_not_empty(array.shape)
@@ -115,7 +114,7 @@ class DaskArraySource(_DaskSource):
         weights = [None] * len(rows)
         if sample_weight is not None:
             weights = _weights(sample_weight, array).to_delayed().ravel()
-        reading = ArrayReading(n_features, sample_weight is not None)
+        reading = ArrayReading(n_features, sample_weight is not None, drop)
         super().__init__(reading, list(zip(rows, weights, strict=True)))
         self.n_rows = None if np.isnan(n_rows) else int(n_rows)
 
@@ -215,9 +214,22 @@ def _schema(frame: Any) -> pa.Schema:
     import pyarrow as pa
 
     schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
-    # Columns of Python objects do not hold numbers.
-    objects = [pa.field(f.name, pa.string()) if pa.types.is_null(f.type) else f for f in schema]
-    return pa.schema(objects)
+    # What Python objects are is seen from the first of them.
+    return pa.schema(
+        [
+            pa.field(f.name, _object_type(_first(frame, f.name))) if pa.types.is_null(f.type) else f
+            for f in schema
+        ]
+    )
+
+
+def _object_type(first: list[Any]) -> pa.DataType:
+    import pyarrow as pa
+
+    try:
+        return pa.array(first).type if first else pa.null()
+    except (pa.ArrowException, TypeError):
+        return pa.string()
 
 
 def _first(frame: Any, name: str) -> list[Any]:

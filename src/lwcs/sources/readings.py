@@ -13,7 +13,7 @@ from lwcs.foundation.rows import row_numbers, stack
 from lwcs.sources.arrow import ArrowBatch
 from lwcs.sources.grid import Pass
 from lwcs.sources.local import open_local
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.options import Missing, ScanOptions
 from lwcs.sources.vectors import as_csr, in_form, values_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class ArrayReading:
 
     n_features: int
     weighted: bool = False
+    drop: bool = False
     selection: ClassVar[Selection | None] = None
     feature_names: ClassVar[tuple[str, ...] | None] = None
     skipped: ClassVar[tuple[str, ...]] = ()
@@ -68,7 +69,8 @@ class ArrayReading:
         """Views of the array."""
         del partition, first_row
         array, weights = rows
-        part = open_local(array, ScanOptions(weight=weights))
+        missing: Missing = "drop" if self.drop else "error"
+        part = open_local(array, ScanOptions(weight=weights, missing=missing))
         if part.n_features != self.n_features:
             raise ValueError(
                 f"an array has {part.n_features} columns where {self.n_features} are expected; all "
