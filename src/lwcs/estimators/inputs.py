@@ -16,6 +16,7 @@ from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
+from lwcs.streaming import StreamingCoreset
 
 if TYPE_CHECKING:
     from lwcs.building import Job
@@ -69,6 +70,10 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     """Turn what scikit-learn's methods take into a Source; check its features."""
     if isinstance(X, Coreset):
         raise TypeError("a Coreset is not a table of rows; pass coreset.points")
+    if isinstance(X, StreamingCoreset):
+        raise TypeError(
+            "a StreamingCoreset is not a table of rows; fit its coreset: fit(stream.coreset())"
+        )
     if isinstance(X, Source):
         if reset:
             set_features(model, X)

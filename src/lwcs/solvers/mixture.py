@@ -25,7 +25,7 @@ class Mixture:
     lower_bound: float
     """Weighted mean log-likelihood per row, before the last M step."""
     bounds: tuple[float, ...]
-    """The same after each iteration."""
+    """The same for each iteration; the first one is that of the mixture at the start."""
     n_iter: int
     converged: bool
 
@@ -47,38 +47,56 @@ def fit_mixture(
     rows: Rows,
     weights: FloatArray,
     family: Family,
-    start: FloatArray,
+    mixing: FloatArray,
     *,
     max_iter: int,
     tol: float,
 ) -> Mixture:
-    """Run EM from the responsibilities `start`, whose rows sum to one.
+    """Run EM from the components of `family` with the weights `mixing`.
 
     It has converged once the mean log-likelihood gains less than `tol` in one iteration.
     """
-    # Weights of mean 1, so that constants of a family do not depend on the scale of the weights.
-    weights = weights * (len(weights) / weights.sum())
-    mixing = _maximize(rows, weights, family, start)
+    own = _of_mean_one(weights)
     bounds: list[float] = []
     converged = False
     for _ in range(max_iter):
         joint = log_joint(family, mixing, rows)
         log_likelihood = logsumexp(joint, axis=1)
-        mixing = _maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
-        bounds.append(float(weights @ log_likelihood / weights.sum()))
+        mixing = maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
+        bounds.append(float(own @ log_likelihood / own.sum()))
         if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:
             converged = True
             break
     return Mixture(family, mixing, bounds[-1], tuple(bounds), len(bounds), converged)
 
 
-def _maximize(rows: Rows, weights: FloatArray, family: Family, shared: FloatArray) -> FloatArray:
+def maximize(rows: Rows, weights: FloatArray, family: Family, shared: FloatArray) -> FloatArray:
     """The M step: fit the family to the responsibilities `shared`; return the mixing weights."""
+    owned = _owned(weights, shared)
+    family.fit(rows, owned)
+    return _mixing(owned)
+
+
+def mixing_weights(weights: FloatArray, shared: FloatArray) -> FloatArray:
+    """The part of the M step that leaves the components as they are: their weights."""
+    return _mixing(_owned(weights, shared))
+
+
+def _owned(weights: FloatArray, shared: FloatArray) -> FloatArray:
+    """The weight of every row in every component; every component has some."""
+    weights = _of_mean_one(weights)
     owned = weights[:, None] * shared
-    totals = owned.sum(axis=0)
-    empty = totals <= _SMALLEST_PART * weights.sum()
+    empty = owned.sum(axis=0) <= _SMALLEST_PART * weights.sum()
     if empty.any():
         owned[:, empty] = _SMALLEST_PART * weights[:, None]
-        totals = owned.sum(axis=0)
-    family.fit(rows, owned)
-    return totals / totals.sum()
+    return owned
+
+
+def _mixing(owned: FloatArray) -> FloatArray:
+    totals = owned.sum(axis=0)
+    return np.asarray(totals / totals.sum())
+
+
+def _of_mean_one(weights: FloatArray) -> FloatArray:
+    """Constants of a family must not depend on the scale of the weights."""
+    return np.asarray(weights * (len(weights) / weights.sum()))
