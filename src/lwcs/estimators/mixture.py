@@ -185,13 +185,12 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         before = getattr(self, "mixture_", None) if self.warm_start else None
         forget(self)
         try:
-            coreset, found = self._fit(X, sample_weight, before)
+            self.coreset_, found = self._fit(X, sample_weight, before)
+            self._keep(found)
         except BaseException:
             # After an error or an interrupt the estimator is not fitted.
             forget(self)
             raise
-        self._keep(found)
-        self.coreset_ = coreset
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -200,11 +199,11 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         It is ``fit(X).predict(X)``; for a Coreset, the components of its points. Rows that can be
         read only once are refused, since labels need a second pass over them.
         """
-        once = not X.rereadable if isinstance(X, Source) else hasattr(X, "__next__")
-        if once:
+        if not X.rereadable if isinstance(X, Source) else hasattr(X, "__next__"):
             raise ValueError(
-                f"{type(X).__name__} can be read only once, but fit_predict reads the rows twice; "
-                "call fit, then predict on the rows read again, or write them to a file first"
+                f"X is a {type(X).__name__}, which can be read only once, but fit_predict reads "
+                "the rows twice; write them to a file first, or call fit, and predict on them once "
+                "they are read again"
             )
         self.fit(X, y, sample_weight)
         return self.predict(X.points if isinstance(X, Coreset) else X)
@@ -239,7 +238,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             )
         with explaining_points(coreset):
             rows = prepared(coreset.points, family)
-            found = self._best_restart(rows, coreset.weights, given, seed, before)
+            last = self._to_continue(before, family, rows.shape[1])
+            found = self._best_restart(rows, coreset.weights, given, seed, last)
         return coreset, found
 
     def _check(self) -> int:
@@ -272,13 +272,35 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         """The divergence of the coreset; a smoothed one if rows serve as centers of a pilot."""
         return family.start if as_sampler(self.method).solves_first else family.divergence
 
+    def _to_continue(
+        self, before: Mixture | None, family: Family, n_features: int
+    ) -> Mixture | None:
+        """The mixture of the last fit, if this one has the same form."""
+        if before is None or type(before.family) is not type(family):
+            return None
+        return before if before.family.means.shape == (self.n_components, n_features) else None
+
     def _best_restart(
-        self, rows: Rows, weights: FloatArray, given: Given, seed: int, before: Mixture | None
+        self, rows: Rows, weights: FloatArray, given: Given, seed: int, last: Mixture | None
     ) -> Mixture:
         best: Mixture | None = None
-        for attempt in range(self._restarts()):
+        for attempt in range(self._restarts() if last is None else 1):
             family = self._new_family()
-            mixing = self._start(rows, weights, family, given, seed, attempt, before)
+            if last is not None:
+                shared = responsibilities(last.family, last.weights, rows)
+                mixing = maximize(rows, weights, family, shared)
+            else:
+                mixing = begin(
+                    rows,
+                    weights,
+                    family,
+                    self.n_components,
+                    self.init,
+                    given,
+                    seed=seed,
+                    attempt=attempt,
+                    n_jobs=as_threads(self.n_jobs),
+                )
             found = fit_mixture(rows, weights, family, mixing, max_iter=self.max_iter, tol=self.tol)
             if best is None or found.lower_bound > best.lower_bound:
                 best = found
@@ -288,7 +310,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
                 "max_iter or tol, or fewer components",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return best
 
@@ -297,40 +319,12 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         if self.means_init is None or self.n_init == 1:
             return self.n_init
         warnings.warn(
-            f"n_init={self.n_init} has no effect with means_init, from which every restart would "
-            "start: performing only one; pass n_init=1, or leave out means_init",
+            f"n_init={self.n_init} has no effect with means_init, which every restart would begin "
+            "with: performing only one; pass n_init=1, or leave out means_init",
             RuntimeWarning,
             stacklevel=5,
         )
         return 1
-
-    def _start(
-        self,
-        rows: Rows,
-        weights: FloatArray,
-        family: Family,
-        given: Given,
-        seed: int,
-        attempt: int,
-        before: Mixture | None,
-    ) -> FloatArray:
-        """Set the components to start from, from the last fit if that had the same form."""
-        if before is not None:
-            same_shape = before.family.means.shape == (self.n_components, rows.shape[1])
-            if same_shape and type(before.family) is type(family):
-                shared = responsibilities(before.family, before.weights, rows)
-                return maximize(rows, weights, family, shared)
-        return begin(
-            rows,
-            weights,
-            family,
-            self.n_components,
-            self.init,
-            given,
-            seed=seed,
-            attempt=attempt,
-            n_jobs=as_threads(self.n_jobs),
-        )
 
     def _keep(self, found: Mixture) -> None:
         self.mixture_, self.weights_ = found, found.weights

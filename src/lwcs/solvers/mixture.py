@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from lwcs.foundation.checks import BadValueError
+
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Rows
     from lwcs.solvers.families import Family
 
 # A component with less than this part of the weight gets this part of every row: it stays finite.
 _SMALLEST_PART = 1e-12
+_FAR = (
+    "is so far from every component that its likelihood is 0; pass other means_init or "
+    "precisions_init, or scale the data down, for example to unit variance"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,8 @@ class Mixture:
 
 def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
-    with np.errstate(divide="ignore"):
+    # Where a square overflows, the density is 0.
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.asarray(family.log_density(rows) + np.log(weights))
 
 
@@ -62,6 +69,9 @@ def fit_mixture(
     for _ in range(max_iter):
         joint = log_joint(family, mixing, rows)
         log_likelihood = logsumexp(joint, axis=1)
+        lost = np.flatnonzero(~np.isfinite(log_likelihood))
+        if len(lost):
+            raise BadValueError(0, int(lost[0]), None, np.inf, _FAR)
         mixing = maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
         bounds.append(float(own @ log_likelihood / own.sum()))
         if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import check_choice, check_numbers
+from lwcs.foundation.checks import BadValueError, check_choice, check_numbers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import cluster
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 INITS = ("k-means", "random")
 # How far the sum of given weights may be from 1, which float32 can hold.
 _SUM_ERROR = 1e-6
+_FAR = (
+    "is infinitely far from every row of means_init; pass means nearer to the rows, or scale the "
+    "data down, for example to unit variance"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,11 @@ def _nearest(rows: Rows, family: Family, means: FloatArray) -> Labels:
     likely, since ln p(x) = −d(x, mean) + a constant of x.
     """
     geometry = Geometry(family.divergence)
-    return geometry.measured(family.start_rows(rows)).labels(geometry.centers(means))
+    measured = geometry.measured(family.start_rows(rows))
+    try:
+        return measured.labels(geometry.centers(means))
+    except BadValueError as bad:
+        raise BadValueError(0, bad.row, None, np.inf, _FAR) from None
 
 
 def _restart_seed(seed: int, attempt: int) -> int:
