@@ -61,20 +61,22 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     method : str or sampler, default="lightweight"
         Sampling method, as in `lwcs.build`.
     init : {"k-means", "random"}, default="k-means"
-        Initialization: from clusters, or from random responsibilities. It is not used where
-        `means_init` is given.
+        Initialization: from clusters, or from random responsibilities. Ignored if `means_init` is
+        given.
     means_init : array of shape (n_components, n_features), optional
-        Means to start from. What else the mixture has is then estimated from the rows nearest to
-        each mean, by the family's divergence. For multinomial, the probabilities of the columns;
-        rows are divided by their sums.
+        Initial means. The other initial parameters, unless they are given, are estimated from the
+        rows assigned to each mean: those that are nearest to it by the divergence of the family.
+        For multinomial, the means are the probabilities of the columns; rows of `means_init` that
+        do not sum to 1 are divided by their sums.
     weights_init : array of shape (n_components,), optional
-        Weights of the components to start from; they sum to 1.
+        Initial weights of the components; they must sum to 1.
     precisions_init : array, optional
-        Inverse covariances to start from, in the shape of `precisions_`; Gaussian only. If means,
-        weights and precisions are given, EM starts from exactly that mixture.
+        Initial precisions (inverse covariances), in the shape of `precisions_`; Gaussian only. If
+        means, weights and precisions are all given, EM starts from exactly that mixture, as in
+        scikit-learn.
     n_init : int, default=1
-        Number of restarts; the one with the largest log-likelihood is kept. With `means_init`
-        there is only one, since all restarts would be equal.
+        Number of restarts; the one with the largest log-likelihood is kept. With `means_init`,
+        only one is performed, since all restarts would be equal.
     max_iter : int, default=100
         Maximum number of EM iterations per restart.
     tol : float, default=1e-3
@@ -119,6 +121,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         The coreset that was fitted.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -196,8 +200,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the most likely component of every row that was fitted.
 
-        It is ``fit(X).predict(X)``; for a Coreset, the components of its points. Rows that can be
-        read only once are refused, since labels need a second pass over them.
+        Equal to ``fit(X).predict(X)``; for a Coreset, the labels of its points. Rows that can be
+        read only once, such as those of a generator, are refused, since labels need a second pass.
         """
         if not X.rereadable if isinstance(X, Source) else hasattr(X, "__next__"):
             raise ValueError(

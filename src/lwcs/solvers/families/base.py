@@ -34,7 +34,8 @@ class Family(ABC):
     names of built-in families cannot be reused.
 
     A subclass implements `fit`, which sets `means` and what else is fitted, `log_density`,
-    `sample` and `n_parameters`. Fitted attributes other than `means` are declared in `fitted`.
+    `sample` and `n_parameters`. Fitted attributes other than `means` are declared in `fitted`. If
+    `fit` keeps means away from the boundary of their domain, `as_means` does so for given ones.
 
     Examples
     --------
@@ -131,10 +132,7 @@ class Family(ABC):
         return rows
 
     def as_means(self, given: FloatArray) -> FloatArray:
-        """Means given by a user, of which each is in the domain, as `fit` would set them.
-
-        Overridden where `fit` keeps means away from the boundary of the domain.
-        """
+        """The means of `means_init`, which are in the domain, as `fit` would set them."""
         return given
 
     def as_precisions(self, given: Any, n_components: int, n_features: int) -> FloatArray:
