@@ -231,6 +231,11 @@ def test_own_families_start_at_given_means():
             r"precisions_init\[1\] is not symmetric and positive definite; pass the inverse",
         ),
         (
+            {"precisions_init": [np.ones((3, 3))] * 2},
+            ValueError,
+            r"precisions_init\[0\] is not symmetric and positive definite; pass the inverse",
+        ),
+        (
             {"precisions_init": -np.eye(3), "covariance_type": "tied"},
             ValueError,
             "precisions_init is not symmetric and positive definite",

@@ -22,21 +22,25 @@ def to_gaussian_mixture(model: CoresetMixture) -> GaussianMixture:
     if type(family) is not Gaussian:
         raise ValueError(
             f"this model has family={family.name!r}, but sklearn.mixture has Gaussian components "
-            "only; use its own predict, predict_proba and score_samples, or fit family='gaussian'"
+            "only; use this model as it is, or fit one with family='gaussian'"
         )
     weights, (k, d) = model.weights_, family.means.shape
-    options = {"n_components": k, "covariance_type": family.covariance_type}
+    found = GaussianMixture(
+        k,
+        covariance_type=family.covariance_type,
+        init_params="random",
+        reg_covar=1.0,
+        max_iter=1,
+        random_state=0,
+    )
     # Any fit sets every attribute that this version of scikit-learn has.
-    found = GaussianMixture(**options, init_params="random", reg_covar=1.0, max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found.fit(np.zeros((max(k, 2), d)))
     found.weights_, found.means_ = weights.copy(), family.means.copy()
     found.covariances_ = family.covariances.copy()
-    found.precisions_, found.precisions_cholesky_ = (
-        family.precisions,
-        family.precisions_cholesky.copy(),
-    )
+    found.precisions_ = family.precisions
+    found.precisions_cholesky_ = family.precisions_cholesky.copy()
     found.converged_, found.n_iter_ = model.converged_, model.n_iter_
     found.lower_bound_, found.lower_bounds_ = model.lower_bound_, list(model.lower_bounds_)
     if hasattr(model, "feature_names_in_"):

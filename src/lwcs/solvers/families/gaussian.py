@@ -114,8 +114,7 @@ class Gaussian(Family):
                 )
             return precisions
         for j, matrix in enumerate(precisions[None] if kind == "tied" else precisions):
-            uneven = np.abs(matrix - matrix.T).max() > _ROUNDING * np.abs(matrix).max()
-            if uneven or np.linalg.eigvalsh(matrix)[0] <= 0.0:
+            if not _is_positive_definite(matrix):
                 name = "precisions_init" if kind == "tied" else f"precisions_init[{j}]"
                 raise ValueError(
                     f"{name} is not symmetric and positive definite; pass the inverse of a "
@@ -207,6 +206,15 @@ def _inverse_factor(covariance: FloatArray) -> FloatArray:
 def _upper_factor(precision: FloatArray) -> FloatArray:
     """The upper triangular U with UUᵀ = P: the lower one of P with rows and columns reversed."""
     return np.asarray(cholesky(precision[::-1, ::-1], lower=True)[::-1, ::-1])
+
+
+def _is_positive_definite(matrix: FloatArray) -> bool:
+    """Whether a matrix is symmetric, and can be factored."""
+    try:
+        _upper_factor(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.abs(matrix - matrix.T).max() <= _ROUNDING * np.abs(matrix).max())
 
 
 def _inverse_of_square(factor: FloatArray) -> FloatArray:
