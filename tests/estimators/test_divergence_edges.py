@@ -141,7 +141,7 @@ def test_given_centers_are_checked():
     with pytest.raises(ValueError, match=r"init\[0, 0\]=-1.0 is not allowed: .*requires x >= 0"):
         CoresetKMeans(3, divergence="kl", init=-np.ones((3, 60))).fit(COUNTS)
     with pytest.raises(ValueError, match=r"init\[0, 0\]=-1.0 is not allowed: .*requires x >= 0"):
-        lwcs.CoresetMixture(3, family="poisson", init=-np.ones((3, 60))).fit(COUNTS)
+        lwcs.CoresetMixture(3, family="poisson", means_init=-np.ones((3, 60))).fit(COUNTS)
 
 
 @pytest.mark.parametrize("method", ["sensitivity", "refined"])

@@ -17,7 +17,7 @@ from lwcs.solvers.families import (
     Poisson,
 )
 from lwcs.solvers.families.gaussian import COVARIANCES
-from lwcs.solvers.mixture import fit_mixture, log_joint
+from lwcs.solvers.mixture import fit_mixture, log_joint, maximize
 
 RNG = np.random.default_rng(0)
 TRUE = np.array([[0.0, 0.0, 1.0], [4.0, 1.0, -2.0], [-3.0, 5.0, 0.0]])
@@ -29,6 +29,12 @@ def one_hot(labels, k=3):
     return np.eye(k)[labels]
 
 
+def fit_from(rows, weights, family, shares, **options):
+    """EM from responsibilities."""
+    mixing = maximize(rows, weights, family, shares)
+    return fit_mixture(rows, weights, family, mixing, **options)
+
+
 def rough_labels(n=900, k=3):
     """A bad start, the same for everybody."""
     return np.random.default_rng(5).integers(0, k, n)
@@ -38,7 +44,7 @@ def rough_labels(n=900, k=3):
 def test_all_rows_give_what_scikit_learn_gives(kind):
     start = Gaussian(kind, 1e-6)
     start.fit(X, one_hot(rough_labels()))
-    ours = fit_mixture(
+    ours = fit_from(
         X, np.ones(900), Gaussian(kind, 1e-6), one_hot(rough_labels()), max_iter=200, tol=1e-9
     )
     factors = start.precisions_cholesky
@@ -114,7 +120,7 @@ def test_the_log_likelihood_never_falls_and_the_parts_are_found(name):
     rows, own = counts(name)
     rng = np.random.default_rng(1)
     weights = rng.exponential(size=len(rows))
-    found = fit_mixture(
+    found = fit_from(
         rows, weights, MAKE[name](), rng.dirichlet([1, 1], len(rows)), max_iter=300, tol=1e-9
     )
     assert np.all(np.diff(found.bounds) >= -1e-10)
@@ -128,9 +134,9 @@ def test_weight_three_is_three_copies(name):
     rows, _ = counts(name)
     shares = np.random.default_rng(2).dirichlet([1, 1], len(rows))
     weights = np.random.default_rng(2).integers(1, 4, len(rows))
-    once = fit_mixture(rows, weights * 1.0, MAKE[name](), shares, max_iter=20, tol=0.0)
+    once = fit_from(rows, weights * 1.0, MAKE[name](), shares, max_iter=20, tol=0.0)
     copies = np.repeat(np.arange(len(rows)), weights)
-    again = fit_mixture(
+    again = fit_from(
         rows[copies], np.ones(len(copies)), MAKE[name](), shares[copies], max_iter=20, tol=0.0
     )
     np.testing.assert_allclose(once.family.means, again.family.means, rtol=1e-9)
@@ -142,8 +148,8 @@ def test_sparse_rows_give_the_same(name):
     rows, _ = counts(name)
     shares = np.random.default_rng(2).dirichlet([1, 1], len(rows))
     ones = np.ones(len(rows))
-    dense = fit_mixture(rows, ones, MAKE[name](), shares, max_iter=20, tol=0.0)
-    sparse = fit_mixture(sp.csr_array(rows), ones, MAKE[name](), shares, max_iter=20, tol=0.0)
+    dense = fit_from(rows, ones, MAKE[name](), shares, max_iter=20, tol=0.0)
+    sparse = fit_from(sp.csr_array(rows), ones, MAKE[name](), shares, max_iter=20, tol=0.0)
     np.testing.assert_allclose(dense.family.means, sparse.family.means, rtol=1e-10)
     np.testing.assert_allclose(dense.bounds, sparse.bounds, rtol=1e-10)
 
@@ -152,7 +158,7 @@ def test_one_step_of_poisson_written_out():
     rows = np.array([[1.0], [2.0], [9.0]])
     shares = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
     weights = np.array([1.0, 2.0, 1.0])
-    found = fit_mixture(rows, weights, Poisson(), shares, max_iter=1, tol=0.0)
+    found = fit_from(rows, weights, Poisson(), shares, max_iter=1, tol=0.0)
     # From shares: rates (1·1 + 1·2)/2 and (1·2 + 1·9)/2, both with half of the weight.
     low, high = stats.poisson.pmf(rows[:, 0], 1.5), stats.poisson.pmf(rows[:, 0], 5.5)
     evidence = 0.5 * low + 0.5 * high
@@ -165,7 +171,7 @@ def test_one_step_of_poisson_written_out():
 def test_a_component_without_rows_stays_finite():
     shares = np.zeros((900, 4))
     shares[:, :3] = one_hot(OWN)
-    found = fit_mixture(X, np.ones(900), Gaussian("full", 1e-6), shares, max_iter=50, tol=1e-6)
+    found = fit_from(X, np.ones(900), Gaussian("full", 1e-6), shares, max_iter=50, tol=1e-6)
     assert np.isfinite(found.lower_bound)
     assert np.isfinite(found.family.covariances).all()
     assert np.all(np.diff(found.bounds) >= -1e-9)
@@ -174,8 +180,7 @@ def test_a_component_without_rows_stays_finite():
 def test_a_singular_component_is_refused_with_the_way_out():
     rows = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
     with pytest.raises(ValueError, match="a larger reg_covar"):
-        fit_mixture(
-            rows, np.ones(20), Gaussian("full", 0.0), one_hot(np.repeat([0, 1], 10), 2),
+        fit_from(rows, np.ones(20), Gaussian("full", 0.0), one_hot(np.repeat([0, 1], 10), 2),
             max_iter=5, tol=0.0,
         )  # fmt: skip
 
@@ -198,7 +203,7 @@ def test_one_step_of_multinomial_written_out():
     rows = np.array([[3.0, 1.0], [2.0, 2.0], [0.0, 5.0]])
     shares = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
     weights = np.array([1.0, 2.0, 1.0])
-    found = fit_mixture(rows, weights, Multinomial(), shares, max_iter=1, tol=0.0)
+    found = fit_from(rows, weights, Multinomial(), shares, max_iter=1, tol=0.0)
     # From shares: counts (3 + 2, 1 + 2) and (2, 2 + 5), both with half of the weight.
     trials = rows.sum(axis=1).astype(int)
     low = stats.multinomial.pmf(rows, trials, [5 / 8, 3 / 8])

@@ -17,6 +17,7 @@ from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.options import Fitted
+from lwcs.streaming import StreamingCoreset
 
 if TYPE_CHECKING:
     from lwcs.building import Job
@@ -73,6 +74,10 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     """
     if isinstance(X, Coreset):
         raise TypeError("a Coreset is not a table of rows; pass coreset.points")
+    if isinstance(X, StreamingCoreset):
+        raise TypeError(
+            "a StreamingCoreset is not a table of rows; fit its coreset: fit(stream.coreset())"
+        )
     refuse_masked(X, "X")
     if _may_have_columns(X):
         names = None if reset else getattr(model, "feature_names_in_", None)

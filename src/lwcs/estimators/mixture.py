@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from math import fsum
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from lwcs.building import Job
 from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
 from lwcs.estimators.inputs import check_rows, forget, scan_rows, set_features, size_of, summarize
-from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask, prepared
-from lwcs.foundation import storage
+from lwcs.estimators.mixture_answers import MixtureAnswers
+from lwcs.estimators.mixture_rows import prepared
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import as_sampler
-from lwcs.samplers.first_pass import check_total
 from lwcs.solvers.families import available, new_family
-from lwcs.solvers.mixture import Mixture, fit_mixture, responsibilities
-from lwcs.solvers.mixture_start import check_init, initial_responsibilities
-from lwcs.sources import LocalSource
+from lwcs.solvers.mixture import Mixture, fit_mixture, maximize, responsibilities
+from lwcs.solvers.mixture_start import Given, begin, check_init
+from lwcs.sources import Source
 
 if TYPE_CHECKING:
-    import os
-
-    import pyarrow as pa
-
     from lwcs.divergences import Divergence
-    from lwcs.foundation.types import DenseRows, FloatArray, Rows
+    from lwcs.foundation.types import FloatArray, Rows
     from lwcs.solvers.families import Family
 
 DRAWS_PER_COMPONENT = 1_000
 
 
-class CoresetMixture(DensityMixin, BaseEstimator):
+class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     """Mixture of distributions, fitted to data of any size through a coreset.
 
     The mixture is fitted by weighted expectation–maximization (EM). With ``family="gaussian"`` and
@@ -67,10 +60,23 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         rows than that, all rows are used.
     method : str or sampler, default="lightweight"
         Sampling method, as in `lwcs.build`.
-    init : {"k-means", "random"} or array of shape (n_components, n_features), default="k-means"
-        Initialization: from clusters, from random responsibilities, or from the given means.
+    init : {"k-means", "random"}, default="k-means"
+        Initialization: from clusters, or from random responsibilities. Ignored if `means_init` is
+        given.
+    means_init : array of shape (n_components, n_features), optional
+        Initial means. The other initial parameters, unless they are given, are estimated from the
+        rows assigned to each mean: those that are nearest to it by the divergence of the family.
+        For multinomial, the means are the probabilities of the columns; rows of `means_init` that
+        do not sum to 1 are divided by their sums.
+    weights_init : array of shape (n_components,), optional
+        Initial weights of the components; they must sum to 1.
+    precisions_init : array, optional
+        Initial precisions (inverse covariances), in the shape of `precisions_`; Gaussian only. If
+        means, weights and precisions are all given, EM starts from exactly that mixture, as in
+        scikit-learn.
     n_init : int, default=1
-        Number of restarts; the one with the largest log-likelihood is kept.
+        Number of restarts; the one with the largest log-likelihood is kept. With `means_init`,
+        only one is performed, since all restarts would be equal.
     max_iter : int, default=100
         Maximum number of EM iterations per restart.
     tol : float, default=1e-3
@@ -92,15 +98,21 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         Weights of the components; they sum to 1.
     means_ : array of shape (n_components, n_features)
         Means of the components. For multinomial, the probabilities of the columns.
-    covariances_, precisions_cholesky_ : array
-        Covariances, and Cholesky factors of their inverses, in the shapes of scikit-learn;
+    covariances_ : array
+        Covariances, in the shapes of scikit-learn: (n_components, n_features, n_features) for
+        "full", (n_features, n_features) for "tied", (n_components, n_features) for "diag",
+        (n_components,) for "spherical". Gaussian only.
+    precisions_, precisions_cholesky_ : array
+        Inverse covariances, and their upper triangular Cholesky factors, in the same shapes;
         Gaussian only.
     shapes_ : array of shape (n_components, n_features)
         Shape parameters; gamma only.
     trials_ : float
         Mean of the row sums; multinomial only.
     lower_bound_ : float
-        Weighted mean log-likelihood per row of the coreset.
+        Weighted mean log-likelihood per row of the coreset, before the last M step.
+    lower_bounds_ : list of float
+        The same for every iteration of the best restart.
     converged_ : bool
         Whether EM converged in the best restart.
     n_iter_ : int
@@ -109,6 +121,8 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         The coreset that was fitted.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -129,7 +143,10 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         covariance_type: str = "full",
         coreset_size: int | str = "auto",
         method: Any = "lightweight",
-        init: Any = "k-means",
+        init: str = "k-means",
+        means_init: Any = None,
+        weights_init: Any = None,
+        precisions_init: Any = None,
         n_init: int = 1,
         max_iter: int = 100,
         tol: float = 1e-3,
@@ -145,6 +162,9 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         self.coreset_size = coreset_size
         self.method = method
         self.init = init
+        self.means_init = means_init
+        self.weights_init = weights_init
+        self.precisions_init = precisions_init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -169,14 +189,28 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         before = getattr(self, "mixture_", None) if self.warm_start else None
         forget(self)
         try:
-            coreset, found = self._fit(X, sample_weight, before)
+            self.coreset_, found = self._fit(X, sample_weight, before)
+            self._keep(found)
         except BaseException:
             # After an error or an interrupt the estimator is not fitted.
             forget(self)
             raise
-        self._keep(found)
-        self.coreset_ = coreset
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the most likely component of every row that was fitted.
+
+        Equal to ``fit(X).predict(X)``; for a Coreset, the labels of its points. Rows that can be
+        read only once, such as those of a generator, are refused, since labels need a second pass.
+        """
+        if not X.rereadable if isinstance(X, Source) else hasattr(X, "__next__"):
+            raise ValueError(
+                f"X is a {type(X).__name__}, which can be read only once, but fit_predict reads "
+                "the rows twice; write them to a file first, or call fit, and predict on them once "
+                "they are read again"
+            )
+        self.fit(X, y, sample_weight)
+        return self.predict(X.points if isinstance(X, Coreset) else X)
 
     def _fit(self, X: Any, sample_weight: Any, before: Mixture | None) -> tuple[Coreset, Mixture]:
         size, seed = self._check(), as_seed(self.random_state)
@@ -186,9 +220,11 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             # Its weights are unbiased, whatever divergence it was drawn by.
             coreset = X
             set_features(self, coreset)
+            given = self._given(family)
             check_rows(coreset, self.n_components, "n_components")
         else:
             source = scan_rows(self, X, sample_weight, reset=True)
+            given = self._given(family)
             coreset = summarize(
                 Job.of(source, self._drawn_by(family)),
                 size,
@@ -206,7 +242,9 @@ class CoresetMixture(DensityMixin, BaseEstimator):
             )
         with explaining_points(coreset):
             rows = prepared(coreset.points, family)
-        return coreset, self._best_restart(rows, coreset.weights, seed, before)
+            last = self._to_continue(before, family, rows.shape[1])
+            found = self._best_restart(rows, coreset.weights, given, seed, last)
+        return coreset, found
 
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""
@@ -223,18 +261,51 @@ class CoresetMixture(DensityMixin, BaseEstimator):
     def _new_family(self) -> Family:
         return new_family(self.family, self.get_params(deep=False))
 
+    def _given(self, family: Family) -> Given:
+        """What the user gave of the mixture to start from, checked before rows are read."""
+        return Given.checked(
+            family,
+            self.n_components,
+            self.n_features_in_,
+            means=self.means_init,
+            weights=self.weights_init,
+            precisions=self.precisions_init,
+        )
+
     def _drawn_by(self, family: Family) -> Divergence:
         """The divergence of the coreset; a smoothed one if rows serve as centers of a pilot."""
         return family.start if as_sampler(self.method).solves_first else family.divergence
 
+    def _to_continue(
+        self, before: Mixture | None, family: Family, n_features: int
+    ) -> Mixture | None:
+        """The mixture of the last fit, if this one has the same form."""
+        if before is None or type(before.family) is not type(family):
+            return None
+        return before if before.family.means.shape == (self.n_components, n_features) else None
+
     def _best_restart(
-        self, rows: Rows, weights: FloatArray, seed: int, before: Mixture | None
+        self, rows: Rows, weights: FloatArray, given: Given, seed: int, last: Mixture | None
     ) -> Mixture:
         best: Mixture | None = None
-        for attempt in range(self.n_init):
+        for attempt in range(self._restarts() if last is None else 1):
             family = self._new_family()
-            start = self._start(rows, weights, family, seed, attempt, before)
-            found = fit_mixture(rows, weights, family, start, max_iter=self.max_iter, tol=self.tol)
+            if last is not None:
+                shared = responsibilities(last.family, last.weights, rows)
+                mixing = maximize(rows, weights, family, shared)
+            else:
+                mixing = begin(
+                    rows,
+                    weights,
+                    family,
+                    self.n_components,
+                    self.init,
+                    given,
+                    seed=seed,
+                    attempt=attempt,
+                    n_jobs=as_threads(self.n_jobs),
+                )
+            found = fit_mixture(rows, weights, family, mixing, max_iter=self.max_iter, tol=self.tol)
             if best is None or found.lower_bound > best.lower_bound:
                 best = found
         assert best is not None
@@ -243,118 +314,42 @@ class CoresetMixture(DensityMixin, BaseEstimator):
                 f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
                 "max_iter or tol, or fewer components",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return best
 
-    def _start(
-        self,
-        rows: Rows,
-        weights: FloatArray,
-        family: Family,
-        seed: int,
-        attempt: int,
-        before: Mixture | None,
-    ) -> FloatArray:
-        """Initial responsibilities; those of the previous fit if that had the same form."""
-        if before is not None:
-            same_shape = before.family.means.shape == (self.n_components, rows.shape[1])
-            if same_shape and type(before.family) is type(family):
-                return responsibilities(before.family, before.weights, rows)
-        return initial_responsibilities(
-            rows,
-            weights,
-            family,
-            self.n_components,
-            self.init,
-            seed=seed,
-            attempt=attempt,
-            n_jobs=as_threads(self.n_jobs),
+    def _restarts(self) -> int:
+        """Number of restarts that differ."""
+        if self.means_init is None or self.n_init == 1:
+            return self.n_init
+        warnings.warn(
+            f"n_init={self.n_init} has no effect with means_init, which every restart would begin "
+            "with: performing only one; pass n_init=1, or leave out means_init",
+            RuntimeWarning,
+            stacklevel=5,
         )
+        return 1
 
     def _keep(self, found: Mixture) -> None:
         self.mixture_, self.weights_ = found, found.weights
-        self.lower_bound_, self.n_iter_ = found.lower_bound, found.n_iter
+        self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)
+        self.n_iter_ = found.n_iter
         self.converged_ = found.converged
         for name, value in found.family.attributes().items():
             setattr(self, f"{name}_", value)
 
-    def predict(self, X: Any) -> Any:
-        """Most likely component of every row, in the same kind of container as X."""
-        return self._map(X, "labels")
+    if not TYPE_CHECKING:  # for type checkers, only attributes that are declared exist
 
-    def predict_proba(self, X: Any) -> DenseRows:
-        """Probability of each component for every row."""
-        return self._map(X, "responsibilities")
-
-    def score_samples(self, X: Any) -> DenseRows:
-        """Log-likelihood of every row."""
-        return self._map(X, "log-likelihood")
-
-    def _map(self, X: Any, what: str) -> Any:
-        check_is_fitted(self, "mixture_")
-        source = scan_rows(self, X, reset=False)
-        if what != "labels" and not isinstance(source, LocalSource):
-            raise TypeError(
-                f"a {type(source).__name__} supports predict only; call predict, or pass parts of "
-                "the rows as arrays"
+        def __getattr__(self, name: str) -> Any:
+            """Say which families have a fitted attribute that this model does not have."""
+            fitted, known = vars(self).get("mixture_"), available().values()
+            owners = [each.name for each in known if name in {f"{own}_" for own in each.shown()}]
+            if fitted is None or not owners:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(
+                f"{name} exists for family={' or '.join(map(repr, owners))} only; this model has "
+                f"family={fitted.family.name!r}"
             )
-        task = MixtureTask(self.mixture_.family, self.mixture_.weights, what)
-        with source.explaining():
-            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood per row, weighted by `sample_weight`."""
-        total, weight = self._log_likelihood(X, sample_weight)
-        return total / weight
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion on X; lower is better."""
-        total, weight = self._log_likelihood(X)
-        return float(-2.0 * total + self._n_parameters() * np.log(weight))
-
-    def aic(self, X: Any) -> float:
-        """Akaike information criterion on X; lower is better."""
-        return -2.0 * self._log_likelihood(X)[0] + 2.0 * self._n_parameters()
-
-    def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
-        """Total log-likelihood of the rows of any source, and their total weight."""
-        check_is_fitted(self, "mixture_")
-        source = scan_rows(self, X, sample_weight, reset=False)
-        task = LogLikelihoodTask(self.mixture_.family, self.mixture_.weights)
-        with source.explaining():
-            parts = list(source.gather(task, n_jobs=as_threads(self.n_jobs)))
-        weight = fsum(weight for _, weight in parts)
-        check_total(weight)
-        return fsum(total for total, _ in parts), weight
-
-    def _n_parameters(self) -> int:
-        return self.mixture_.family.n_parameters() + len(self.weights_) - 1
-
-    def sample(self, n_samples: int = 1) -> tuple[FloatArray, Any]:
-        """Draw rows from the mixture; return them and the component of each."""
-        check_is_fitted(self, "mixture_")
-        n = check_count(n_samples, "n_samples")
-        rng = np.random.default_rng(as_seed(self.random_state))
-        counts = rng.multinomial(n, self.weights_)
-        rows = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
-        return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
-
-    def to_arrow(self) -> pa.Table:
-        """Convert the model to a pyarrow table with one row per component and metadata."""
-        from lwcs.estimators.mixture_table import to_table
-
-        check_is_fitted(self, "mixture_")
-        return to_table(self)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a Parquet file, which `lwcs.load` reads.
-
-        The file contains neither the coreset nor parameters that are objects (an `init` array, a
-        sampler); these have their default values after loading. A model of your own family can be
-        loaded once the class is defined.
-        """
-        storage.write_table(self.to_arrow(), path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

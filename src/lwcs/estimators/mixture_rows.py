@@ -71,8 +71,7 @@ def _joint(family: Family, weights: FloatArray, block: Block) -> FloatArray:
     if not np.isfinite(stored_values(block.points)).all():
         raise BadValueError.found_in(block.points, block.first_row, 0)
     rows = prepared(block.points, family, block.first_row)
-    with np.errstate(over="ignore", invalid="ignore"):
-        joint = log_joint(family, weights, rows)
+    joint = log_joint(family, weights, rows)
     if not np.isfinite(joint.max(axis=1)).all():
         raise BadValueError.found_in(block.points, block.first_row, 0)
     return joint

@@ -37,6 +37,7 @@ def to_table(model: CoresetMixture) -> pa.Table:
     metadata = {
         "parameters": plain(model.get_params(deep=False) | fitted),
         "lower_bound": found.lower_bound,
+        "lower_bounds": found.bounds,
         "n_iter": found.n_iter,
         "converged": found.converged,
         "numbers": numbers,
@@ -71,11 +72,10 @@ def _read(table: pa.Table, metadata: dict[str, Any]) -> CoresetMixture:
     family.restore(points_of(table, names, d), _state(table, metadata))
     weights = np.array(table[called["weight"]].to_numpy())
     bound = float(metadata["lower_bound"])
-    model._keep(
-        Mixture(
-            family, weights, bound, (bound,), int(metadata["n_iter"]), bool(metadata["converged"])
-        )
-    )
+    # Early files have the last bound only.
+    bounds = tuple(map(float, metadata.get("lower_bounds", [bound])))
+    n_iter, converged = int(metadata["n_iter"]), bool(metadata["converged"])
+    model._keep(Mixture(family, weights, bound, bounds, n_iter, converged))
     model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)

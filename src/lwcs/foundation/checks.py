@@ -112,6 +112,25 @@ def check_centers(centers: object, n_features: int) -> FloatArray:
     return checked
 
 
+def check_numbers(values: object, name: str, shape: tuple[int, ...], why: str) -> FloatArray:
+    """Check finite numbers of a shape, which is required by `why`, as float64."""
+    refuse_masked(values, name)
+    try:
+        array = np.asarray(values.toarray() if is_sparse(values) else values)  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise ValueError(f"{name} is not an array of shape {shape}: {error}") from None
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}; pass shape {shape} for {why}")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {array.dtype}; pass an array of real numbers")
+    checked = np.array(array, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(checked))
+    if len(bad):
+        place, value = ", ".join(map(str, bad[0])), checked[tuple(bad[0])]
+        raise ValueError(f"{name}[{place}]={value} is not finite; pass finite numbers")
+    return checked
+
+
 class BadValueError(ValueError):
     """A value that cannot be measured: raised by a task, explained by its source.
 

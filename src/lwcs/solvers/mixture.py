@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from lwcs.foundation.checks import BadValueError
+
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Rows
     from lwcs.solvers.families import Family
 
 # A component with less than this part of the weight gets this part of every row: it stays finite.
 _SMALLEST_PART = 1e-12
+_FAR = (
+    "is so far from every component that its likelihood is 0; pass other means_init or "
+    "precisions_init, or scale the data down, for example to unit variance"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +31,15 @@ class Mixture:
     lower_bound: float
     """Weighted mean log-likelihood per row, before the last M step."""
     bounds: tuple[float, ...]
-    """The same after each iteration."""
+    """The same for each iteration; the first one is that of the mixture at the start."""
     n_iter: int
     converged: bool
 
 
 def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
-    with np.errstate(divide="ignore"):
+    # Where a square overflows, the density is 0.
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.asarray(family.log_density(rows) + np.log(weights))
 
 
@@ -47,38 +54,59 @@ def fit_mixture(
     rows: Rows,
     weights: FloatArray,
     family: Family,
-    start: FloatArray,
+    mixing: FloatArray,
     *,
     max_iter: int,
     tol: float,
 ) -> Mixture:
-    """Run EM from the responsibilities `start`, whose rows sum to one.
+    """Run EM from the components of `family` with the weights `mixing`.
 
     It has converged once the mean log-likelihood gains less than `tol` in one iteration.
     """
-    # Weights of mean 1, so that constants of a family do not depend on the scale of the weights.
-    weights = weights * (len(weights) / weights.sum())
-    mixing = _maximize(rows, weights, family, start)
+    own = _of_mean_one(weights)
     bounds: list[float] = []
     converged = False
     for _ in range(max_iter):
         joint = log_joint(family, mixing, rows)
         log_likelihood = logsumexp(joint, axis=1)
-        mixing = _maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
-        bounds.append(float(weights @ log_likelihood / weights.sum()))
+        lost = np.flatnonzero(~np.isfinite(log_likelihood))
+        if len(lost):
+            raise BadValueError(0, int(lost[0]), None, np.inf, _FAR)
+        mixing = maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
+        bounds.append(float(own @ log_likelihood / own.sum()))
         if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:
             converged = True
             break
     return Mixture(family, mixing, bounds[-1], tuple(bounds), len(bounds), converged)
 
 
-def _maximize(rows: Rows, weights: FloatArray, family: Family, shared: FloatArray) -> FloatArray:
+def maximize(rows: Rows, weights: FloatArray, family: Family, shared: FloatArray) -> FloatArray:
     """The M step: fit the family to the responsibilities `shared`; return the mixing weights."""
+    owned = _owned(weights, shared)
+    family.fit(rows, owned)
+    return _mixing(owned)
+
+
+def mixing_weights(weights: FloatArray, shared: FloatArray) -> FloatArray:
+    """The part of the M step that leaves the components as they are: their weights."""
+    return _mixing(_owned(weights, shared))
+
+
+def _owned(weights: FloatArray, shared: FloatArray) -> FloatArray:
+    """The weight of every row in every component; every component has some."""
+    weights = _of_mean_one(weights)
     owned = weights[:, None] * shared
-    totals = owned.sum(axis=0)
-    empty = totals <= _SMALLEST_PART * weights.sum()
+    empty = owned.sum(axis=0) <= _SMALLEST_PART * weights.sum()
     if empty.any():
         owned[:, empty] = _SMALLEST_PART * weights[:, None]
-        totals = owned.sum(axis=0)
-    family.fit(rows, owned)
-    return totals / totals.sum()
+    return owned
+
+
+def _mixing(owned: FloatArray) -> FloatArray:
+    totals = owned.sum(axis=0)
+    return np.asarray(totals / totals.sum())
+
+
+def _of_mean_one(weights: FloatArray) -> FloatArray:
+    """Constants of a family must not depend on the scale of the weights."""
+    return np.asarray(weights * (len(weights) / weights.sum()))

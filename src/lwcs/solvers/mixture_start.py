@@ -1,50 +1,110 @@
-"""Where EM starts: the responsibilities of random draws, of clusters, or of given means."""
+"""Where EM starts: from random responsibilities, from clusters, or from what a user gives."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import check_centers, check_choice
+from lwcs.foundation.checks import BadValueError, check_choice, check_numbers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.mixture import maximize, mixing_weights
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Labels, Rows
     from lwcs.solvers.families import Family
 
 INITS = ("k-means", "random")
+# How far the sum of given weights may be from 1, which float32 can hold.
+_SUM_ERROR = 1e-6
+_FAR = (
+    "is infinitely far from every row of means_init; pass means nearer to the rows, or scale the "
+    "data down, for example to unit variance"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a user gives of the mixture that EM starts from; the rest is None."""
+
+    means: FloatArray | None = None
+    weights: FloatArray | None = None
+    precisions: FloatArray | None = None
+
+    @classmethod
+    def checked(
+        cls, family: Family, k: int, n_features: int, *, means: Any, weights: Any, precisions: Any
+    ) -> Given:
+        """Check the values of `means_init`, `weights_init` and `precisions_init`."""
+        return cls(
+            None if means is None else _means(means, family, k, n_features),
+            None if weights is None else _weights(weights, k),
+            None if precisions is None else family.as_precisions(precisions, k, n_features),
+        )
 
 
 def check_init(init: Any) -> None:
     """Check what can be checked without rows."""
-    if isinstance(init, str):
-        check_choice(init, "init", INITS)
+    if not isinstance(init, str):
+        raise TypeError(
+            f"init is of type {type(init).__name__}; pass one of {', '.join(map(repr, INITS))}; "
+            "means to start from are passed as means_init=…"
+        )
+    check_choice(init, "init", INITS)
 
 
-def initial_responsibilities(
+def begin(
     rows: Rows,
     weights: FloatArray,
     family: Family,
     k: int,
-    init: Any,
+    init: str,
+    given: Given,
     *,
     seed: int,
     attempt: int,
     n_jobs: int,
 ) -> FloatArray:
-    """Initial responsibilities of restart number `attempt`, of shape (n_rows, k)."""
-    if isinstance(init, str) and init == "random":
-        return generator(seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
-    if isinstance(init, str):
-        labels = _clusters(rows, weights, family, k, _restart_seed(seed, attempt), n_jobs)
+    """Set the components that restart number `attempt` starts from; return their weights.
+
+    What is given is used as it is. The rest is estimated from rows that are assigned to the given
+    means, or to components by `init`.
+    """
+    if given.means is not None and given.precisions is not None:
+        family.start_at(given.means, given.precisions)
+        mixing = given.weights
+        if mixing is None:
+            likeliest = np.argmax(family.log_density(rows), axis=1)
+            mixing = mixing_weights(weights, np.eye(k)[likeliest])
+        return mixing
+    if given.means is not None:
+        shared = np.eye(k)[_nearest(rows, family, given.means)]
+    elif init == "random":
+        shared = generator(seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
     else:
-        means = Geometry().centers(_given_means(init, family, k, rows.shape[1]))
-        labels = Geometry().measured(rows).labels(means)
-    return np.eye(k)[labels]
+        own = _restart_seed(seed, attempt)
+        shared = np.eye(k)[_clusters(rows, weights, family, k, own, n_jobs)]
+    mixing = maximize(rows, weights, family, shared)
+    family.start_at(given.means, given.precisions)
+    return mixing if given.weights is None else given.weights
+
+
+def _nearest(rows: Rows, family: Family, means: FloatArray) -> Labels:
+    """The nearest mean of every row, by the family's divergence, without smoothing.
+
+    For families whose only parameter is the mean it is the component that makes the row most
+    likely, since ln p(x) = −d(x, mean) + a constant of x.
+    """
+    geometry = Geometry(family.divergence)
+    measured = geometry.measured(family.start_rows(rows))
+    try:
+        return measured.labels(geometry.centers(means))
+    except BadValueError as bad:
+        raise BadValueError(0, bad.row, None, np.inf, _FAR) from None
 
 
 def _restart_seed(seed: int, attempt: int) -> int:
@@ -69,19 +129,31 @@ def _clusters(
     ).labels
 
 
-def _given_means(init: Any, family: Family, k: int, n_features: int) -> FloatArray:
-    shape = (k, n_features)
-    if np.shape(init) != shape:
-        raise ValueError(
-            f"init has shape {np.shape(init)}; pass means of shape {shape}, or one of "
-            f"{', '.join(map(repr, INITS))}"
-        )
-    means, domain = check_centers(init, n_features), family.divergence.domain
+def _means(given: Any, family: Family, k: int, n_features: int) -> FloatArray:
+    why = f"n_components={k} and data of {n_features} columns"
+    means = check_numbers(given, "means_init", (k, n_features), why)
+    domain = family.divergence.domain
     outside = np.argwhere(domain.outside(means))
     if len(outside):
         row, column = map(int, outside[0])
         raise ValueError(
-            f"init[{row}, {column}]={means[row, column]} is not allowed: family={family.name!r} "
-            f"requires {domain}; pass means in this range"
+            f"means_init[{row}, {column}]={means[row, column]} is not allowed: "
+            f"family={family.name!r} requires {domain}; pass means in this range"
         )
-    return means
+    return family.as_means(means)
+
+
+def _weights(given: Any, k: int) -> FloatArray:
+    weights = check_numbers(given, "weights_init", (k,), f"n_components={k}")
+    negative = np.flatnonzero(weights < 0.0)
+    if len(negative):
+        raise ValueError(
+            f"weights_init[{negative[0]}]={weights[negative[0]]} is not allowed; pass numbers >= 0 "
+            "that sum to 1"
+        )
+    if abs(weights.sum() - 1.0) > _SUM_ERROR:
+        raise ValueError(
+            f"weights_init sums to {weights.sum():g}; pass weights that sum to 1, such as "
+            "weights / weights.sum()"
+        )
+    return weights

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Column names of a saved model, and attributes of the estimator, that no family may use.
 _RESERVED_COLUMNS = {"component", "weight"}
 _RESERVED_ATTRIBUTES = {
-    "means", "weights", "lower_bound", "converged", "n_iter", "coreset", "mixture",
+    "means", "weights", "lower_bound", "lower_bounds", "converged", "n_iter", "coreset", "mixture",
 }  # fmt: skip
 
 
@@ -34,7 +34,8 @@ class Family(ABC):
     names of built-in families cannot be reused.
 
     A subclass implements `fit`, which sets `means` and what else is fitted, `log_density`,
-    `sample` and `n_parameters`. Fitted attributes other than `means` are declared in `fitted`.
+    `sample` and `n_parameters`. Fitted attributes other than `means` are declared in `fitted`. If
+    `fit` keeps means away from the boundary of their domain, `as_means` does so for given ones.
 
     Examples
     --------
@@ -130,6 +131,24 @@ class Family(ABC):
         """The rows that the starting clusters are computed from."""
         return rows
 
+    def as_means(self, given: FloatArray) -> FloatArray:
+        """The means of `means_init`, which are in the domain, as `fit` would set them."""
+        return given
+
+    def as_precisions(self, given: Any, n_components: int, n_features: int) -> FloatArray:
+        """Check the precisions that a user gave; Gaussian only."""
+        del given, n_components, n_features
+        raise ValueError(
+            f"precisions_init is given, but family={self.name!r} has no precisions; leave it out, "
+            "or pass family='gaussian'"
+        )
+
+    def start_at(self, means: FloatArray | None, precisions: FloatArray | None) -> None:
+        """Replace the means, or the precisions, by those that EM is to start from."""
+        del precisions
+        if means is not None:
+            self.restore(means, self.state())
+
     def state(self) -> dict[str, Any]:
         """What a saved model contains besides the means, by name."""
         return {name: getattr(self, attribute) for name, attribute in self.fitted.items()}
@@ -142,8 +161,12 @@ class Family(ABC):
 
     def attributes(self) -> dict[str, Any]:
         """The fitted attributes that the estimator shows."""
-        names = ("means", *self.fitted.values(), *self.derived)
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self.shown()}
+
+    @classmethod
+    def shown(cls) -> tuple[str, ...]:
+        """The names of the fitted attributes that the estimator shows."""
+        return ("means", *cls.fitted.values(), *cls.derived)
 
 
 def _check_class(cls: type[Family], taken: type[Family] | None) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from lwcs.divergences import KL, Logistic
-from lwcs.foundation.rows import divide_rows, row_sums, stored_values, with_values
+from lwcs.divergences.transformed import normalized
+from lwcs.foundation.rows import divide_rows, empty_rows, row_sums, stored_values, with_values
 from lwcs.solvers.families.base import Family, weighted_means, weighted_sums
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ class Poisson(Family):
 
     def fit(self, rows: Rows, weights: FloatArray) -> None:
         """Set the rates to the means of the rows."""
-        self.means = np.maximum(weighted_means(rows, weights), _MARGIN)
+        self.means = self.as_means(weighted_means(rows, weights))
+
+    def as_means(self, given: FloatArray) -> FloatArray:
+        """Rates > 0."""
+        return np.maximum(given, _MARGIN)
 
     def log_density(self, rows: Rows) -> FloatArray:
         """Σ x·ln λ − λ − ln x!."""
@@ -56,8 +61,17 @@ class Multinomial(Family):
         """Set the probabilities to the relative frequencies of the columns."""
         sums = weighted_sums(rows, weights)
         self.trials = float(sums.sum() / weights.sum())
-        counts = np.maximum(sums, _MARGIN * (sums.sum() or 1.0) / sums.shape[1])
-        self.means = counts / counts.sum(axis=1, keepdims=True)
+        self.means = _probabilities(sums)
+
+    def as_means(self, given: FloatArray) -> FloatArray:
+        """Probabilities > 0 that sum to one."""
+        empty = empty_rows(given)
+        if len(empty):
+            raise ValueError(
+                f"means_init[{empty[0]}] sums to 0; for family={self.name!r}, pass the "
+                "probabilities of the columns, or counts in proportion to them"
+            )
+        return _probabilities(np.asarray(normalized(given, row_sums)))
 
     def log_density(self, rows: Rows) -> FloatArray:
         """ln N! − Σ ln x! + Σ x·ln θ."""
@@ -86,7 +100,11 @@ class Bernoulli(Family):
 
     def fit(self, rows: Rows, weights: FloatArray) -> None:
         """Set the probabilities to the means of the rows."""
-        self.means = np.clip(weighted_means(rows, weights), _MARGIN, 1.0 - _MARGIN)
+        self.means = self.as_means(weighted_means(rows, weights))
+
+    def as_means(self, given: FloatArray) -> FloatArray:
+        """Probabilities > 0 and < 1."""
+        return np.clip(given, _MARGIN, 1.0 - _MARGIN)
 
     def log_density(self, rows: Rows) -> FloatArray:
         """Σ x·ln p + (1 − x)·ln(1 − p)."""
@@ -100,6 +118,12 @@ class Bernoulli(Family):
     def n_parameters(self) -> int:
         """One probability per column and component."""
         return self.means.size
+
+
+def _probabilities(counts: FloatArray) -> FloatArray:
+    """Counts of the columns divided by their sum for each component, none of them zero."""
+    positive = np.maximum(counts, _MARGIN * (counts.sum() or 1.0) / counts.shape[1])
+    return positive / positive.sum(axis=1, keepdims=True)
 
 
 def _sums_of_log_factorials(rows: Rows) -> FloatArray:

@@ -13,19 +13,22 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from lwcs.divergences import SquaredEuclidean
-from lwcs.foundation.checks import check_choice
+from lwcs.foundation.checks import check_choice, check_numbers
 from lwcs.solvers.families.base import Family, weighted_means
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lwcs.foundation.types import FloatArray, Rows
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
+_DIAGONAL = ("diag", "spherical")
+# Precisions whose halves differ by no more than this part of the largest value are symmetric.
+_ROUNDING = 1e-6
 
 
 class Gaussian(Family):
-    """Normal distributions; `covariances` has the shape that it has in scikit-learn.
+    """Normal distributions; all arrays have the shapes that they have in scikit-learn.
 
     Parameters
     ----------
@@ -37,7 +40,11 @@ class Gaussian(Family):
     name, divergence = "gaussian", SquaredEuclidean()
     options = ("covariance_type", "reg_covar")
     fitted: ClassVar = {"covariance": "covariances"}
-    derived = ("precisions_cholesky",)
+    derived = ("precisions", "precisions_cholesky")
+
+    covariances: FloatArray
+    precisions_cholesky: FloatArray
+    """Upper triangular factors U of the inverse covariances, UUᵀ."""
 
     def __init__(self, covariance_type: str, reg_covar: float) -> None:
         check_choice(covariance_type, "covariance_type", COVARIANCES)
@@ -51,46 +58,88 @@ class Gaussian(Family):
         """Set the means and the covariances of the rows, with `reg_covar` on the diagonal."""
         totals = weights.sum(axis=0) + 10.0 * np.finfo(np.float64).eps
         self.means = weighted_means(rows, weights)
-        if self.covariance_type in ("diag", "spherical"):
+        if self.covariance_type in _DIAGONAL:
             spreads = [
                 own @ (rows - mean) ** 2 for own, mean in zip(weights.T, self.means, strict=True)
             ]
             variances = np.array(spreads) / totals[:, None] + self.reg_covar
-            self.covariances = (
-                variances if self.covariance_type == "diag" else variances.mean(axis=1)
-            )
+            self._set(variances if self.covariance_type == "diag" else variances.mean(axis=1))
             return
         scatters = [_scatter(rows - m, w) for m, w in zip(self.means, weights.T, strict=True)]
         ridge = self.reg_covar * np.eye(rows.shape[1])
         if self.covariance_type == "tied":
-            self.covariances = sum(scatters) / totals.sum() + ridge
+            self._set(sum(scatters) / totals.sum() + ridge)
         else:
-            self.covariances = np.array(scatters) / totals[:, None, None] + ridge
+            self._set(np.array(scatters) / totals[:, None, None] + ridge)
+
+    def _set(self, covariances: FloatArray) -> None:
+        """Set the covariances, and the factors of their inverses."""
+        if self.covariance_type in _DIAGONAL:
+            if (covariances <= 0.0).any():
+                raise ValueError(_SINGULAR)
+            factors = 1.0 / np.sqrt(covariances)
+        else:
+            try:
+                factors = self._each(_inverse_factor, covariances)
+            except np.linalg.LinAlgError:
+                raise ValueError(_SINGULAR) from None
+        self.covariances, self.precisions_cholesky = covariances, factors
+
+    def _each(self, change: Callable[[FloatArray], FloatArray], matrices: FloatArray) -> FloatArray:
+        """Change the matrix of every component, or the one that they share."""
+        if self.covariance_type == "tied":
+            return change(matrices)
+        return np.array([change(each) for each in matrices])
 
     @property
-    def precisions_cholesky(self) -> FloatArray:
-        """Cholesky factors of the inverse covariances, in the shapes of scikit-learn."""
+    def precisions(self) -> FloatArray:
+        """The inverse covariances."""
+        if self.covariance_type in _DIAGONAL:
+            return self.precisions_cholesky**2
+        return self._each(lambda factor: factor @ factor.T, self.precisions_cholesky)
+
+    def as_precisions(self, given: Any, n_components: int, n_features: int) -> FloatArray:
+        """Check that given precisions have the right shape and are positive definite."""
         kind = self.covariance_type
-        if kind in ("diag", "spherical"):
-            if (self.covariances <= 0.0).any():
-                raise ValueError(_SINGULAR)
-            return 1.0 / np.sqrt(self.covariances)
-        matrices = self.covariances[None] if kind == "tied" else self.covariances
-        try:
-            factors = [
-                solve_triangular(cholesky(each, lower=True), np.eye(len(each)), lower=True).T
-                for each in matrices
-            ]
-        except np.linalg.LinAlgError:
-            raise ValueError(_SINGULAR) from None
-        return factors[0] if kind == "tied" else np.array(factors)
+        shape = _shapes(n_components, n_features)[kind]
+        why = f"covariance_type={kind!r}"
+        precisions = check_numbers(given, "precisions_init", shape, why)
+        if kind in _DIAGONAL:
+            bad = np.argwhere(precisions <= 0.0)
+            if len(bad):
+                place, value = ", ".join(map(str, bad[0])), precisions[tuple(bad[0])]
+                raise ValueError(
+                    f"precisions_init[{place}]={value} is not allowed; precisions are inverse "
+                    "variances, pass numbers > 0"
+                )
+            return precisions
+        for j, matrix in enumerate(precisions[None] if kind == "tied" else precisions):
+            if not _is_positive_definite(matrix):
+                name = "precisions_init" if kind == "tied" else f"precisions_init[{j}]"
+                raise ValueError(
+                    f"{name} is not symmetric and positive definite; pass the inverse of a "
+                    "covariance matrix"
+                )
+        return precisions
+
+    def start_at(self, means: FloatArray | None, precisions: FloatArray | None) -> None:
+        """Replace the means, or the covariances by inverse precisions; both need no `fit`."""
+        if means is not None:
+            self.means = means
+        if precisions is None:
+            return
+        if self.covariance_type in _DIAGONAL:
+            self.covariances, self.precisions_cholesky = 1.0 / precisions, np.sqrt(precisions)
+        else:
+            self.precisions_cholesky = self._each(_upper_factor, precisions)
+            self.covariances = self._each(_inverse_of_square, self.precisions_cholesky)
 
     def log_density(self, rows: Rows) -> FloatArray:
         """−(d·ln 2π + ln |Σ| + (x − m)ᵀ Σ⁻¹ (x − m))/2."""
         n_features, factors = rows.shape[1], self.precisions_cholesky
         found = np.empty((rows.shape[0], len(self.means)))
         for j, mean in enumerate(self.means):
-            if self.covariance_type in ("diag", "spherical"):
+            if self.covariance_type in _DIAGONAL:
                 scaled = (rows - mean) * factors[j]
                 logs = np.log(factors[j]).sum() * (1 if factors.ndim == 2 else n_features)
             else:
@@ -103,7 +152,7 @@ class Gaussian(Family):
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows from one component."""
         mean, kind = self.means[component], self.covariance_type
-        if kind in ("diag", "spherical"):
+        if kind in _DIAGONAL:
             return mean + rng.standard_normal((n, len(mean))) * np.sqrt(self.covariances[component])
         covariance = self.covariances if kind == "tied" else self.covariances[component]
         return rng.multivariate_normal(mean, covariance, n)
@@ -129,17 +178,49 @@ class Gaussian(Family):
 
     def restore(self, means: FloatArray, state: Mapping[str, Any]) -> None:
         """Undo `state`; the values of each covariance may be flattened."""
-        k, d = means.shape
-        shape = {"full": (k, d, d), "tied": (k, d, d), "diag": (k, d), "spherical": (k,)}
-        covariances = np.reshape(state["covariance"], shape[self.covariance_type])
+        tied = self.covariance_type == "tied"
+        # A tied covariance is saved once per component.
+        shape = _shapes(*means.shape)["full" if tied else self.covariance_type]
+        covariances = np.reshape(state["covariance"], shape)
         self.means = means
-        self.covariances = covariances[0] if self.covariance_type == "tied" else covariances
+        self._set(covariances[0] if tied else covariances)
 
 
 _SINGULAR = (
     "the covariance of a component is singular, since the component has too few distinct rows; "
     "pass fewer components or a larger reg_covar, or scale the data up"
 )
+
+
+def _shapes(k: int, d: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of covariances and precisions by their type."""
+    return {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}
+
+
+def _inverse_factor(covariance: FloatArray) -> FloatArray:
+    """The upper triangular U with UUᵀ = Σ⁻¹."""
+    lower = cholesky(covariance, lower=True)
+    return np.asarray(solve_triangular(lower, np.eye(len(lower)), lower=True).T)
+
+
+def _upper_factor(precision: FloatArray) -> FloatArray:
+    """The upper triangular U with UUᵀ = P: the lower one of P with rows and columns reversed."""
+    return np.asarray(cholesky(precision[::-1, ::-1], lower=True)[::-1, ::-1])
+
+
+def _is_positive_definite(matrix: FloatArray) -> bool:
+    """Whether a matrix is symmetric, and can be factored."""
+    try:
+        _upper_factor(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.abs(matrix - matrix.T).max() <= _ROUNDING * np.abs(matrix).max())
+
+
+def _inverse_of_square(factor: FloatArray) -> FloatArray:
+    """(UUᵀ)⁻¹ of an upper triangular U."""
+    inverse = solve_triangular(factor, np.eye(len(factor)))
+    return np.asarray(inverse.T @ inverse)
 
 
 def _scatter(offsets: FloatArray, weights: FloatArray) -> FloatArray:

@@ -26,7 +26,11 @@ class Exponential(Family):
 
     def fit(self, rows: Rows, weights: FloatArray) -> None:
         """Set the means to those of the rows."""
-        self.means = np.maximum(weighted_means(rows, weights), _SMALLEST_MEAN)
+        self.means = self.as_means(weighted_means(rows, weights))
+
+    def as_means(self, given: FloatArray) -> FloatArray:
+        """Means > 0."""
+        return np.maximum(given, _SMALLEST_MEAN)
 
     def log_density(self, rows: Rows) -> FloatArray:
         """Σ −ln m − x/m."""
@@ -49,7 +53,7 @@ class Gamma(Family):
 
     def fit(self, rows: Rows, weights: FloatArray) -> None:
         """Set the means, and solve ln α − ψ(α) = ln mean(x) − mean(ln x) for the shapes."""
-        self.means = np.maximum(weighted_means(rows, weights), _SMALLEST_MEAN)
+        self.means = self.as_means(weighted_means(rows, weights))
         gap = np.log(self.means) - weighted_means(np.log(rows), weights)
         gap = np.maximum(gap, _SMALLEST_GAP)
         # Minka's approximation is within 1.5 %; Newton's method does the rest.
@@ -59,6 +63,10 @@ class Gamma(Family):
             step = (np.log(shape) - digamma(shape) - gap) / slope
             shape = np.maximum(shape - step, 0.5 * shape)
         self.shapes = shape
+
+    def as_means(self, given: FloatArray) -> FloatArray:
+        """Means > 0."""
+        return np.maximum(given, _SMALLEST_MEAN)
 
     def log_density(self, rows: Rows) -> FloatArray:
         """Σ α·ln(α/m) + (α − 1)·ln x − α·x/m − ln Γ(α)."""

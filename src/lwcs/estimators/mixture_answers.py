@@ -1,0 +1,128 @@
+"""What a fitted mixture answers: labels, probabilities, scores, samples, and other formats."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lwcs.estimators.inputs import scan_rows
+from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
+from lwcs.foundation import storage
+from lwcs.foundation.checks import check_count
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.randomness import as_seed
+from lwcs.samplers.first_pass import check_total
+from lwcs.sources import LocalSource
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+    from sklearn.mixture import GaussianMixture
+
+    from lwcs.foundation.types import DenseRows, FloatArray
+    from lwcs.solvers.mixture import Mixture
+
+
+class MixtureAnswers:
+    """What CoresetMixture is made of once it is fitted."""
+
+    mixture_: Mixture
+    weights_: FloatArray
+    random_state: Any
+    n_jobs: int | None
+
+    def predict(self, X: Any) -> Any:
+        """Most likely component of every row, in the same kind of container as X."""
+        return self._map(X, "labels")
+
+    def predict_proba(self, X: Any) -> DenseRows:
+        """Probability of each component for every row."""
+        return self._map(X, "responsibilities")
+
+    def score_samples(self, X: Any) -> DenseRows:
+        """Log-likelihood of every row."""
+        return self._map(X, "log-likelihood")
+
+    def _map(self, X: Any, what: str) -> Any:
+        check_is_fitted(self, "mixture_")
+        model: Any = self
+        source = scan_rows(model, X, reset=False)
+        if what != "labels" and not isinstance(source, LocalSource):
+            raise TypeError(
+                f"a {type(source).__name__} supports predict only; call predict, or pass parts of "
+                "the rows as arrays"
+            )
+        task = MixtureTask(self.mixture_.family, self.mixture_.weights, what)
+        with source.explaining():
+            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood per row, weighted by `sample_weight`."""
+        total, weight = self._log_likelihood(X, sample_weight)
+        return total / weight
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on X; lower is better."""
+        total, weight = self._log_likelihood(X)
+        return float(-2.0 * total + self._n_parameters() * np.log(weight))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on X; lower is better."""
+        return -2.0 * self._log_likelihood(X)[0] + 2.0 * self._n_parameters()
+
+    def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
+        """Total log-likelihood of the rows of any source, and their total weight."""
+        check_is_fitted(self, "mixture_")
+        model: Any = self
+        source = scan_rows(model, X, sample_weight, reset=False)
+        task = LogLikelihoodTask(self.mixture_.family, self.mixture_.weights)
+        with source.explaining():
+            parts = list(source.gather(task, n_jobs=as_threads(self.n_jobs)))
+        weight = fsum(weight for _, weight in parts)
+        check_total(weight)
+        return fsum(total for total, _ in parts), weight
+
+    def _n_parameters(self) -> int:
+        return self.mixture_.family.n_parameters() + len(self.weights_) - 1
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, Any]:
+        """Draw rows from the mixture; return them and the component of each."""
+        check_is_fitted(self, "mixture_")
+        n = check_count(n_samples, "n_samples")
+        rng = np.random.default_rng(as_seed(self.random_state))
+        counts = rng.multinomial(n, self.weights_)
+        rows = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
+        return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
+
+    def to_arrow(self) -> pa.Table:
+        """Convert the model to a pyarrow table with one row per component and metadata."""
+        from lwcs.estimators.mixture_table import to_table
+
+        check_is_fitted(self, "mixture_")
+        model: Any = self
+        return to_table(model)
+
+    def to_sklearn(self) -> GaussianMixture:
+        """Convert to a fitted `sklearn.mixture.GaussianMixture` with these components.
+
+        Its parameters `means_init`, `weights_init` and `precisions_init` are those of this
+        mixture, so that its `fit` goes on from here. Gaussian only.
+        """
+        from lwcs.estimators.mixture_sklearn import to_gaussian_mixture
+
+        check_is_fitted(self, "mixture_")
+        model: Any = self
+        return to_gaussian_mixture(model)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a Parquet file, which `lwcs.load` reads.
+
+        The file contains neither the coreset nor parameters that are arrays or objects
+        (`means_init`, a sampler); these have their default values after loading. A model of your
+        own family can be loaded once the class is defined.
+        """
+        storage.write_table(self.to_arrow(), path)
