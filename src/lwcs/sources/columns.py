@@ -79,9 +79,9 @@ class Selection:
         weight = options.weight_column
         if weight is not None:
             check_choice(weight, "column", schema.names)
-            numpy_type(schema.field(weight).type, weight)
+            _check_weight(schema.field(weight).type, weight)
         rest = [name for name in schema.names if name != weight]
-        excluded = _excluded(options.exclude, rest)
+        excluded = _excluded(options.exclude, schema.names)
         if options.columns is None:
             allowed = [name for name in rest if name not in excluded]
             chosen, left_out = _by_rule(table, allowed, keys)
@@ -91,7 +91,7 @@ class Selection:
                 warn(_left_out(left_out, chosen, place))
             skipped = tuple(name for name in rest if name not in chosen)
         else:
-            named, skipped = _named(options.columns, rest), ()
+            named, skipped = _named(options.columns, rest, weight), ()
             chosen = [name for name in named if name not in excluded]
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
@@ -157,7 +157,8 @@ class Selection:
                 f"{'look like identifiers' if several else 'looks like an identifier'}, whose "
                 f"numbers say nothing about a row, and {'are' if several else 'is'} used as "
                 f"{'features' if several else 'a feature'}; leave {'them' if several else 'it'} "
-                f"out with exclude={list(names)!r}, or name the columns to use with columns=[…]"
+                f"out with lwcs.scan(…, exclude={list(names)!r}), or choose columns with "
+                "lwcs.scan(…, columns=[…])"
             )
 
 
@@ -244,9 +245,9 @@ def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> st
     more = ", …" if len(left_out) > len(some) else ""
     return (
         f"{len(left_out)} of {len(left_out) + len(chosen)} columns{place and f' of {place}'} "
-        f"{'is' if len(left_out) == 1 else 'are'} left out: {each}. Name the columns to use with "
-        f"columns=[…], or those to leave out with "
-        f"exclude=[{', '.join(map(repr, some))}{more}] (and this warning is not shown)"
+        f"{'is' if len(left_out) == 1 else 'are'} left out: {each}. Choose columns with "
+        f"lwcs.scan(…, columns=[…]); leave these out without this warning with "
+        f"lwcs.scan(…, exclude=[{', '.join(map(repr, some))}{more}])"
     )
 
 
@@ -279,10 +280,24 @@ def _excluded(exclude: Sequence[str] | str | None, names: list[str]) -> set[str]
     return set() if exclude is None else set(_matched(exclude, names, "exclude"))
 
 
-def _named(columns: Sequence[str] | str, names: list[str]) -> list[str]:
+def _check_weight(kind: pa.DataType, name: str) -> None:
+    """Refuse weights that are not numbers."""
+    if not is_number(kind):
+        raise TypeError(
+            f"the weight column {name!r} holds {holding(kind)}, not numbers; weights are numbers "
+            ">= 0"
+        )
+
+
+def _named(columns: Sequence[str] | str, names: list[str], weight: str | None) -> list[str]:
     """The columns that names and patterns select, in the order given, each once."""
     if isinstance(columns, Fitted):
         return _holding_features(columns, names)
+    if weight is not None and weight in ([columns] if isinstance(columns, str) else columns):
+        raise ValueError(
+            f"column {weight!r} is given as weight= and in columns=; a column of weights is not a "
+            "feature: leave it out of columns="
+        )
     return _matched(columns, names, "columns")
 
 
