@@ -90,7 +90,9 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         return scan_rows(model, X, None, reset=reset)
     elif is_table(X):
         # Tables stay as they are: they are read block by block, not copied as a whole.
+        source = scan(X, weight=sample_weight)
         validate_data(model, X, reset=reset, skip_check_array=True)
+        return source
     else:
         # Finite values are checked by the pass that reads them.
         X = validate_data(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lwcs.foundation.checks import check_choice
 from lwcs.foundation.rows import row_numbers
+from lwcs.sources.checks import check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +45,7 @@ class Selection:
         The columns of `leave_out` are selected only by name.
         """
         names = list(schema.names)
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"column names must be unique, but {twice!r} occurs more than once")
+        check_unique(names)
         if weight is not None:
             check_choice(weight, "column", names)
             numpy_type(schema.field(weight).type, weight)
@@ -64,7 +63,7 @@ class Selection:
                     else "the data has no columns; at least one column of numbers is required"
                 )
         else:
-            chosen, skipped = _expand(columns, [n for n in names if n != weight]), ()
+            chosen, skipped = expand(columns, [n for n in names if n != weight]), ()
         kinds = [schema.field(name).type for name in chosen]
         if len(chosen) == 1 and _is_vector(kinds[0]):
             width = kinds[0].list_size
@@ -80,7 +79,7 @@ class Selection:
         return [*self.columns, *([] if self.weight is None else [self.weight])]
 
 
-def _expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
+def expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
     """The columns that names and patterns select, in the order given, each once."""
     chosen: dict[str, None] = {}
     for wish in [columns] if isinstance(columns, str) else map(str, columns):
@@ -141,6 +140,7 @@ class ArrowBatch:
     place: str
     first_row: int
     """Row number of the first row in the file or partition that `place` names."""
+    beside: pa.RecordBatch | None = None
 
     @property
     def n_rows(self) -> int:
@@ -211,7 +211,8 @@ class ArrowBatch:
         if column.null_count:
             self._refuse(column.is_null(), name, start)
             column = column.fill_null(0)
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        # Weights are floats: large integers are rounded, as those of an array are.
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         if self.drop:
             values = np.where(np.isnan(values), 0.0, values)
         bad = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))

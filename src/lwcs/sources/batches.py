@@ -22,6 +22,10 @@ class Batch(Protocol):
     def n_rows(self) -> int:
         """Number of rows."""
 
+    @property
+    def beside(self) -> Any:
+        """The record batch of columns that are kept beside the rows, or None."""
+
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy rows start … stop into an array."""
 
@@ -40,6 +44,7 @@ class ArrayBatch:
     n_rows: int
     given: FloatArray | None = None
     """Weights of the rows."""
+    beside: None = None
 
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy some rows."""

@@ -10,6 +10,7 @@ import numpy as np
 from lwcs.foundation.rows import container
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.batches import ArrayBatch
+from lwcs.sources.checks import check_unique
 from lwcs.sources.local import open_local
 from lwcs.sources.sequence import SequenceSource
 
@@ -39,12 +40,21 @@ class QuerySource(SequenceSource):
         from lwcs.sources.arrow import Selection
 
         super().__init__(rereadable=rereadable)
-        self._run, self._drop = run, drop
+        self._run, self._drop, self._schema = run, drop, schema
         self._selection = Selection.of(schema, columns, weight)
         self.dtype, self.skipped = self._selection.dtype, self._selection.skipped
         self.feature_names = self._selection.feature_names
         self.n_features, self.weighted = len(self.feature_names), weight is not None
         self.n_rows = None
+
+    def keep(self, columns: Sequence[str]) -> None:
+        """Keep columns beside the rows."""
+        import pyarrow as pa
+
+        from lwcs.sources.arrow import expand
+
+        names = expand(columns, self._schema.names)
+        self.kept = pa.schema([self._schema.field(name) for name in names])
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Execute the query, or go on with the reader."""
@@ -54,7 +64,9 @@ class QuerySource(SequenceSource):
         for batch in self._run():
             if batch.num_rows:
                 chosen = batch.select(self._selection.columns_to_read)
-                yield "", ArrowBatch(chosen, self._selection, self._drop, "", done)
+                own = ArrowBatch(chosen, self._selection, self._drop, "", done)
+                own.beside = self._beside(batch)
+                yield "", own
                 done += batch.num_rows
 
 
@@ -112,6 +124,8 @@ def open_query(data: Any, options: ScanOptions) -> QuerySource:
     if type(data).__name__ == "LazyFrame":
         return QuerySource(lambda: _polars_reader(data), _polars_schema(data), **chosen)
     if hasattr(data, "to_arrow_reader"):
+        # Its tables have other names for columns that occur twice, its readers do not.
+        check_unique(data.columns)
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
         return QuerySource(data.to_arrow_reader, schema, **chosen)

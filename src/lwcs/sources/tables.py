@@ -10,7 +10,7 @@ from narwhals.exceptions import DuplicateError
 
 from lwcs.foundation.checks import check_choice
 from lwcs.sources.base import LocalSource
-from lwcs.sources.checks import check_one_level
+from lwcs.sources.checks import check_one_level, check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,9 @@ class TableSource(LocalSource):
     ) -> None:
         try:
             frame = nw.from_native(table, eager_only=True)
-        except DuplicateError as error:
-            raise ValueError(f"column names must be unique; rename some ({error})") from None
+        except DuplicateError:
+            check_unique(getattr(table, "column_names", table.columns))
+            raise
         except TypeError:
             raise TypeError(
                 f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "
@@ -59,10 +60,10 @@ class TableSource(LocalSource):
             chosen = [columns] if isinstance(columns, str) else [str(name) for name in columns]
         for name in [*chosen, *([weight] if weight is not None else ())]:
             check_choice(name, "column", names)
-        for kind, some in (("column names", names), ("columns=", chosen)):
-            if len(set(some)) < len(some):
-                twice = next(name for name in some if some.count(name) > 1)
-                raise ValueError(f"{kind} must be unique, but {twice!r} occurs more than once")
+        check_unique(names)
+        if len(set(chosen)) < len(chosen):
+            twice = next(name for name in chosen if chosen.count(name) > 1)
+            raise ValueError(f"columns= must be unique, but {twice!r} occurs more than once")
         if not chosen:
             raise ValueError("no column is selected; select at least one with columns=[…]")
         schema = frame.schema
