@@ -148,7 +148,14 @@ def open_stream(data: Iterable[Any], options: ScanOptions) -> BatchesSource:
 
 
 def _polars_schema(frame: Any) -> pa.Schema:
-    return frame.collect_schema().to_frame().to_arrow().schema
+    from polars.exceptions import PolarsError
+
+    try:
+        return frame.collect_schema().to_frame().to_arrow().schema
+    except PolarsError as error:
+        raise ValueError(
+            f"this polars query cannot be run: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _polars_reader(frame: Any) -> pa.RecordBatchReader:
