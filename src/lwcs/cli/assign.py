@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import lwcs
-from lwcs.cli.options import dropped_words, open_rows, reading, say, saying, within_memory
+from lwcs.cli.options import dropped_words, is_array, open_rows, reading, say, saying, within_memory
 from lwcs.cli.outputs import TableOutput
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
@@ -82,7 +82,7 @@ def assign(
             f"MODEL {model!r} is a saved {type(fitted).__name__}, not a model; pass a file that "
             "`lwcs fit` or `lwcs mixture` wrote"
         )
-    known = hasattr(fitted, "feature_names_in_") and columns is None
+    known = hasattr(fitted, "feature_names_in_") and columns is None and not is_array(data)
     source = open_rows(
         data,
         columns=_columns(fitted.feature_names_in_) if known else columns,

@@ -230,7 +230,7 @@ def open_rows(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
         )
     else:
-        if _is_array(data):
+        if is_array(data):
             options = {k: v for k, v in options.items() if v not in (None, "error")}
         source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options)
     if keep:
@@ -275,7 +275,8 @@ def _kept_alone(
     return find
 
 
-def _is_array(data: tuple[str, ...]) -> bool:
+def is_array(data: tuple[str, ...]) -> bool:
+    """Whether DATA are files of arrays, whose columns have no names."""
     return all(Path(one).suffix in (".npy", ".npz") for one in data)
 
 

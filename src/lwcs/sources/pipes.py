@@ -47,8 +47,11 @@ class Chained:
         self._head, self._rest = BytesIO(head), rest
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most `size` bytes; fewer where the head ends."""
-        return self._head.read(size) or self._rest.read(size)
+        """Read `size` bytes, fewer only at the end."""
+        part = self._head.read(size)
+        if len(part) == size:
+            return part
+        return part + self._rest.read(size if size < 0 else size - len(part))
 
     def close(self) -> None:
         """Close; the file itself stays open."""
