@@ -42,7 +42,9 @@ _ADVICE = (
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _VALUE = rf"(?:{_QUOTED}|\[(?:{_QUOTED}|[^\]'\"])*\]|…|[\w.+-]*\w|)"
 _PARTS = re.compile(
-    rf"(?P<call>\blwcs\.\w+\((?:…|\w+), (?P<inside>\w+=(?P<passed>{_VALUE}))\))"
+    # Advice to call something; other calls are how objects print themselves.
+    rf"(?P<scan>\blwcs\.\w+\((?:…|\w+), (?P<option>\w+={_VALUE})\))"
+    r"|(?P<make>\b[A-Z]\w*\((?P<parameter>\w+=…)\))"
     r"|(?P<repr>\b[A-Z]\w*\([^()]*\))"
     rf"|(?P<given>(?<![\w./\[-])(?P<name>[a-z]\w*)=(?P<value>{_VALUE})(?![\w/=(]))"
     rf"|(?P<quoted>(?<!\w)(?:{_QUOTED})(?!\w))"
@@ -68,8 +70,8 @@ class Flags:
         return _PARTS.sub(self._part, message)
 
     def _part(self, found: re.Match[str]) -> str:
-        if found["call"]:
-            return self.rewrite(found["inside"])
+        if found["scan"] or found["make"]:
+            return self.rewrite(found["option"] or found["parameter"])
         if found["given"]:
             return self._given(found)
         if found["bare"]:

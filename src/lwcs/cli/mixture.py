@@ -68,6 +68,13 @@ def _covariances() -> Iterable[str]:
     help="Covariance type; Gaussian only.",
 )
 @click.option(
+    "--reg-covar",
+    default=1e-6,
+    show_default=True,
+    type=click.FloatRange(0.0),
+    help="Added to the diagonal of every covariance; Gaussian only.",
+)
+@click.option(
     "--size",
     type=click.IntRange(1),
     help="Number of draws in the coreset.  [default: 1000 per component]",
@@ -102,6 +109,7 @@ def mixture(
     output: str,
     family: str,
     covariance: str,
+    reg_covar: float,
     size: int | None,
     n_init: int,
     max_iter: int,
@@ -136,6 +144,7 @@ def mixture(
         components,
         family=family,
         covariance_type=covariance,
+        reg_covar=reg_covar,
         coreset_size="auto" if size is None else size,
         method=method,
         n_init=n_init,
