@@ -250,6 +250,7 @@ def test_names_of_folders_can_be_kept(folder):
         (["d.parquet", "--keep", "label"], 2, "the output has a column 'label' of its own"),
         (["d.parquet", "--keep", "nome"], 1, "did you mean 'name'"),
         (["d.parquet", "--keep", "v", "-o", "l.csv"], 2, "holds list<"),
+        (["d.parquet", "--keep", "id,id"], 1, "--keep must be unique"),
         (["d.npy", "--keep", "id"], 2, "DATA has no column names"),
         (["d.parquet", "less.parquet", "--keep", "label"], 2, "of its own"),
         (["less.parquet", "d.parquet", "--keep", "name"], 1, "'less.parquet' has no column 'name'"),
@@ -333,10 +334,16 @@ def test_further_passes_over_a_pipe_are_refused_before_it_is_read(folder, option
         assert "write the rows to a file first" in said
 
 
-def test_the_cost_on_all_rows_is_not_asked_of_a_coreset(folder):
+@pytest.mark.parametrize("option", ["--cost", "--exclude=x", "--missing=drop", "--delimiter=;"])
+def test_what_a_coreset_cannot_do_any_more_is_not_ignored(folder, option):
     lwcs.build("d.parquet", 50).save("c.parquet")
-    code, _, said = run("fit", "c.parquet", "-k", "2", "--cost", "-o", "k.parquet")
-    assert (code, "leave out --cost" in said) == (2, True)
+    code, _, said = run("fit", "c.parquet", "-k", "2", option, "-o", "k.parquet")
+    assert (code, f"leave out {option.split('=')[0]}" in said) == (2, True)
+
+
+def test_the_format_of_standard_input_is_not_that_of_a_file(folder):
+    code, _, said = run("build", "d.csv", "--format", "tsv", "--size", "5", "-o", "c.parquet")
+    assert (code, "--format tsv is for standard input" in said) == (2, True)
 
 
 @pytest.mark.parametrize("polish", ["0", "2"])

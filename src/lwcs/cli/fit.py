@@ -200,10 +200,10 @@ def coreset_of(
         whole = whole + one
     dropped = sum(one.details.get("dropped", 0) for one in found)
     whole = replace(whole, details={**whole.details, "dropped": dropped})
-    reading = {name: options[name] for name in ("columns", "exclude", "weight")}
-    reading["missing"] = options["missing"] == "drop"
-    fixed = {**{f"--{name}": value for name, value in reading.items()}, **(more or {})}
-    given = [name for name, value in fixed.items() if value]
+    given = [name for name, value in (more or {}).items() if value]
+    for name, value in options.items():
+        if name != "stdin_format" and value not in (None, "error"):
+            given.append(f"--{name}")
     if given:
         raise click.UsageError(
             "DATA is a coreset, whose columns, weights and scale are fixed and whose original rows "

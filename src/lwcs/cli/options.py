@@ -244,6 +244,11 @@ def open_rows(
 
 def in_files(data: tuple[str, ...], stdin_format: str | None) -> tuple[str, ...]:
     """DATA, with standard input as a temporary file where it has one; else it is read once."""
+    if stdin_format is not None and "-" not in click.get_current_context().params["data"]:
+        raise click.UsageError(
+            f"--format {stdin_format} is for standard input, but DATA is not -; leave it out (the "
+            "ending of a file says its format)"
+        )
     if data != ("-",):
         return data
     path = standard_input(stdin_format).path
@@ -270,7 +275,7 @@ def _kept_alone(
         if not keep or columns is None:
             return []
         used = {*expand(columns, names), weight}
-        return [name for name in expand(keep, names) if name not in used]
+        return [name for name in expand(keep, names, "keep") if name not in used]
 
     return find
 

@@ -79,7 +79,7 @@ class Selection:
         return [*self.columns, *([] if self.weight is None else [self.weight])]
 
 
-def expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
+def expand(columns: Sequence[str] | str, names: list[str], parameter: str = "columns") -> list[str]:
     """The columns that names and patterns select, in the order given, each once."""
     chosen: dict[str, None] = {}
     for wish in [columns] if isinstance(columns, str) else map(str, columns):
@@ -93,10 +93,10 @@ def expand(columns: Sequence[str] | str, names: list[str]) -> list[str]:
             continue
         check_choice(wish, "column", names)
         if wish in chosen:
-            raise ValueError(f"columns= must be unique, but {wish!r} is given more than once")
+            raise ValueError(f"{parameter}= must be unique, but {wish!r} is given more than once")
         chosen[wish] = None
     if not chosen:
-        raise ValueError("no column is selected; select at least one with columns=[…]")
+        raise ValueError(f"no column is selected; select at least one with {parameter}=[…]")
     return list(chosen)
 
 

@@ -55,7 +55,7 @@ class FileSource(SequenceSource):
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows; those of CSV that are no features stay text."""
-        names = expand(columns, self._files.schema.names)
+        names = expand(columns, self._files.schema.names, "keep")
         if isinstance(self._files, DelimitedFiles):
             others = [name for name in names if name not in self.selection.columns_to_read]
             self._files.schema = with_text(self._files.schema, others)

@@ -53,7 +53,7 @@ class QuerySource(SequenceSource):
 
         from lwcs.sources.arrow import expand
 
-        names = expand(columns, self._schema.names)
+        names = expand(columns, self._schema.names, "keep")
         self.kept = pa.schema([self._schema.field(name) for name in names])
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
