@@ -122,7 +122,8 @@ def _check_ending(output: str, known: dict[str, str]) -> tuple[str, str | None]:
     suffix = Path(name.removesuffix(packed)).suffix
     kind = known.get(suffix) if suffix or packed else "parquet"
     if kind is None or (packed and kind not in _TEXT):
-        endings = ", ".join(known)
+        *most, last = known
+        endings = f"{', '.join(most)} or {last}"
         if "csv" in known.values():
             endings += f" (.csv and .tsv also compressed: {', '.join(_CODECS)})"
         raise click.UsageError(
