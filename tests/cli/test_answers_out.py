@@ -48,9 +48,13 @@ def folder(tmp_path, monkeypatch) -> Path:
     pq.write_table(table.slice(0, 300), "events/a.parquet")
     pq.write_table(table.slice(300), "events/b.parquet")
     pc.write_csv(table, "d.csv")
-    model = lwcs.CoresetKMeans(3, random_state=0).fit(lwcs.scan("d.parquet", columns=["x", "y"]))
+    model = lwcs.CoresetKMeans(3, random_state=0).fit(numbers("d.parquet"))
     model.save("m.parquet")
     return tmp_path
+
+
+def numbers(path: str) -> lwcs.Source:
+    return lwcs.scan(path, columns=["x", "y"])
 
 
 def arrow_stream(table: pa.Table) -> bytes:
@@ -85,7 +89,7 @@ def arrow_stream(table: pa.Table) -> bytes:
 def test_an_output_that_is_an_input_is_refused(folder, arguments):
     os.symlink("d.parquet", "symbolic.parquet")
     os.link("d.parquet", "hard.parquet")
-    lwcs.build("d.parquet", 20, random_state=0).save("c.parquet")
+    lwcs.build(numbers("d.parquet"), 20, random_state=0).save("c.parquet")
     before = {path: path.read_bytes() for path in Path().rglob("*.parquet")}
     code, out, said = run(*[one.replace("HERE", str(folder)) for one in arguments])
     assert (code, out) == (2, "")
@@ -115,7 +119,7 @@ def test_results_of_a_comparison_do_not_replace_its_data(folder):
 def test_csv_is_written_compressed_if_the_name_says_so(folder, output):
     assert run("assign", "d.parquet", "m.parquet", "-o", output)[0] == 0
     labels = pc.read_csv(pa.input_stream(output, compression=_codec(output)))
-    expected = lwcs.load("m.parquet").predict(lwcs.scan("d.parquet", columns=["x", "y"]))
+    expected = lwcs.load("m.parquet").predict(numbers("d.parquet"))
     np.testing.assert_array_equal(labels["label"], expected)
 
 
@@ -140,7 +144,7 @@ def test_a_table_is_written_as_its_name_says(folder, output, read):
     assert run("assign", "d.parquet", "m.parquet", "-o", output)[0] == 0
     table = read(output)
     assert table.column_names == ["row", "label", "squared_distance"]
-    expected = lwcs.load("m.parquet").predict(lwcs.scan("d.parquet", columns=["x", "y"]))
+    expected = lwcs.load("m.parquet").predict(numbers("d.parquet"))
     np.testing.assert_array_equal(table["label"], expected)
 
 
@@ -294,15 +298,15 @@ def test_parquet_and_arrow_are_recognized_on_standard_input(folder):
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     pq.write_table(table, "rows.parquet")
-    expected = lwcs.build("rows.parquet", 50, random_state=1)
+    expected = lwcs.build(numbers("rows.parquet"), 50, random_state=1)
     inputs = {
         "parquet": Path("rows.parquet").read_bytes(),
         "file": sink.getvalue(),
         "stream": arrow_stream(table),
     }
     for kind, content in inputs.items():
-        arguments = ["build", "-", "--size", "50", "--seed", "1", "-o", "c.parquet"]
-        assert run(*arguments, stdin=content)[0] == 0
+        arguments = ["build", "-", "--columns", "x,y", "--size", "50", "--seed", "1"]
+        assert run(*arguments, "-o", "c.parquet", stdin=content)[0] == 0
         found = lwcs.load("c.parquet")
         assert found.n_samples == ROWS
         assert (found == expected) == (kind != "stream"), "a stream is read once"
@@ -336,7 +340,7 @@ def test_further_passes_over_a_pipe_are_refused_before_it_is_read(folder, option
 
 @pytest.mark.parametrize("option", ["--cost", "--exclude=x", "--missing=drop", "--delimiter=;"])
 def test_what_a_coreset_cannot_do_any_more_is_not_ignored(folder, option):
-    lwcs.build("d.parquet", 50).save("c.parquet")
+    lwcs.build(numbers("d.parquet"), 50).save("c.parquet")
     code, _, said = run("fit", "c.parquet", "-k", "2", option, "-o", "k.parquet")
     assert (code, f"leave out {option.split('=')[0]}" in said) == (2, True)
 
