@@ -92,7 +92,7 @@ def test_values_whose_squares_overflow_are_explained(passes):
         (None, TypeError, "type NoneType"),
         (pd.DataFrame({"t": ["x"]}), ValueError, r"no column holds numbers: 't' holds text"),
         (pd.Series([1.0, 2.0]), TypeError, "Series is not a table"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "names must be unique; rename"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "names must be unique, but"),
     ],
 )
 def test_data_that_cannot_be_clustered_is_explained(data, error, message):

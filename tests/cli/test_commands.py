@@ -42,14 +42,18 @@ def folder(X, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+def numbers(path: str) -> lwcs.Source:
+    return lwcs.scan(path, columns=["x", "y", "z"])
+
+
 def test_build_fit_assign_inspect(folder, X):
     code, _, said = run(
         "build", "events/*.parquet", "--size", "500", "--seed", "1", "-o", "c.parquet"
     )
     assert code == 0
     assert "500 draws from 2,000 rows" in said
-    assert "Ignored columns that are not numeric: 'name'" in said
-    expected = lwcs.build("events/*.parquet", 500, random_state=1)
+    assert "'name'" in said, "a column that is left out is named"
+    expected = lwcs.build(numbers("events/*.parquet"), 500, random_state=1)
     assert lwcs.load("c.parquet") == expected
     assert run("fit", "c.parquet", "-k", "4", "--seed", "1", "-o", "m.parquet")[0] == 0
     model = lwcs.load("m.parquet")
@@ -63,7 +67,7 @@ def test_build_fit_assign_inspect(folder, X):
     np.testing.assert_array_equal(
         labels["label"], own.predict(pq.read_table("events", columns=["x", "y", "z"]))
     )
-    cost = -own.score("events/*.parquet")
+    cost = -own.score(numbers("events/*.parquet"))
     assert json.loads(out)["cost"] == pytest.approx(cost)
     assert np.sum(labels["squared_distance"]) == pytest.approx(cost)
     for file, kind in (("c.parquet", "coreset"), ("m.parquet", "model"), ("rows.csv", "rows")):
@@ -118,7 +122,7 @@ def test_standard_output(folder):
         check=True,
     )
     Path("out.parquet").write_bytes(done.stdout)
-    assert lwcs.load("out.parquet") == lwcs.build("events", 50, random_state=1)
+    assert lwcs.load("out.parquet") == lwcs.build(numbers("events"), 50, random_state=1)
     run("fit", "events", "-k", "4", "--seed", "1", "-o", "m.parquet")
     done = subprocess.run(
         [*LWCS, "assign", "events", "m.parquet", "-o", "-"], capture_output=True, check=True
@@ -180,7 +184,7 @@ def test_mistakes_are_answered_in_one_line(folder, arguments, code, message):
     assert "Traceback" not in said
     assert out == ""
     if code == 1:
-        lines = [line for line in said.splitlines() if not line.startswith("Ignored")]
+        lines = [line for line in said.splitlines() if line.startswith("Error")]
         assert len(lines) == 1
     assert not Path("c").exists()
 

@@ -109,7 +109,7 @@ def test_a_mixture_of_a_coreset(folder):
         (
             ["fit", "spectra.parquet", "-k", "2", "--divergence", "kl", "--standardize"],
             1,
-            "scale='standard' is only for squared Euclidean distances",
+            "--standardize is only for squared Euclidean distances",
         ),
         (
             ["fit", "counts.npz", "-k", "2", "--divergence", "itakura_saito"],

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from lwcs.comparing.datasets import KNOWN, read_known, read_rows
+import lwcs
+from lwcs.comparing.datasets import KNOWN, read_into_memory, read_known
 
 
 def test_kdd_from_its_original_file(tmp_path):
@@ -53,21 +53,31 @@ def test_all_rows_need_no_remark(tmp_path, monkeypatch):
     assert read_known("CSN", tmp_path / "csn.npy")[0] == "CSN"
 
 
-def test_other_files_are_read_or_refused(tmp_path):
-    sp.save_npz(tmp_path / "s.npz", sp.csr_array(np.eye(3)))
-    assert read_rows(tmp_path / "s.npz").shape == (3, 3)
+def test_other_files_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((3, 5)))
-    pq.write_table(pa.table({"word": ["a"]}), tmp_path / "w.parquet")
-    (tmp_path / "x.xls").write_text("1")
     with pytest.raises(ValueError, match="the right file"):
         read_known("KDD", tmp_path / "x.npy")
     with pytest.raises(ValueError, match="did you mean 'KDD'"):
         read_known("KDDD", tmp_path / "x.npy")
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        read_rows(tmp_path / "nowhere.parquet")
-    with pytest.raises(ValueError, match="no column is numeric"):
-        read_rows(tmp_path / "w.parquet")
-    with pytest.raises(ValueError, match="not a supported file"):
-        read_rows(tmp_path / "x.xls")
+        read_known("KDD", tmp_path / "nowhere.parquet")
     with pytest.raises(FileNotFoundError, match="none of cod-rna"):
         read_known("RNA", tmp_path)
+
+
+def test_rows_in_memory_are_those_that_are_not_dropped(tmp_path, small_partitions):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[[5, 70], 1] = np.nan
+    weights = np.arange(300.0)
+    table = pa.table({"x": X[:, 0], "y": X[:, 1], "w": weights})
+    pq.write_table(table, tmp_path / "x.parquet")
+    features, there = ["x", "y"], np.isfinite(X[:, 1])
+    source = lwcs.scan(tmp_path / "x.parquet", columns=features, weight="w", missing="drop")
+    rows = read_into_memory(source)
+    np.testing.assert_array_equal(rows.read(0, rows.n_rows), X[there])
+    np.testing.assert_array_equal(rows.weights, weights[there])
+    assert rows.dropped == 2
+    source = lwcs.scan(tmp_path / "x.parquet", columns=features, missing="drop")
+    assert read_into_memory(source).weights is None
+    with pytest.raises(ValueError, match=r"row 5, column 1 \('y'\) of .*x.parquet is nan"):
+        read_into_memory(lwcs.scan(tmp_path / "x.parquet", columns=features))

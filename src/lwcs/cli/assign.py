@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 import lwcs
-from lwcs.cli.options import check_output, open_rows, reading, say, saying, within_memory
+from lwcs.cli.options import dropped_words, open_rows, reading, say, saying, within_memory
+from lwcs.cli.outputs import TableOutput
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
-from lwcs.foundation.storage import replacing
 from lwcs.passes import measured
 from lwcs.sources.base import PARTITION_ROWS
+from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +42,12 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     "-o",
     "--output",
     required=True,
-    help="Output file: CSV if it ends in .csv, else Parquet; - for CSV on standard output.",
+    help="Output file: .parquet, .feather, .csv or .tsv, these two also compressed (.csv.gz); "
+    "- for CSV on standard output.",
+)
+@click.option(
+    "--keep",
+    help="Comma-separated names or patterns of columns of DATA to copy into the output.",
 )
 @reading
 @saying
@@ -52,6 +55,7 @@ def assign(
     data: tuple[str, ...],
     model: str,
     output: str,
+    keep: str | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -64,49 +68,70 @@ def assign(
     DATA are files, a folder, a glob pattern, or - for standard input. MODEL is a file written by
     `lwcs fit` or `lwcs mixture`.
 
-    Example: lwcs assign "events/*.parquet" model.parquet -o labels.parquet
+    Example: lwcs assign "events/*.parquet" model.parquet --keep id -o labels.parquet
 
     The output has one line per row: the row number, the label of the nearest center, and the
     squared distance to it (or the divergence, if the model was fitted with one). For a mixture,
-    the label is that of the most likely component, followed by the log-likelihood. A row that
-    was dropped because of a missing value has no label.
+    the label is that of the most likely component, followed by the log-likelihood. Columns that
+    are kept follow. A row that was dropped because of a missing value has no label.
     """
     start = time.perf_counter()
-    check_output(output)
+    target = TableOutput.of(output, (*data, model))
     fitted = lwcs.load(model)
     if not isinstance(fitted, lwcs.CoresetKMeans | lwcs.CoresetMixture):
         raise ValueError(
             f"MODEL {model!r} is a saved {type(fitted).__name__}, not a model; pass a file that "
             "`lwcs fit` or `lwcs mixture` wrote"
         )
-    if columns is None and hasattr(fitted, "feature_names_in_"):
-        source = open_rows(data, columns=_columns(fitted.feature_names_in_), quiet=quiet, **options)
-    else:
-        source = open_rows(data, columns=columns, quiet=quiet, **options)
+    known = hasattr(fitted, "feature_names_in_") and columns is None
+    source = open_rows(
+        data,
+        columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
+        keep=keep.split(",") if keep else (),
+        **options,
+    )
     if source.n_features != fitted.n_features_in_:
         raise ValueError(
             f"DATA has {source.n_features} columns, but MODEL was fitted on "
             f"{fitted.n_features_in_}; choose the same columns with --columns"
         )
+    schema = _with_kept(schema_of(fitted), source, target)
     threads = within_memory(source, memory, jobs)
-    task, schema = Assign(_finder(fitted, source)), schema_of(fitted)
-    rows, cost = 0, 0.0
-    with _writer(output, schema) as write, source.explaining():
+    task = Assign(_finder(fitted, source))
+    rows, dropped, cost = 0, 0, 0.0
+    with target.writing(schema) as write, source.explaining():
         parts = source.gather(task, n_jobs=threads)
         total = source.known_partitions
         for part in track(parts, "assigning", total, show=not quiet, rows=PARTITION_ROWS):
             write(part.table(rows, schema))
             rows, cost = rows + len(part.labels), cost + part.cost
+            dropped += int(part.dropped.sum())
     seconds = time.perf_counter() - start
     total_of = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
-    facts = {"rows": rows, total_of: cost, "seconds": round(seconds, 3)}
+    facts = {"rows": rows, total_of: cost, "dropped": dropped, "seconds": round(seconds, 3)}
     say(
         facts,
         f"Assigned {rows:,} rows in {seconds:.1f} s, {total_of.replace('_', '-')} {cost:.6g}"
+        + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",
     )
+
+
+def _with_kept(schema: pa.Schema, source: Source, target: TableOutput) -> pa.Schema:
+    """The columns of the output and those that are kept; refuse two of one name."""
+    kept: pa.Schema | None = getattr(source, "kept", None)
+    if not kept:
+        return schema
+    for name in kept.names:
+        if name in schema.names:
+            raise click.UsageError(
+                f"--keep {name}: the output has a column {name!r} of its own; rename the column "
+                "of DATA, or leave it out"
+            )
+    target.check(kept)
+    return pa.schema([*schema, *kept])
 
 
 def _finder(
@@ -122,22 +147,14 @@ def _finder(
     return lambda block: measured(block, centers).nearest(centers)
 
 
-def _columns(names: Any) -> list[str]:
-    """Return the columns that hold the features; v[0], v[1], … are all in one vector column v."""
-    own = [str(name) for name in names]
-    stem = own[0].removesuffix("[0]")
-    if own == [f"{stem}[{j}]" for j in range(len(own))]:
-        return [stem]
-    return own
-
-
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Labels and distances of a partition, which of its rows were dropped, and its cost."""
+    """Labels and distances of a partition, its kept columns, its dropped rows and its cost."""
 
     labels: Any
     distances: FloatArray
     dropped: Any
+    kept: pa.Table | None
     cost: float
 
     def table(self, first_row: int, schema: pa.Schema) -> pa.Table:
@@ -147,6 +164,7 @@ class Assigned:
             pa.array(np.arange(first_row, first_row + len(self.labels))),
             pa.array(self.labels, mask=mask),
             pa.array(self.distances, mask=mask),
+            *([] if self.kept is None else self.kept.columns),
         ]
         return pa.Table.from_arrays(columns, schema=schema)
 
@@ -160,7 +178,7 @@ class Assign:
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> Assigned:
         """Label the rows of one partition, block by block."""
-        labels, distances, dropped, cost = [], [], [], 0.0
+        labels, distances, dropped, kept, cost = [], [], [], [], 0.0
         for block in blocks:
             with BadValueError.in_partition(partition):
                 own, far = self.find(block)
@@ -168,29 +186,13 @@ class Assign:
             distances.append(far)
             gone = np.zeros(len(own), dtype=bool) if block.dropped is None else block.dropped
             dropped.append(gone)
+            if block.beside is not None:
+                kept.append(block.beside)
             cost += float(far.sum() if block.weights is None else block.weights @ far)
         return Assigned(
-            np.concatenate(labels), np.concatenate(distances), np.concatenate(dropped), cost
+            np.concatenate(labels),
+            np.concatenate(distances),
+            np.concatenate(dropped),
+            pa.concat_tables(kept) if kept else None,
+            cost,
         )
-
-
-@contextmanager
-def _writer(output: str, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Give a function that appends a table to the output, which appears once it is complete."""
-    if output == "-":
-        from pyarrow import csv
-
-        with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
-            yield writer.write_table
-        return
-    with replacing(output) as temporary:
-        if Path(output).suffix == ".csv":
-            from pyarrow import csv
-
-            with csv.CSVWriter(temporary, schema) as writer:
-                yield writer.write_table
-        else:
-            import pyarrow.parquet as pq
-
-            with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-                yield writer.write_table

@@ -8,18 +8,17 @@ from typing import Any
 import click
 
 from lwcs.cli.options import (
-    check_output,
-    check_parquet,
     divergence_of,
     drawing,
+    dropped_words,
     measuring,
     open_rows,
     reading,
     say,
     saying,
     within_memory,
-    write_to,
 )
+from lwcs.cli.outputs import check_output, write_to
 
 
 @click.command()
@@ -70,9 +69,8 @@ def build(
     import lwcs
 
     start = time.perf_counter()
-    check_output(output)
-    check_parquet(output)
-    source = open_rows(data, standardize=standardize, quiet=quiet, **options)
+    check_output(output, data)
+    source = open_rows(data, standardize=standardize, **options)
     coreset = lwcs.build(
         source,
         size,
@@ -86,6 +84,7 @@ def build(
     )
     write_to(output, coreset.save)
     seconds = time.perf_counter() - start
+    dropped = coreset.details.get("dropped", 0)
     facts = {
         "rows": coreset.n_samples,
         "size": coreset.size,
@@ -93,14 +92,14 @@ def build(
         "divergence": coreset.divergence.name,
         "seed": coreset.seed,
         "seconds": round(seconds, 3),
+        "dropped": dropped,
         **coreset.details,
     }
-    dropped = coreset.details.get("dropped", 0)
     say(
         facts,
         f"Built a coreset of {coreset.size:,} draws from {coreset.n_samples:,} rows in "
         f"{seconds:.1f} s"
-        + (f"; {dropped:,} rows with missing values were dropped" if dropped else "")
+        + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",

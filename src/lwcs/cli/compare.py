@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
+from click.core import ParameterSource
 
-from lwcs.cli.options import Numbers, saying
+from lwcs.cli.options import (
+    Numbers,
+    dropped_words,
+    open_rows,
+    reading,
+    saying,
+    within_memory,
+)
+from lwcs.cli.outputs import refuse_input
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lwcs.comparing import CompareResult
-    from lwcs.foundation.types import Rows
+    from lwcs.sources import LocalSource
 
 _SIZES = "1000,2000,5000,10000,20000"
 
@@ -52,6 +63,7 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for results, tables and figures.",
 )
+@reading
 @saying
 def compare(
     data: tuple[str, ...],
@@ -64,8 +76,11 @@ def compare(
     paper: bool,
     seed: int,
     output: Path,
+    jobs: int | None,
+    memory: int | None,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Compare coresets with k-means on all rows of DATA.
 
@@ -73,9 +88,9 @@ def compare(
 
     Example: lwcs compare points.parquet -k 100
 
-    DATA are numeric files (.parquet, .npy, sparse .npz). With --paper, they are data sets of the
-    paper, as original files or as Parquet: KDD=bio_train.dat RNA=FOLDER
-    SONG=YearPredictionMSD.txt.
+    DATA are files, folders or glob patterns, each a data set of its own, or - for standard input;
+    their rows are read into memory. With --paper, they are data sets of the paper, as original
+    files or as Parquet: KDD=bio_train.dat RNA=FOLDER SONG=YearPredictionMSD.txt.
 
     Run an interrupted command again to resume it.
     """
@@ -86,46 +101,109 @@ def compare(
     from lwcs.comparing import CompareResult
     from lwcs.comparing import compare as run
     from lwcs.comparing.methods import METHODS
+    from lwcs.comparing.runner import Settings
 
+    settings: dict[str, Any] = {
+        "n_clusters": clusters or (100,),
+        "sizes": sizes,
+        "methods": METHODS if methods is None else methods.split(","),
+        "repeats": repeats,
+        "full_repeats": full_repeats,
+        "holdout_rows": holdout_rows,
+        "random_state": seed,
+    }
+    Settings.of(**settings)
+    if paper:
+        _refuse_reading(options)
+    places = _places(data, output, paper=paper)
+    reader = _read_paper if paper else _reader(places, memory, jobs, quiet=quiet, **options)
     output.mkdir(parents=True, exist_ok=True)
-    result = CompareResult(())
-    for name, rows, stem in map(_read_paper if paper else _read, data):
+    result, dropped = CompareResult(()), {}
+    for path, stem in places.items():
+        name, rows = reader(path, stem)
+        dropped[name] = rows.dropped
         if not quiet:
-            click.echo(f"{name}: {rows.shape[0]:,} × {rows.shape[1]:,}", err=True)
+            shape = f"{rows.n_rows:,} × {rows.n_features:,}"
+            click.echo(f"{name}: {shape}{dropped_words(rows.dropped)}", err=True)
         result += run(
             rows,
-            clusters or (100,),
-            sizes=sizes,
-            methods=METHODS if methods is None else methods.split(","),
-            repeats=repeats,
-            full_repeats=full_repeats,
-            holdout_rows=holdout_rows,
+            **settings,
             name=name,
             path=output / f"{stem}.parquet",
-            random_state=seed,
+            n_jobs=jobs,
             progress=not quiet,
         )
     _report(result, output, holdout=holdout_rows > 0, show=not quiet and not as_json)
     if as_json:
-        click.echo(json.dumps([trial.record() for trial in result.trials]))
+        records = [trial.record() for trial in result.trials]
+        click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
 
 
-def _read(path: str) -> tuple[str, Rows, str]:
-    from lwcs.comparing.datasets import read_rows
+def _refuse_reading(options: dict[str, Any]) -> None:
+    """Refuse options for reading: the paper says which columns of its data sets are used."""
+    ctx = click.get_current_context()
+    for option in ctx.command.params:
+        given = option.name in options and ctx.get_parameter_source(str(option.name))
+        if given == ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{option.opts[0]} is not for data sets of the paper, whose columns are known; "
+                f"leave out {option.opts[0]} or --paper"
+            )
 
-    stem = Path(path).name.split(".")[0]
-    return stem, read_rows(path), stem
+
+def _places(data: tuple[str, ...], output: Path, *, paper: bool) -> dict[str, str]:
+    """Paths of the data sets, and the name of each; refuse names and results that collide."""
+    from lwcs.comparing.datasets import KNOWN
+
+    places: dict[str, str] = {}
+    for one in data:
+        name, equals, path = one.partition("=") if paper else (_stem(one), "=", one)
+        if not equals:
+            raise click.UsageError(
+                f"with --paper, DATA must be NAME=PATH, not {one!r}; NAME is one of "
+                f"{', '.join(KNOWN)}"
+            )
+        if name in places.values() or path in places:
+            raise click.UsageError(
+                f"DATA has two data sets called {name!r}, whose results would be written to one "
+                "file; compare them in folders of their own"
+            )
+        refuse_input(output / f"{name}.parquet", [path])
+        places[path] = name
+    return places
 
 
-def _read_paper(pair: str) -> tuple[str, Rows, str]:
-    from lwcs.comparing.datasets import KNOWN, read_known
+def _stem(path: str) -> str:
+    """The name of a data set: that of its file or folder, without endings and patterns."""
+    if path == "-":
+        return "standard-input"
+    parts = [part for part in Path(path).parts if not any(sign in part for sign in "*?[")]
+    stem = Path(*parts).resolve().name.split(".")[0] if parts else ""
+    return stem or Path.cwd().name
 
-    name, equals, path = pair.partition("=")
-    if not equals:
-        raise click.UsageError(
-            f"with --paper, DATA must be NAME=PATH, not {pair!r}; NAME is one of {', '.join(KNOWN)}"
-        )
-    return *read_known(name, path), name
+
+def _reader(
+    places: dict[str, str], memory: int | None, jobs: int | None, *, quiet: bool, **options: Any
+) -> Callable[[str, str], tuple[str, LocalSource]]:
+    """Open all data sets, so that mistakes show at once; return a function that reads one."""
+    from lwcs.comparing.datasets import read_into_memory
+
+    opened = {path: open_rows((path,), **options) for path in places}
+
+    def read(path: str, stem: str) -> tuple[str, LocalSource]:
+        source = opened.pop(path)
+        threads = within_memory(source, memory, jobs)
+        return stem, read_into_memory(source, n_jobs=threads, progress=not quiet)
+
+    return read
+
+
+def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
+    import lwcs
+    from lwcs.comparing.datasets import read_known
+
+    title, rows = read_known(name, path)
+    return title, cast("LocalSource", lwcs.scan(rows))
 
 
 def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -> None:

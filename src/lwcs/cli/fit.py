@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lwcs.cli.options import (
-    check_output,
-    check_parquet,
     divergence_of,
     drawing,
+    dropped_words,
+    in_files,
     measuring,
     open_rows,
     reading,
     say,
     saying,
     within_memory,
-    write_to,
 )
+from lwcs.cli.outputs import check_output, write_to
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
@@ -40,6 +41,20 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.IntRange(1),
     help="Number of restarts; the best result is kept.",
+)
+@click.option(
+    "--max-iter",
+    default=300,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum number of iterations per restart.",
+)
+@click.option(
+    "--tol",
+    default=1e-4,
+    show_default=True,
+    type=click.FloatRange(0.0),
+    help="Tolerance of convergence.",
 )
 @click.option(
     "--polish",
@@ -65,6 +80,8 @@ def fit(
     smoothing: float | None,
     floor: float | None,
     n_init: int,
+    max_iter: int,
+    tol: float,
     polish: int,
     cost: bool,
     standardize: bool,
@@ -78,25 +95,25 @@ def fit(
     """Find clusters in DATA by k-means on a coreset.
 
     DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
-    `lwcs build`.
+    `lwcs build` (or a saved StreamingCoreset).
 
     Example: lwcs fit "events/*.parquet" -k 100 --size 20000 -o model.parquet
     """
     import lwcs
 
     start = time.perf_counter()
-    check_output(output)
-    check_parquet(output)
+    check_output(output, data)
     if size is not None and size < clusters:
         raise click.UsageError(
             f"--size {size} is smaller than -k {clusters}; pass --size {clusters} or more"
         )
-    more = {"--standardize": standardize, "--polish": polish}
-    coreset = coreset_of(data, options, more)
+    on_all_rows = {"--polish": polish, "--cost": cost}
+    _refuse_second_pass(data, options, on_all_rows)
+    coreset = coreset_of(data, options, {"--standardize": standardize, **on_all_rows})
     measured_by = divergence_of(divergence, smoothing, floor, coreset)
     rows: Any = coreset
     if coreset is None:
-        rows = open_rows(data, standardize=standardize, quiet=quiet, **options)
+        rows = open_rows(data, standardize=standardize, **options)
         jobs = within_memory(rows, memory, jobs)
     model = lwcs.CoresetKMeans(
         clusters,
@@ -104,6 +121,8 @@ def fit(
         method=method,
         divergence=measured_by,
         n_init=n_init,
+        max_iter=max_iter,
+        tol=tol,
         polish=polish,
         compute_labels=cost,
         random_state=seed,
@@ -112,51 +131,79 @@ def fit(
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    measured = cost and coreset is None and rows.rereadable
+    # Polished centers have another cost than those that were found on the coreset.
+    moved = polish and not cost
+    found = model.coreset_.cost(model.cluster_centers_) if moved else model.inertia_
+    on_all = cost or model.coreset_.method == "all rows"
+    dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "clusters": clusters,
         "divergence": measured_by.name,
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
-        "cost": model.inertia_,
-        "cost_of": "all rows" if measured else "the coreset, biased low",
+        "cost": found,
+        "cost_of": "all rows" if on_all else "the coreset, biased low",
         "iterations": model.n_iter_,
+        "dropped": dropped,
         "seconds": round(seconds, 3),
     }
     say(
         facts,
         f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
-        f"{model.inertia_:.6g} on {facts['cost_of']}"
+        f"{found:.6g} on {facts['cost_of']}"
+        + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",
     )
 
 
+def _refuse_second_pass(
+    data: tuple[str, ...], options: dict[str, Any], on_all_rows: dict[str, Any]
+) -> None:
+    """Refuse options that read all rows again, if DATA can be read only once."""
+    given = [name for name, value in on_all_rows.items() if value]
+    if given and in_files(data, options["stdin_format"]) == ("-",):
+        raise click.UsageError(
+            f"{' and '.join(given)} need{'s' * (len(given) == 1)} further passes over the rows, "
+            "but standard input can be read only once; write the rows to a file first, or leave "
+            f"out {' and '.join(given)}"
+        )
+
+
 def coreset_of(
     data: tuple[str, ...], options: dict[str, Any], more: dict[str, Any] | None = None
 ) -> Coreset | None:
-    """Return the union of DATA if they are coresets, and None if they are not.
+    """Return the union of DATA if they are coresets or streams, and None if they are not.
 
     Options that a coreset fixes are refused.
     """
     import lwcs
     from lwcs.foundation.storage import is_ours
 
+    data = in_files(data, options["stdin_format"])
     if not data or not all(is_ours(one) for one in data):
         return None
-    found = [lwcs.load(one) for one in data]
-    for one, name in zip(found, data, strict=True):
+    found = []
+    for name in data:
+        one = lwcs.load(name)
+        if isinstance(one, lwcs.StreamingCoreset):
+            one = one.coreset()
         if not isinstance(one, lwcs.Coreset):
             raise ValueError(
                 f"{name!r} is a saved {type(one).__name__}, not rows or a coreset; pass data "
-                "files, or coresets that `lwcs build` wrote"
+                "files, coresets that `lwcs build` wrote, or saved streams"
             )
+        found.append(one)
     whole = found[0]
     for one in found[1:]:
         whole = whole + one
-    fixed = {"--columns": options["columns"], "--weight": options["weight"], **(more or {})}
-    given = [name for name, value in fixed.items() if value]
+    dropped = sum(one.details.get("dropped", 0) for one in found)
+    whole = replace(whole, details={**whole.details, "dropped": dropped})
+    given = [name for name, value in (more or {}).items() if value]
+    for name, value in options.items():
+        if name != "stdin_format" and value not in (None, "error"):
+            given.append(f"--{name}")
     if given:
         raise click.UsageError(
             "DATA is a coreset, whose columns, weights and scale are fixed and whose original rows "

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from lwcs.cli.options import saying
+from lwcs.foundation.progress import track
+from lwcs.sources.base import PARTITION_ROWS
 
 
 @click.command()
@@ -19,7 +21,7 @@ def inspect(file: str, quiet: bool, as_json: bool) -> None:
 
     FILE holds rows, a coreset, a model, a stream or a comparison.
     """
-    facts = _facts(file)
+    facts = _facts(file, progress=not quiet)
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:
@@ -46,7 +48,7 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _facts(file: str) -> dict[str, Any]:
+def _facts(file: str, *, progress: bool) -> dict[str, Any]:
     import lwcs
 
     try:
@@ -54,7 +56,7 @@ def _facts(file: str) -> dict[str, Any]:
     except ValueError as error:
         if "did not write" not in str(error) and "cannot be read as Parquet" not in str(error):
             raise
-        return _rows(file)
+        return _rows(file, progress=progress)
     if isinstance(found, lwcs.Coreset):
         return {
             "kind": "coreset",
@@ -114,13 +116,22 @@ def _facts(file: str) -> dict[str, Any]:
     }
 
 
-def _rows(file: str) -> dict[str, Any]:
+def _rows(file: str, *, progress: bool) -> dict[str, Any]:
     import lwcs
 
     source = lwcs.scan(file)
+    if source.n_rows is None:
+        parts = source.gather(_number, n_jobs=1)
+        for _ in track(parts, "counting", None, show=progress, rows=PARTITION_ROWS):
+            pass
     return {
         "kind": "rows",
         "rows": source.n_rows,
         "features": list(source.feature_names or [f"{source.n_features} without names"]),
         "left_out": list(getattr(source, "skipped", ())),
     }
+
+
+def _number(_: Any, partition: int) -> int:
+    """A task that looks at no row; the number of rows is known once all are read."""
+    return partition

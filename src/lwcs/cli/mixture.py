@@ -9,16 +9,15 @@ import click
 
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.options import (
-    check_output,
-    check_parquet,
     drawing,
+    dropped_words,
     open_rows,
     reading,
     say,
     saying,
     within_memory,
-    write_to,
 )
+from lwcs.cli.outputs import check_output, write_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,6 +68,13 @@ def _covariances() -> Iterable[str]:
     help="Covariance type; Gaussian only.",
 )
 @click.option(
+    "--reg-covar",
+    default=1e-6,
+    show_default=True,
+    type=click.FloatRange(0.0),
+    help="Added to the diagonal of every covariance; Gaussian only.",
+)
+@click.option(
     "--size",
     type=click.IntRange(1),
     help="Number of draws in the coreset.  [default: 1000 per component]",
@@ -80,6 +86,20 @@ def _covariances() -> Iterable[str]:
     type=click.IntRange(1),
     help="Number of restarts; the most likely mixture is kept.",
 )
+@click.option(
+    "--max-iter",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum number of iterations per restart.",
+)
+@click.option(
+    "--tol",
+    default=1e-3,
+    show_default=True,
+    type=click.FloatRange(0.0),
+    help="Tolerance of convergence.",
+)
 @drawing
 @reading
 @saying
@@ -89,8 +109,11 @@ def mixture(
     output: str,
     family: str,
     covariance: str,
+    reg_covar: float,
     size: int | None,
     n_init: int,
+    max_iter: int,
+    tol: float,
     method: str,
     seed: int | None,
     jobs: int | None,
@@ -108,29 +131,32 @@ def mixture(
     import lwcs
 
     start = time.perf_counter()
-    check_output(output)
-    check_parquet(output)
+    check_output(output, data)
     if size is not None and size < components:
         raise click.UsageError(
             f"--size {size} is smaller than -n {components}; pass --size {components} or more"
         )
     rows: Any = coreset_of(data, options)
     if rows is None:
-        rows = open_rows(data, quiet=quiet, **options)
+        rows = open_rows(data, **options)
         jobs = within_memory(rows, memory, jobs)
     model = lwcs.CoresetMixture(
         components,
         family=family,
         covariance_type=covariance,
+        reg_covar=reg_covar,
         coreset_size="auto" if size is None else size,
         method=method,
         n_init=n_init,
+        max_iter=max_iter,
+        tol=tol,
         random_state=seed,
         n_jobs=jobs,
         verbose=int(not quiet),
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start
+    dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "components": components,
         "family": family,
@@ -139,12 +165,14 @@ def mixture(
         "log_likelihood": model.lower_bound_,
         "converged": model.converged_,
         "iterations": model.n_iter_,
+        "dropped": dropped,
         "seconds": round(seconds, 3),
     }
     say(
         facts,
         f"{components} components fitted to {model.coreset_.n_samples:,} rows in {seconds:.1f} s, "
         f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
+        + dropped_words(dropped)
         + ("" if output == "-" else f": {output}"),
         quiet=quiet,
         as_json=as_json and output != "-",

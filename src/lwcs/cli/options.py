@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli.standard_input import FORMATS, standard_input
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lwcs.coreset import Coreset
     from lwcs.divergences import Divergence
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 DIVERGENCES = tuple(name for name in available() if name != Mahalanobis.name)
-STDIN_FORMATS = ("csv", "tsv", "arrow")
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
@@ -60,9 +58,10 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
         return int(float(match[1]) * _UNITS[match[2]])
 
 
-def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    ctx.find_root().meta["debug"] = value
-    ctx.meta["debug"] = value
+def _noted(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
+    """Tell the group of commands, which reports errors and warnings."""
+    ctx.meta[str(option.name)] = value
+    return value
 
 
 _READING = [
@@ -79,8 +78,8 @@ _READING = [
     click.option(
         "--format",
         "stdin_format",
-        type=click.Choice(STDIN_FORMATS),
-        help="Format of standard input; required if DATA is -.",
+        type=click.Choice(FORMATS),
+        help="Format of standard input.  [default: Parquet and Arrow are recognized]",
     ),
     click.option("--delimiter", help="Character between values of CSV files.  [default: found]"),
     click.option("--decimal", help="Decimal separator of CSV files.  [default: found]"),
@@ -137,14 +136,16 @@ _MEASURING = [
     ),
 ]
 _SAYING = [
-    click.option("--quiet", "-q", is_flag=True, help="Print only errors."),
+    click.option(
+        "--quiet", "-q", is_flag=True, is_eager=True, callback=_noted, help="Print only errors."
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option(
         "--debug",
         is_flag=True,
         expose_value=False,
         is_eager=True,
-        callback=_debug,
+        callback=_noted,
         help="Show the traceback of an error.",
     ),
 ]
@@ -195,16 +196,16 @@ def divergence_of(
 def open_rows(
     data: tuple[str, ...],
     *,
-    columns: str | list[str] | None,
+    columns: str | Sequence[str] | None,
     weight: str | None,
     missing: str,
     stdin_format: str | None,
     exclude: str | list[str] | None = None,
+    keep: Sequence[str] = (),
     standardize: bool = False,
-    quiet: bool = False,
     **dialect: Any,
 ) -> Source:
-    """Open the DATA of a command: files or standard input."""
+    """Open the DATA of a command: files or standard input; `keep` columns beside the rows."""
     import lwcs
 
     options: dict[str, Any] = {
@@ -215,31 +216,60 @@ def open_rows(
         "scale": "standard" if standardize else None,
         **dialect,
     }
+    data = in_files(data, stdin_format)
     if data == ("-",):
         from lwcs.sources.pipes import open_pipe
 
-        if stdin_format is None:
-            raise click.UsageError(
-                f"--format is missing; for standard input, pass one of {', '.join(STDIN_FORMATS)}"
-            )
-        source = lwcs.scan(open_pipe(sys.stdin.buffer, stdin_format), **options)
+        piped = standard_input(stdin_format)
+        as_text = _kept_alone(keep, options["columns"], weight)
+        source = lwcs.scan(open_pipe(piped.file, piped.kind, as_text), **options)
     elif not data:
         raise click.UsageError(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
         )
     else:
-        if _is_array(data):
-            options = {k: v for k, v in options.items() if v not in (None, "error")}
         source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options)
-    skipped = getattr(source, "skipped", ())
-    if skipped and not quiet:
-        some = ", ".join(map(repr, skipped[:5])) + (", …" if len(skipped) > 5 else "")
-        click.echo(f"Ignored columns that are not numeric: {some}", err=True)
+    if keep:
+        _keep(source, keep)
     return source
 
 
-def _is_array(data: tuple[str, ...]) -> bool:
-    return all(Path(one).suffix in (".npy", ".npz") for one in data)
+def in_files(data: tuple[str, ...], stdin_format: str | None) -> tuple[str, ...]:
+    """DATA, with standard input as a temporary file where it has one; else it is read once."""
+    if stdin_format is not None and "-" not in click.get_current_context().params["data"]:
+        raise click.UsageError(
+            f"--format {stdin_format} is for standard input, but DATA is not -; leave it out (the "
+            "ending of a file says its format)"
+        )
+    if data != ("-",):
+        return data
+    path = standard_input(stdin_format).path
+    return data if path is None else (path,)
+
+
+def _keep(source: Source, columns: Sequence[str]) -> None:
+    from lwcs.sources.sequence import SequenceSource
+
+    if not isinstance(source, SequenceSource):
+        raise click.UsageError(
+            f"--keep {','.join(columns)} names columns, but DATA has no column names; leave it out"
+        )
+    source.keep(columns)
+
+
+def _kept_alone(
+    keep: Sequence[str], columns: list[str] | None, weight: str | None
+) -> Callable[[list[str]], list[str]]:
+    """Which columns of CSV are kept and neither features nor weights, so that they stay text."""
+    from lwcs.sources.columns import matched, named
+
+    def find(names: list[str]) -> list[str]:
+        if not keep or columns is None:
+            return []
+        used = {*named(columns, names, weight), weight}
+        return [name for name in matched(keep, names, "keep") if name not in used]
+
+    return find
 
 
 def within_memory(source: Source, memory: int | None, jobs: int | None) -> int:
@@ -263,45 +293,15 @@ def within_memory(source: Source, memory: int | None, jobs: int | None) -> int:
     return int(max(1, min(threads, (fitting - source.in_flight) // 2)))
 
 
+def dropped_words(dropped: int) -> str:
+    """The part of a sentence that tells how many rows were dropped."""
+    rows = "row with a missing value was" if dropped == 1 else "rows with missing values were"
+    return f"; {dropped:,} {rows} dropped" if dropped else ""
+
+
 def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> None:
     """Print the result: JSON on standard output, or a sentence on standard error."""
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:
         click.echo(sentence, err=True)
-
-
-def check_output(path: str) -> None:
-    """Refuse an output path that cannot be written, before any work is done."""
-    from lwcs.foundation.storage import check_target
-
-    if path == "-":
-        return
-    try:
-        check_target(path)
-    except (ValueError, OSError) as error:
-        raise click.UsageError(str(error)) from error
-
-
-def check_parquet(path: str) -> None:
-    """Refuse a name whose ending promises another format than Parquet."""
-    if path.endswith((".csv", ".json", ".txt", ".npy")):
-        raise click.UsageError(
-            f"--output {path!r} is written as Parquet; pass a name that ends in .parquet"
-        )
-
-
-def write_to(path: str, write: Callable[[str], None]) -> None:
-    """Write to a file, or to standard output if `path` is ``-``."""
-    if path != "-":
-        write(path)
-        return
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = str(Path(folder) / "out.parquet")
-        write(file)
-        stdout = sys.stdout.buffer
-        with open(file, "rb") as made:
-            while part := made.read(2**20):
-                stdout.write(part)

@@ -1,4 +1,4 @@
-"""Readers for the data sets of the paper (and two more), and for any numeric table.
+"""Readers for the data sets of the paper (and two more), and rows of any source in memory.
 
 Features are raw, as in the paper. Nothing is downloaded.
 """
@@ -6,17 +6,21 @@ Features are raw, as in the paper. Nothing is downloaded.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.checks import check_choice
-from lwcs.sources.array_files import open_array_file
+from lwcs.foundation.checks import BadValueError, check_choice
+from lwcs.foundation.progress import track
+from lwcs.foundation.rows import stack, stored_values
+from lwcs.sources import PARTITION_ROWS, Block, LocalSource, scan
+from lwcs.sources.paths import format_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterator
 
     from lwcs.foundation.types import DenseRows, Rows
+    from lwcs.sources import Source
 
 
 class Known(NamedTuple):
@@ -43,14 +47,14 @@ _RNA_PARTS = ("cod-rna", "cod-rna.t", "cod-rna.r")
 
 def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
     """Read a data set of the paper; return its title, which tells if rows are missing, and rows."""
-    check_choice(name, "--paper", tuple(KNOWN))
+    check_choice(name, "name", tuple(KNOWN))
     known, file = KNOWN[name], Path(path)
     if name == "RNA" and (file.is_dir() or file.name in _RNA_PARTS):
         rows = _read_rna(file)
     elif file.suffix in (".dat", ".txt", ".csv"):
         rows = _read_text(file)[:, known.first :]
     else:
-        rows = read_rows(file, known.others)
+        rows = _read_table(file, known.others)
     if rows.shape[1] != known.features:
         raise ValueError(
             f"{str(file)!r} has {rows.shape[1]} features, but {name} has {known.features}; "
@@ -61,32 +65,51 @@ def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
     return f"{name} ({rows.shape[0] / 1000:,.0f}k of {known.rows / 1000:,.0f}k rows)", rows
 
 
-def read_rows(path: str | Path, others: tuple[str, ...] = ()) -> Rows:
-    """Read a Parquet, .npy or sparse .npz file; columns that are not numeric are left out."""
-    file = Path(path)
-    if not file.exists():
-        raise FileNotFoundError(f"{str(file)!r} does not exist")
-    if file.suffix in (".npy", ".npz"):
-        return open_array_file(str(file))
-    if file.suffix != ".parquet":
-        raise ValueError(
-            f"{str(file)!r} is not a supported file; pass a .parquet, .npy or sparse .npz file"
-        )
-    import pyarrow.parquet as pq
+def read_into_memory(
+    source: Source, *, n_jobs: int | None = None, progress: bool = False
+) -> LocalSource:
+    """Read all rows that are not dropped; `dropped` of the result tells how many were."""
+    if isinstance(source, LocalSource) and not source.dropped:
+        return source
+    parts = track(
+        source.gather(_kept, n_jobs=n_jobs),
+        "reading",
+        source.known_partitions,
+        show=progress,
+        rows=PARTITION_ROWS,
+    )
+    with source.explaining():
+        blocks = [block for part in parts for block in part]
+    weights = np.concatenate([each.weights for each in blocks]) if source.weighted else None
+    read = scan(stack([each.points for each in blocks]), weight=weights)
+    assert isinstance(read, LocalSource)
+    read.dropped = source.dropped
+    return read
 
-    return _numbers(pq.read_table(file), others)
+
+def _kept(blocks: Iterator[Block], partition: int) -> list[Block]:
+    """The rows of a partition that are not dropped, checked."""
+    return [_without_dropped(block, partition) for block in blocks]
 
 
-def _numbers(table: pa.Table, others: tuple[str, ...]) -> DenseRows:
-    import pyarrow as pa
+def _without_dropped(block: Block, partition: int) -> Block:
+    if not np.isfinite(stored_values(block.points)).all():
+        raise BadValueError.found_in(block.points, block.first_row, partition)
+    if block.dropped is None:
+        return block
+    there = np.flatnonzero(~block.dropped)
+    weights = None if block.weights is None else block.weights[there]
+    return Block(block.points[there], weights, block.first_row)
 
-    def numeric(kind: Any) -> bool:
-        return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
-    kept = [f.name for f in table.schema if numeric(f.type) and f.name not in others]
-    if not kept:
-        raise ValueError(f"no column is numeric; the columns are {', '.join(table.column_names)}")
-    return np.stack([table[name].to_numpy() for name in kept], axis=1)
+def _read_table(file: Path, others: tuple[str, ...]) -> Rows:
+    columns = None
+    if others and format_of(str(file)) == "parquet" and file.is_file():
+        import pyarrow.parquet as pq
+
+        columns = [name for name in pq.read_schema(file).names if name not in others]
+    rows = read_into_memory(scan(str(file), columns=columns))
+    return rows.read(0, rows.n_rows)
 
 
 def _read_text(file: Path) -> DenseRows:
@@ -100,7 +123,7 @@ def _read_text(file: Path) -> DenseRows:
         read_options=csv.ReadOptions(autogenerate_column_names=True),
         parse_options=csv.ParseOptions(delimiter=delimiter),
     )
-    return _numbers(table, ())
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
 def _read_rna(path: Path) -> DenseRows:

@@ -30,6 +30,55 @@ SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
 
 @dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a comparison, as far as they can be checked without data."""
+
+    ks: list[int]
+    sizes: list[int]
+    methods: list[str]
+    steps: tuple[int, ...]
+    repeats: int
+    full_repeats: int
+    holdout_rows: int
+    first: int
+    """The first random seed."""
+
+    @classmethod
+    def of(
+        cls, n_clusters: int | Sequence[int], *,
+        sizes: Sequence[int] = SIZES, methods: Sequence[str] = METHODS,
+        polish: Sequence[int] = (0, 1), repeats: int = 50, full_repeats: int = 10,
+        holdout_rows: int = 0, random_state: int = 0,
+    ) -> Settings:  # fmt: skip
+        """Check the settings of `compare`."""
+        given = [n_clusters] if isinstance(n_clusters, (int, np.integer)) else n_clusters
+        ks = [check_count(k, "n_clusters") for k in given]
+        for method in methods:
+            check_choice(method, "methods", METHODS)
+        if not set(methods) & set(FULL):
+            raise ValueError(
+                f"methods={list(methods)} has no solution on all rows, which errors are relative "
+                "to; add 'full' or 'full-sklearn'"
+            )
+        first = check_count(random_state, "random_state", least=0)
+        if first + check_count(repeats, "repeats") >= 2**32:
+            raise ValueError(
+                f"random_state={first} is too large for other libraries; random_state + repeats "
+                "must be less than 2**32"
+            )
+        return cls(
+            ks,
+            [check_count(size, "sizes") for size in sizes],
+            list(methods),
+            tuple(sorted({check_count(p, "polish", least=0) for p in polish})),
+            int(repeats),
+            check_count(full_repeats, "full_repeats"),
+            check_count(holdout_rows, "holdout_rows", least=0),
+            first,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One run of one method, which gives one solution per number of polish steps."""
 
@@ -112,6 +161,16 @@ def compare(
     >>> len(result.trials)                  # 2 × full, 2 × lightweight, 2 × with polish
     6
     """
+    settings = Settings.of(
+        n_clusters,
+        sizes=sizes,
+        methods=methods,
+        polish=polish,
+        repeats=repeats,
+        full_repeats=full_repeats,
+        holdout_rows=holdout_rows,
+        random_state=random_state,
+    )
     source = scan(data, weight=sample_weight)
     if not isinstance(source, LocalSource):
         raise TypeError(f"compare needs rows in memory, but got {source!r}; load the rows first")
@@ -120,30 +179,14 @@ def compare(
             f"scale={source.scale!r} is not supported by compare, since other libraries have "
             "no such option; scale the data itself"
         )
-    first = check_count(random_state, "random_state", least=0)
-    if first + check_count(repeats, "repeats") >= 2**32:
+    able = [method for method in settings.methods if missing(method, source) is None]
+    first, steps = settings.first, settings.steps
+    source, unseen = _held_out(source, settings.holdout_rows, first)
+    if max(settings.ks, default=0) > source.n_rows:
         raise ValueError(
-            f"random_state={first} is too large for other libraries; random_state + repeats must "
-            "be less than 2**32"
+            f"n_clusters={max(settings.ks)} is more than the {source.n_rows} rows of the data"
         )
-    ks = [n_clusters] if isinstance(n_clusters, (int, np.integer)) else list(n_clusters)
-    able = [method for method in methods if _takes_part(method, source)]
-    if not set(able) & set(FULL):
-        raise ValueError(
-            "errors are relative to a solution on all rows; add 'full' or 'full-sklearn' to methods"
-        )
-    source, unseen = _held_out(source, check_count(holdout_rows, "holdout_rows", least=0), first)
-    if max(ks, default=0) > source.n_rows:
-        raise ValueError(f"n_clusters={max(ks)} is more than the {source.n_rows} rows of the data")
-    jobs = _plan(
-        [check_count(k, "n_clusters") for k in ks],
-        [check_count(size, "sizes") for size in sizes],
-        able,
-        check_count(repeats, "repeats"),
-        check_count(full_repeats, "full_repeats"),
-        first,
-    )
-    steps = tuple(sorted({check_count(p, "polish", least=0) for p in polish}))
+    jobs = _plan(settings, able)
     log = Log(path, _setup(source, holdout_rows, first, n_jobs))
     todo = [job for job in jobs if not all(k in log.trials for k in _keys(job, name, steps))]
     for job in track(_warmed(todo, source, n_jobs), "comparing", len(todo), show=progress):
@@ -162,28 +205,17 @@ def compare(
     return CompareResult(tuple(t for t in log.result().trials if t.key in wanted))
 
 
-def _takes_part(method: str, source: LocalSource) -> bool:
-    check_choice(method, "methods", METHODS)
-    return missing(method, source) is None
-
-
-def _plan(
-    ks: list[int],
-    sizes: list[int],
-    methods: list[str],
-    repeats: int,
-    full_repeats: int,
-    first: int,
-) -> list[Job]:
+def _plan(settings: Settings, methods: list[str]) -> list[Job]:
     """Return all jobs, seed by seed, shuffled within each seed."""
     jobs = []
-    for seed in range(first, first + repeats):
+    first = settings.first
+    for seed in range(first, first + settings.repeats):
         round_ = []
-        for k in ks:
+        for k in settings.ks:
             for method in methods:
-                if method in FULL and seed >= first + full_repeats:
+                if method in FULL and seed >= first + settings.full_repeats:
                     continue
-                own = [size for size in sizes if size >= k] if sized(method) else [0]
+                own = [size for size in settings.sizes if size >= k] if sized(method) else [0]
                 round_ += [Job(method, k, size, seed) for size in own]
         order = generator(seed, Stage.COMPARE).permutation(len(round_))
         jobs += [round_[i] for i in order]

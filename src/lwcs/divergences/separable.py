@@ -138,7 +138,7 @@ class ItakuraSaito(Divergence):
 
     name = "itakura_saito"
     domain = Domain(low=0.0, closed=False)
-    remedy = "pass ItakuraSaito(floor=…), or --floor, with the smallest value that counts"
+    remedy = "pass ItakuraSaito(floor=…), the smallest value that counts"
 
     def __init__(self, floor: Any = 0.0) -> None:
         number = isinstance(floor, Real) and not isinstance(floor, bool)

@@ -35,6 +35,7 @@ from lwcs.foundation import storage
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.rows import count_distinct
 from lwcs.passes import AssignTask, DistancesTask, LabelTask, full_cost, polish
 from lwcs.solvers.kmeans import cluster
 from lwcs.sources import LocalSource, Source
@@ -241,7 +242,7 @@ class CoresetKMeans(
                 seed=seed,
                 n_jobs=threads,
             )
-        self._warn(found.converged, len(np.unique(found.labels)))
+        self._warn(found.converged, len(np.unique(found.labels)), coreset)
         dtype = geometry.center_dtype(coreset.points.dtype)
         return {
             "cluster_centers_": geometry.to_data(found.centers).astype(dtype),
@@ -253,11 +254,11 @@ class CoresetKMeans(
             "_n_features_out": self.n_clusters,
         }
 
-    def _warn(self, converged: bool, distinct: int) -> None:
+    def _warn(self, converged: bool, distinct: int, coreset: Coreset) -> None:
         if distinct < self.n_clusters:
             warnings.warn(
-                f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
-                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                f"the number of distinct clusters ({distinct}) is smaller than n_clusters "
+                f"({self.n_clusters}): {_why_fewer(coreset, self.n_clusters)}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -381,3 +382,13 @@ def _starts_at_zero(divergence: Any) -> bool:
     """Whether negative numbers are refused; an invalid divergence is refused by `fit`."""
     known = available().get(divergence) if isinstance(divergence, str) else divergence
     return getattr(known, "domain", Domain()).low == 0.0
+
+
+def _why_fewer(coreset: Coreset, k: int) -> str:
+    """Why fewer than k clusters have rows, and what to do."""
+    rows = count_distinct(coreset.points[np.flatnonzero(coreset.weights)])
+    whole = coreset.method == "all rows"
+    has = f"{'the data' if whole else 'the coreset'} has {'only ' * (rows < k)}{rows} distinct rows"
+    if rows >= k:
+        return f"{has}, but some are equally far from several centers; pass a smaller n_clusters"
+    return f"{has}; pass n_clusters <= {rows}" + ("" if whole else ", or a coreset of more draws")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +23,24 @@ _LARGEST_WEIGHT = 1e200
 def check_count(value: object, name: str, *, least: int = 1) -> int:
     """Check that `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
+        near = _nearest_integer(value, least)
         raise TypeError(
-            f"{name}={value!r} is not an integer; pass an integer >= {least}, "
-            f"for example {name}={max(least, 1000)}"
+            f"{name}={value!r} is not an integer; pass an integer >= {least}"
+            + ("" if near is None else f", for example {name}={near}")
         )
     if value < least:
         raise ValueError(f"{name}={value} is too small; pass {name} >= {least}")
     return int(value)
+
+
+def _nearest_integer(value: object, least: int) -> int | None:
+    """The allowed integer that is nearest to a number, or to a text that reads as one."""
+    if not isinstance(value, Real | str):
+        return None
+    try:
+        return max(least, round(float(value)))
+    except (ValueError, OverflowError):
+        return None
 
 
 def check_choice(value: str, name: str, choices: Sequence[object]) -> None:

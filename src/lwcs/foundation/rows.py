@@ -178,3 +178,14 @@ def same_rows(one: Rows, other: Rows) -> bool:
         return False
     # Whether column numbers are int32 or int64 is not content.
     return all(map(np.array_equal, component_arrays(one), component_arrays(other)))
+
+
+def count_distinct(rows: Rows) -> int:
+    """Number of distinct rows."""
+    if not is_sparse(rows):
+        return len(np.unique(rows, axis=0))
+    own = rows.copy()
+    own.sum_duplicates()
+    own.eliminate_zeros()
+    cuts = zip(own.indptr, own.indptr[1:], strict=False)
+    return len({(own.indices[i:j].tobytes(), own.data[i:j].tobytes()) for i, j in cuts})

@@ -43,13 +43,21 @@ class ArrowBatch:
     place: str
     first_row: int
     """Row number of the first row in the file or partition that `place` names."""
+    beside: pa.RecordBatch | None = None
 
     @classmethod
     def of(
-        cls, batch: pa.RecordBatch, selection: Selection, drop: bool, place: str, first_row: int
+        cls,
+        batch: pa.RecordBatch,
+        selection: Selection,
+        drop: bool,
+        place: str,
+        first_row: int,
+        beside: pa.RecordBatch | None = None,
     ) -> ArrowBatch:
         """A batch whose vectors are lists of a fixed size; columns that do not fit are refused."""
-        return cls(in_form(batch, selection, place, first_row), selection, drop, place, first_row)
+        formed = in_form(batch, selection, place, first_row)
+        return cls(formed, selection, drop, place, first_row, beside)
 
     @property
     def n_rows(self) -> int:

@@ -52,6 +52,8 @@ class Block:
     """Row number of the first of them: in its partition, or in all (`each_block`)."""
     dropped: Mask | None = None
     """Rows that were dropped for a missing value: their weight is 0, and they get no label."""
+    beside: Any = None
+    """Columns that are kept beside the rows (`SequenceSource.keep`), as an Arrow table."""
 
 
 class Task(Protocol[R_co]):

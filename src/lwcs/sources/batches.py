@@ -22,6 +22,10 @@ class Batch(Protocol):
     def n_rows(self) -> int:
         """Number of rows."""
 
+    @property
+    def beside(self) -> Any:
+        """The record batch of columns that are kept beside the rows, or None."""
+
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy rows start … stop into an array."""
 
@@ -42,6 +46,7 @@ class ArrayBatch:
     """Weights of the rows."""
     gone: Mask | None = None
     """Rows that are dropped; their values have been replaced."""
+    beside: None = None
 
     def write(self, start: int, stop: int, out: DenseRows) -> None:
         """Copy some rows."""

@@ -41,3 +41,15 @@ def check_one_level(names: Iterable[object]) -> None:
             "the columns have several levels; flatten them first, for example with "
             "frame.columns = ['_'.join(names) for names in frame.columns]"
         )
+
+
+def check_unique(names: Iterable[object], place: str = "") -> None:
+    """Refuse two columns of one name, in the data that `place` names."""
+    seen: set[object] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(
+                f"column names must be unique, but {name!r} occurs more than once"
+                f"{place and f' in {place!r}'}; rename one of them"
+            )
+        seen.add(name)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lwcs.foundation.checks import check_choice
 from lwcs.foundation.notices import warn
+from lwcs.sources.checks import check_unique
 from lwcs.sources.column_types import (
     holding,
     is_number,
@@ -91,8 +92,8 @@ class Selection:
                 warn(_left_out(left_out, chosen, place))
             skipped = tuple(name for name in rest if name not in chosen)
         else:
-            named, skipped = _named(options.columns, rest, weight), ()
-            chosen = [name for name in named if name not in excluded]
+            wanted, skipped = named(options.columns, rest, weight), ()
+            chosen = [name for name in wanted if name not in excluded]
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
         shapes = [table.shape(name) for name in chosen]
@@ -267,17 +268,8 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def check_unique(names: Sequence[str]) -> None:
-    """Refuse two columns of one name."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise ValueError(
-            f"column names must be unique, but {twice!r} occurs more than once; rename one of them"
-        )
-
-
 def _excluded(exclude: Sequence[str] | str | None, names: list[str]) -> set[str]:
-    return set() if exclude is None else set(_matched(exclude, names, "exclude"))
+    return set() if exclude is None else set(matched(exclude, names, "exclude"))
 
 
 def _check_weight(kind: pa.DataType, name: str) -> None:
@@ -289,7 +281,7 @@ def _check_weight(kind: pa.DataType, name: str) -> None:
         )
 
 
-def _named(columns: Sequence[str] | str, names: list[str], weight: str | None) -> list[str]:
+def named(columns: Sequence[str] | str, names: list[str], weight: str | None) -> list[str]:
     """The columns that names and patterns select, in the order given, each once."""
     if isinstance(columns, Fitted):
         return _holding_features(columns, names)
@@ -298,10 +290,11 @@ def _named(columns: Sequence[str] | str, names: list[str], weight: str | None) -
             f"column {weight!r} is given as weight= and in columns=; a column of weights is not a "
             "feature: leave it out of columns="
         )
-    return _matched(columns, names, "columns")
+    return matched(columns, names, "columns")
 
 
-def _matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
+def matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
+    """The columns that names and patterns of a parameter select, in the order given."""
     found: dict[str, None] = {}
     for wish in [wishes] if isinstance(wishes, str) else map(str, wishes):
         if any(sign in wish for sign in "*?[") and wish not in names:
@@ -311,8 +304,8 @@ def _matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> l
             found |= dict.fromkeys(matching)
             continue
         check_choice(wish, "column", names)
-        if wish in found and parameter == "columns":
-            raise ValueError(f"columns= must be unique, but {wish!r} is given more than once")
+        if wish in found and parameter != "exclude":
+            raise ValueError(f"{parameter}= must be unique, but {wish!r} is given more than once")
         found[wish] = None
     return list(found)
 

@@ -16,7 +16,7 @@ from pyarrow import csv
 from lwcs.sources.base import NO_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lwcs.sources.options import Dialect
     from lwcs.sources.paths import Found
@@ -51,6 +51,13 @@ def schema_of(head: bytes, delimiter: str) -> pa.Schema | None:
     )
 
 
+def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """A schema in which some columns are text, exactly as it is in the file."""
+    for name in names:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
+    return schema
+
+
 def _look(head: bytes, delimiter: str) -> pa.Table:
     return csv.read_csv(BytesIO(head), parse_options=csv.ParseOptions(delimiter=delimiter))
 
@@ -69,9 +76,8 @@ def read_rows(
             file,
             read_options=csv.ReadOptions(block_size=_BLOCK),
             parse_options=csv.ParseOptions(delimiter=delimiter),
-            convert_options=csv.ConvertOptions(
-                column_types=schema, include_columns=columns, strings_can_be_null=True
-            ),
+            # Text is read only to be kept, as it is: NA is no missing value there.
+            convert_options=csv.ConvertOptions(column_types=schema, include_columns=columns),
         )
         while True:
             try:

@@ -17,12 +17,13 @@ from pyarrow import fs
 
 from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
-from lwcs.sources.columns import Selection
-from lwcs.sources.delimited import DelimitedFiles
+from lwcs.sources.checks import check_unique
+from lwcs.sources.columns import Selection, matched
+from lwcs.sources.delimited import DelimitedFiles, with_text
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lwcs.sources.batches import Batch
     from lwcs.sources.options import ScanOptions
@@ -59,12 +60,25 @@ class FileSource(SequenceSource):
             files = self._files.open([name], self._batch_rows)
             return first_values((batch for _, _, rows in files for batch in rows), name)
 
+    def keep(self, columns: Sequence[str]) -> None:
+        """Keep columns beside the rows; those of CSV that are no features stay text."""
+        assert self.selection is not None
+        names = matched(columns, self._files.schema.names, "keep")
+        if isinstance(self._files, DelimitedFiles):
+            others = [name for name in names if name not in self.selection.columns_to_read]
+            self._files.schema = with_text(self._files.schema, others)
+        self.kept = pa.schema([self._files.schema.field(name) for name in names])
+
+    def _columns_to_read(self, selection: Selection) -> list[str]:
+        kept = [] if self.kept is None else self.kept.names
+        return list(dict.fromkeys([*selection.columns_to_read, *kept]))
+
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the files one after the other, and check that they have not changed."""
         selection = self.selection
         assert selection is not None
         with _explaining(self._found.paths):
-            files = self._files.open(selection.columns_to_read, self._batch_rows)
+            files = self._files.open(self._columns_to_read(selection), self._batch_rows)
             for path, names, rows in files:
                 with _explaining([path]):
                     self._check_columns(path, names, selection)
@@ -72,13 +86,18 @@ class FileSource(SequenceSource):
                     done = 0
                     for batch in rows:
                         if batch.num_rows:
-                            yield path, ArrowBatch.of(batch, selection, self._drop, path, done)
+                            beside = self._beside(batch)
+                            yield (
+                                path,
+                                ArrowBatch.of(batch, selection, self._drop, path, done, beside),
+                            )
                             done += batch.num_rows
                     self._check_unchanged(path)
 
     def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
+        check_unique(names, path)
         there = {*names, *self._files.keys}
-        for name in selection.columns_to_read:
+        for name in self._columns_to_read(selection):
             if name not in there:
                 raise ValueError(
                     f"{path!r} has no column {name!r}, but other files have it; leave out the "
@@ -107,7 +126,8 @@ class DatasetFiles:
 
     def __init__(self, found: Found) -> None:
         self._parquet, self._filesystem = found.kind == "parquet", found.filesystem
-        own = _common_schema(found, _dataset(found, None, None))
+        # Without a schema, pyarrow would merge the columns first, and refuse some without a name.
+        own = _common_schema(found, _dataset(found, pa.schema([]), None))
         keys = _partition_schema(found, own)
         self.keys = [] if keys is None else keys.names
         self.schema = pa.schema([*own, *([] if keys is None else keys)])
@@ -161,7 +181,7 @@ def _largest_group(fragment: Any) -> int:
     return max((group.total_byte_size for group in fragment.row_groups), default=0)
 
 
-def _dataset(found: Found, schema: pa.Schema | None, keys: pa.Schema | None) -> ds.Dataset:
+def _dataset(found: Found, schema: pa.Schema, keys: pa.Schema | None) -> ds.Dataset:
     return ds.dataset(
         found.paths,
         schema=schema,
@@ -183,6 +203,7 @@ def _common_schema(found: Found, dataset: ds.Dataset) -> pa.Schema:
                 f"{fragment.path!r} was saved by lwcs and is not a table of rows; open it with "
                 "lwcs.load"
             )
+        check_unique(schema.names, fragment.path)
         schemas.append(schema.remove_metadata())
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lwcs.sources import base
@@ -114,7 +114,16 @@ class Pending:
         """Copy the rows together."""
         filling = Filling(self.n_rows, self.within.n_features, self.within.dtype)
         self.within.count_dropped(sum(filling.take(*part) for part in self.parts))
-        block = filling.block(self.first_row)
+        block = replace(filling.block(self.first_row), beside=self._beside())
         if self.within.on_first is not None and not self.first_of_all:
             self.within.on_first(block)
         return block
+
+    def _beside(self) -> Any:
+        """The kept columns of these rows, or None if none are kept."""
+        kept = [b.beside.slice(i, j - i) for b, i, j in self.parts if b.beside is not None]
+        if not kept:
+            return None
+        import pyarrow as pa
+
+        return pa.Table.from_batches(kept)

@@ -73,6 +73,8 @@ class SequenceSource(Source, ABC):
     dtype: np.dtype[Any]
     in_flight = 2
     """Number of partitions that are read ahead."""
+    kept: Any = None
+    """Schema of the columns that are kept beside the rows, if there are any."""
 
     def __init__(self, *, rereadable: bool = True) -> None:
         self.rereadable = rereadable
@@ -92,6 +94,14 @@ class SequenceSource(Source, ABC):
     @abstractmethod
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the rows: batches, each with the name of its file, or "" if it has none."""
+
+    def keep(self, columns: Sequence[str]) -> None:
+        """Keep columns of any type beside the rows, by name or pattern, in `Block.beside`."""
+        raise TypeError(f"{columns} cannot be kept: {type(self).__name__} has no named columns")
+
+    def _beside(self, batch: Any) -> Any:
+        """The kept columns of a record batch, or None."""
+        return None if self.kept is None else batch.select(self.kept.names)
 
     def _single(self) -> ReadOnce:
         if self._once is None:

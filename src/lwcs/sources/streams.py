@@ -13,14 +13,15 @@ from lwcs.foundation.rows import container
 from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.batches import ArrayBatch
-from lwcs.sources.columns import Selection
+from lwcs.sources.checks import check_unique
+from lwcs.sources.columns import Selection, matched
 from lwcs.sources.dropping import DroppingSource
 from lwcs.sources.local import open_local
 from lwcs.sources.options import Fitted
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -38,10 +39,17 @@ class QuerySource(SequenceSource):
         self, run: Query, schema: pa.Schema, options: ScanOptions, *, rereadable: bool = True
     ) -> None:
         super().__init__(rereadable=rereadable)
-        self._run, self._drop = run, options.drop
+        self._run, self._drop, self._schema = run, options.drop, schema
         self._seen: list[pa.RecordBatch] = []
         self.use(Selection.of(schema, options, self._look))
         self.n_rows = None
+
+    def keep(self, columns: Sequence[str]) -> None:
+        """Keep columns beside the rows."""
+        import pyarrow as pa
+
+        names = matched(columns, self._schema.names, "keep")
+        self.kept = pa.schema([self._schema.field(name) for name in names])
 
     def _look(self, name: str) -> list[Any]:
         """The first values of a column; batches of a reader are held."""
@@ -60,7 +68,8 @@ class QuerySource(SequenceSource):
         done, (seen, self._seen) = 0, (self._seen, [])
         for batch in chain(seen, self._run()):
             if batch.num_rows:
-                yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done)
+                beside = self._beside(batch)
+                yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done, beside)
                 done += batch.num_rows
 
 
@@ -125,6 +134,8 @@ def open_query(data: Any, options: ScanOptions) -> QuerySource:
     if type(data).__name__ == "LazyFrame":
         return QuerySource(lambda: _polars_reader(data), _polars_schema(data), options)
     if hasattr(data, "to_arrow_reader"):
+        # Its tables have other names for columns that occur twice, its readers do not.
+        check_unique(data.columns)
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
         return QuerySource(data.to_arrow_reader, schema, options)
@@ -142,7 +153,14 @@ def open_stream(data: Iterable[Any], options: ScanOptions) -> BatchesSource:
 
 
 def _polars_schema(frame: Any) -> pa.Schema:
-    return frame.collect_schema().to_frame().to_arrow().schema
+    from polars.exceptions import PolarsError
+
+    try:
+        return frame.collect_schema().to_frame().to_arrow().schema
+    except PolarsError as error:
+        raise ValueError(
+            f"this polars query cannot be run: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _polars_reader(frame: Any) -> pa.RecordBatchReader:

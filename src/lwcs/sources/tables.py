@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
 from lwcs.sources.base import Block, LocalSource
-from lwcs.sources.checks import check_one_level
+from lwcs.sources.checks import check_one_level, check_unique
 from lwcs.sources.column_types import numbers_of
-from lwcs.sources.columns import WHY, Selection, check_unique
+from lwcs.sources.columns import WHY, Selection
 from lwcs.sources.vectors import as_lists, values_of
 
 if TYPE_CHECKING:
@@ -250,8 +250,9 @@ class _Given:
 def _framed(table: Any) -> nw.DataFrame[Any]:
     try:
         frame = nw.from_native(table, eager_only=True)
-    except DuplicateError as error:
-        raise ValueError(f"column names must be unique; rename some ({error})") from None
+    except DuplicateError:
+        check_unique(getattr(table, "column_names", table.columns))
+        raise
     except TypeError:
         raise TypeError(
             f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "

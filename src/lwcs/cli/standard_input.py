@@ -1,0 +1,73 @@
+"""Standard input of a command: Parquet and Arrow are recognized by their first bytes.
+
+Rows in CSV and in an Arrow stream are read once, as they arrive. Parquet and Arrow files cannot be
+read from the front, so they are copied to a temporary file, and can be read several times.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from lwcs.cli.errors import STAND_INS
+from lwcs.sources.pipes import Chained
+
+FORMATS = ("csv", "tsv", "arrow", "parquet")
+NAME = "standard input"
+_KEY = "standard_input"
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class Piped:
+    """What standard input holds."""
+
+    kind: str
+    """One of `FORMATS`, for a stream."""
+    file: Any = None
+    """The stream, if rows are read as they arrive."""
+    path: str | None = None
+    """The temporary file, if there is one."""
+
+
+def standard_input(kind: str | None) -> Piped:
+    """Recognize standard input, if `kind` does not name its format; once per command."""
+    meta = click.get_current_context().meta
+    if _KEY not in meta:
+        meta[_KEY] = _open(sys.stdin.buffer, kind)
+    return meta[_KEY]
+
+
+def _open(file: Any, kind: str | None) -> Piped:
+    if kind == "parquet":
+        return _copied(file, ".parquet")
+    if kind is not None:
+        return Piped(kind, file)
+    head = file.read(len(_ARROW_FILE))
+    whole = Chained(head, file)
+    if head.startswith(_PARQUET):
+        return _copied(whole, ".parquet")
+    if head.startswith(_ARROW_FILE):
+        return _copied(whole, ".arrow")
+    if head.startswith(_ARROW_STREAM):
+        return Piped("arrow", whole)
+    raise click.UsageError(
+        f"--format is missing; {NAME} is neither Parquet nor Arrow, so pass --format csv or "
+        "--format tsv"
+    )
+
+
+def _copied(file: IO[bytes] | Chained, ending: str) -> Piped:
+    context = click.get_current_context()
+    folder = context.with_resource(tempfile.TemporaryDirectory())
+    path = str(Path(folder) / f"rows{ending}")
+    with open(path, "wb") as copy:
+        shutil.copyfileobj(file, copy, 2**20)
+    context.meta.setdefault(STAND_INS, {})[path] = NAME
+    return Piped(ending[1:], path=path)
