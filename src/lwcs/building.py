@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs import kernels
-from lwcs.coreset import Coreset
+from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.parallel import as_threads
@@ -57,15 +57,18 @@ class Job:
                 f"method={sampler.name!r} does not support scale={self.source.scale!r}: its draws "
                 "have no scale; scan the data without it, or return the scale in the Summary"
             )
-        dropped = {"dropped": self.source.dropped} if self.source.dropped else {}
         return Coreset.drawn(
             draws,
             method=sampler.label,
             divergence=self.geometry.divergence,
             seed=seed,
             feature_names=self.source.feature_names,
-            details={**draws.details, **dropped},
+            details={**draws.details, **self._dropped()},
         )
+
+    def _dropped(self) -> dict[str, int]:
+        """How many rows were dropped, once all have been read."""
+        return {"dropped": self.source.dropped} if self.source.dropped else {}
 
     def all_rows(self, n_jobs: int | None) -> Coreset:
         """All rows as a coreset, for data so small that sampling would only lose."""
@@ -86,7 +89,7 @@ class Job:
             cost = without_rounding(total, own, known)
         n_rows = len(whole.weights)
         return Coreset(
-            points=whole.points.view() if isinstance(whole.points, np.ndarray) else whole.points,
+            points=whole.points,
             weights=whole.weights,
             indices=np.arange(n_rows),
             counts=np.ones(n_rows, dtype=np.int64),
@@ -95,16 +98,17 @@ class Job:
             mean=geometry.divergence.from_coordinates(moments.mean),
             total_cost=cost,
             scale=known.scale,
-            method="all rows",
+            method=ALL_ROWS,
             divergence=geometry.divergence,
             feature_names=source.feature_names,
+            details=self._dropped(),
         )
 
 
 def _read_all(source: Source, n_jobs: int | None) -> Block:
     """All rows as one block, with weights."""
     if isinstance(source, LocalSource):
-        # Arrays are looked at where they are, not copied.
+        # Arrays are looked at where they are; the coreset copies them.
         blocks = [Block(source.read(0, source.n_rows), source.weights, 0)]
     else:
         blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]

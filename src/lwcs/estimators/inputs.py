@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from lwcs.coreset import Coreset
+from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.tabular import refuse_results
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
@@ -67,8 +69,7 @@ def size_of(wish: int | str, k: int, each: int, name: str) -> int:
 
 def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
     """Turn what scikit-learn's methods take into a Source; check its features."""
-    if isinstance(X, Coreset):
-        raise TypeError("a Coreset is not a table of rows; pass coreset.points")
+    refuse_results(X)
     if isinstance(X, Source):
         if reset:
             set_features(model, X)
@@ -178,8 +179,9 @@ def check_features(model: Model, source: Source) -> None:
 
 
 def check_rows(coreset: Coreset, k: int, name: str = "n_clusters") -> None:
-    """Check that a coreset built elsewhere has rows enough."""
-    rows = len(coreset.weights)
+    """Check that a coreset built elsewhere has rows enough, all of which can be measured."""
+    refuse_bad_rows(coreset)
+    rows = len(coreset)
     if rows < k:
         raise ValueError(
             f"the coreset has {rows} distinct rows but {name}={k}; "

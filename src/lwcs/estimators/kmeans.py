@@ -35,6 +35,7 @@ from lwcs.foundation import storage
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.tabular import Tabular
 from lwcs.passes import AssignTask, DistancesTask, LabelTask, full_cost, polish
 from lwcs.solvers.kmeans import cluster
 from lwcs.sources import LocalSource, Source
@@ -48,7 +49,12 @@ if TYPE_CHECKING:
 
 
 class CoresetKMeans(
-    Incremental, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Incremental,
+    Tabular,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """k-means clustering of data of any size, by clustering a coreset of it.
 
@@ -353,6 +359,8 @@ class CoresetKMeans(
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_
         return model.set_params(max_iter=self.max_iter)
+
+    _instead_of_rows = "pass rows of data, such as its cluster_centers_"
 
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table: one row per center, with metadata in its schema."""

@@ -20,6 +20,7 @@ from lwcs.foundation import storage
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.tabular import Tabular
 from lwcs.samplers import as_sampler
 from lwcs.samplers.first_pass import check_total
 from lwcs.solvers.families import available, new_family
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 DRAWS_PER_COMPONENT = 1_000
 
 
-class CoresetMixture(DensityMixin, BaseEstimator):
+class CoresetMixture(Tabular, DensityMixin, BaseEstimator):
     """Mixture of distributions, fitted to data of any size through a coreset.
 
     The mixture is fitted by weighted expectation–maximization (EM). With ``family="gaussian"`` and
@@ -339,6 +340,8 @@ class CoresetMixture(DensityMixin, BaseEstimator):
         counts = rng.multinomial(n, self.weights_)
         rows = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
+
+    _instead_of_rows = "pass rows of data"
 
     def to_arrow(self) -> pa.Table:
         """Convert the model to a pyarrow table with one row per component and metadata."""
