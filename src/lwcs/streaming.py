@@ -26,6 +26,7 @@ from lwcs.samplers.extent import Extent, weight_of
 from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
 from lwcs.sources.batches import ArrayBatch, Filling
+from lwcs.sources.checks import check_not_empty
 from lwcs.sources.local import is_table, open_local
 from lwcs.sources.options import ScanOptions
 
@@ -164,6 +165,7 @@ class StreamingCoreset:
 
     def _described(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
         """What is known of the columns with these rows; rows that do not fit are refused."""
+        check_not_empty(rows.shape)
         n_features, kind = rows.shape[1], container(rows)
         if self.n_features is not None:
             if n_features != self.n_features or kind != self.container:

@@ -15,7 +15,6 @@ from sklearn.base import (
 )
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.building import Job
@@ -76,7 +75,8 @@ class CoresetKMeans(
         Initial centers: by greedy or plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
     n_init : int, default=1
-        Number of restarts on the coreset; the best one is kept.
+        Number of restarts on the coreset; the best one is kept. Only one is made if `init` is an
+        array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
     tol : float, default=1e-4
@@ -102,8 +102,8 @@ class CoresetKMeans(
         Label of every row, equal to ``predict(X)``. Set for data in memory if `compute_labels`.
     inertia_ : float
         Cost of exactly `cluster_centers_` on the full data. Where no final pass is made
-        (`compute_labels=False`, or fitted on a Coreset) it is the coreset's own cost, which is
-        biased low, since the centers were fitted to it.
+        (`compute_labels=False`, fitted on a Coreset or by `partial_fit`) it is the coreset's own
+        cost, which is biased low, since the centers were fitted to it.
     n_iter_ : int
         Number of iterations of the best restart.
     coreset_ : Coreset
@@ -183,7 +183,7 @@ class CoresetKMeans(
         return self
 
     def _forget(self) -> None:
-        forget(self, "_n_features_out", "_stream")
+        forget(self, "_n_features_out", "_stream", "_seed")
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         """Do what `fit` does; return what it sets."""
@@ -241,7 +241,7 @@ class CoresetKMeans(
                 geometry,
                 self.n_clusters,
                 init=self.init,
-                n_init=self.n_init,
+                n_init=self._restarts(),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 seed=seed,
@@ -258,6 +258,18 @@ class CoresetKMeans(
             "geometry_": geometry,
             "_n_features_out": self.n_clusters,
         }
+
+    def _restarts(self) -> int:
+        """One if the centers to start from are given: all restarts would be the same."""
+        given = not isinstance(self.init, str) and not callable(self.init)
+        if given and self.n_init > 1:
+            warnings.warn(
+                f"init is an array of centers, so that one restart is made instead of "
+                f"n_init={self.n_init}; pass n_init=1",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        return 1 if given else self.n_init
 
     def _warn(self, converged: bool, distinct: int) -> None:
         if distinct < self.n_clusters:
@@ -297,7 +309,7 @@ class CoresetKMeans(
         PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
         Ray their table with one more column, `label`.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         source = scan_rows(self, X, reset=False)
         task = LabelTask(self.measured_centers(source))
         with source.explaining():
@@ -316,7 +328,7 @@ class CoresetKMeans(
         As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
         is.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         source = scan_rows(self, X, reset=False)
         if not isinstance(source, LocalSource):
             raise TypeError(
@@ -329,13 +341,13 @@ class CoresetKMeans(
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         source = scan_rows(self, X, sample_weight, reset=False)
         return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
 
     def to_sklearn(self) -> KMeans:
         """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         if self.scale_ is not None:
             raise ValueError(
                 "this model measures distances in standard deviations, which sklearn's KMeans "
@@ -366,7 +378,7 @@ class CoresetKMeans(
         """Convert to a pyarrow table: one row per center, with metadata in its schema."""
         from lwcs.estimators.kmeans_table import to_table
 
-        check_is_fitted(self)
+        self._check_is_fitted()
         return to_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -76,11 +75,24 @@ class Filling:
         Rows so far are shared, and copied only if both blocks go on: a batch can be tried out
         without a copy of all rows that wait, and without a trace if it is refused.
         """
-        other = copy(self)
+        other = object.__new__(Filling)
+        vars(other).update(vars(self))
         if dtype is not None and dtype != self._dtype:
             other._dtype = dtype
             other._own()
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rows so far, without the room for others.
+        state, n = vars(self).copy(), self.n_rows
+        del state["_written"]
+        for name in ("_dense", "_weights", "_dropped"):
+            state[name] = None if state[name] is None else state[name][:n]
+        return state | {"_sparse": self._sparse[: self._n_sparse]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._own()
 
     def _own(self) -> None:
         """Write to arrays of its own from here on."""
