@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
+from lwcs.coreset_union import check_alike, merged, same
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.rows import container, frozen, same_rows, stack
+from lwcs.foundation.rows import frozen, stack
 from lwcs.foundation.tabular import Tabular
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
@@ -252,8 +253,8 @@ class Coreset(Tabular):
         """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""
         if not isinstance(other, Coreset):
             return NotImplemented
-        _check_alike(self, other)
-        mean, cost = _merged(self, other)
+        check_alike(self, other)
+        mean, cost = merged(self, other)
         return replace(
             self,
             points=stack([self.points, other.points]),
@@ -353,7 +354,7 @@ class Coreset(Tabular):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coreset):
             return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -389,45 +390,3 @@ def refuse_sample_weight(sample_weight: Any) -> None:
     """Refuse weights beside a coreset, which has its own."""
     if sample_weight is not None:
         raise ValueError("a Coreset has its own weights; leave out sample_weight")
-
-
-def _same(one: Any, other: Any) -> bool:
-    if hasattr(one, "dtype") and hasattr(other, "dtype"):
-        return same_rows(one, other)
-    return type(one) is type(other) and bool(one == other)
-
-
-def _check_alike(one: Coreset, other: Coreset) -> None:
-    if one.n_features != other.n_features:
-        raise ValueError(
-            f"a coreset with {one.n_features} columns and one with {other.n_features} "
-            "cannot be united; build both from the same columns"
-        )
-    for name in ("feature_names", "divergence"):
-        if getattr(one, name) != getattr(other, name):
-            raise ValueError(
-                f"the coresets differ in {name}: {getattr(one, name)!r} and "
-                f"{getattr(other, name)!r}; build both alike"
-            )
-    if not _same(one.scale, other.scale):
-        raise ValueError(
-            "the coresets measure distances in different scales; scale the data beforehand by "
-            "the same factors, and build both without scale="
-        )
-    if container(one.points) != container(other.points):
-        raise ValueError("one coreset is sparse and the other dense; build both alike")
-
-
-def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | None]:
-    """Mean and Φ of the union, exact, since both are known of both parts."""
-    if one.mean is None or other.mean is None:
-        return None, None
-    own, (first, second) = one.divergence, (one.total_weight, other.total_weight)
-    mean = one.mean + (other.mean - one.mean) * (second / (first + second))
-    # Smoothed rows are smoothed towards another mean than before, so that their costs change.
-    if one.total_cost is None or other.total_cost is None or own.smoothing:
-        return mean, None
-    geometry, center = Geometry(own, one.scale), own.to_coordinates(mean)
-    apart = [geometry.apart(own.to_coordinates(each), center) for each in (one.mean, other.mean)]
-    cost = one.total_cost + other.total_cost + first * apart[0] + second * apart[1]
-    return mean, float(cost)
