@@ -200,6 +200,19 @@ def test_an_interrupt_leaves_the_stream_as_it_was(monkeypatch):
     assert same(stream, before)
 
 
+def test_an_arrival_that_fails_on_its_way_up_leaves_the_stream_as_it_was(monkeypatch):
+    arrivals = [lwcs.build(points(), 30, random_state=seed) for seed in range(4)]
+    stream, before = stream_of(*arrivals[:3]), stream_of(*arrivals[:3])
+    with monkeypatch.context() as broken:
+        broken.setattr(lwcs.Coreset, "reduce", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            stream.update(arrivals[3])
+    assert same(stream, before)
+    for each in (stream, before):
+        each.update(arrivals[3])
+    assert same(stream, before)
+
+
 def test_a_refused_merge_changes_neither_stream():
     stream, other = stream_of(points()), stream_of(points()[:, :3])
     before, others = copy.deepcopy(stream), copy.deepcopy(other)

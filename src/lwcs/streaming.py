@@ -148,9 +148,8 @@ class StreamingCoreset:
         """Add at least one row of numbers; the weights have been checked."""
         known = self._described(rows, names, "this batch")
         dtype, d, n = known["dtype"], known["n_features"], rows.shape[0]
-        # The memory of sparse rows is shared as they wait, which must not be that of the caller.
         with np.errstate(over="ignore"):
-            own = rows.astype(dtype, copy=container(rows) == "sparse")
+            own = rows.astype(dtype, copy=False)
         values = stored_values(own)
         try:
             if values.size and not float(np.abs(values).max()) < _LARGEST:

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import skops.io
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import lwcs
 from lwcs import CoresetKMeans
+from lwcs.solvers.lloyd import lloyd
 
 ANSWERS = ("cluster_centers_", "inertia_", "n_iter_", "coreset_", "geometry_", "labels_")
 
@@ -157,11 +159,20 @@ def test_a_saved_coreset_is_continued_as_the_error_says(tmp_path):
     assert model.partial_fit(rows(50, 9.0)).coreset_.n_samples == 350
 
 
-@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def unpickled(model: CoresetKMeans) -> CoresetKMeans:
+    return pickle.loads(pickle.dumps(model))
+
+
+def through_skops(model: CoresetKMeans) -> CoresetKMeans:
+    data = skops.io.dumps(model)
+    return skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, unpickled, through_skops])
 def test_copies_go_their_own_way(way):
     model = CoresetKMeans(3, random_state=0).partial_fit(rows(100))
     other = way(model)
-    expected = pickle.loads(pickle.dumps(model))
+    expected = unpickled(model)
     other.partial_fit(rows(70, 9.0, 1), sample_weight=np.full(70, 3.0))
     for each in (model, expected):
         each.partial_fit(rows(80, -9.0, 2))
@@ -173,6 +184,7 @@ def test_copies_go_their_own_way(way):
     again.partial_fit(rows(100)).partial_fit(rows(70, 9.0, 1), sample_weight=np.full(70, 3.0))
     assert again.partial_fit(rows(5, 2.0, 3)).coreset_ == other.coreset_
     assert "_stream" not in vars(clone(model))
+    assert len(pickle.dumps(model)) < 30_000, "room for rows to come is not saved"
 
 
 def test_an_error_in_the_clustering_leaves_the_batch_out(monkeypatch):
@@ -197,11 +209,15 @@ def test_float64_after_float32_is_not_narrowed():
     assert model.cluster_centers_.dtype == np.float64
 
 
-def test_one_restart_is_made_of_given_centers_and_a_warning():
-    X, start = rows(300), rows(3)
+def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
+    X, start, runs = rows(300), rows(3), []
+    monkeypatch.setattr(
+        "lwcs.solvers.kmeans.lloyd", lambda *a, **how: runs.append(1) or lloyd(*a, **how)
+    )
     with pytest.warns(RuntimeWarning, match="one restart is made instead of n_init=4") as caught:
         model = CoresetKMeans(3, init=start, n_init=4).fit(X)
     assert caught[0].filename == __file__
+    assert len(runs) == 1
     expected = CoresetKMeans(3, init=start.tolist(), n_init=1).fit(X)
     np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
     with warnings.catch_warnings():

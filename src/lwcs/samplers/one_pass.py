@@ -62,7 +62,7 @@ class ScannedBlock:
     sums: Scan | None
 
 
-@dataclass(slots=True)
+@dataclass
 class OnePass:
     """Everything that is known of the rows so far; it does not grow with them."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
 
 
-@dataclass(slots=True)
+@dataclass
 class Reservoir:
     """Slots, each of which holds one i.i.d. draw from all rows that have passed.
 
