@@ -140,7 +140,10 @@ def test_a_bad_size_is_explained(size, error, message):
     [
         ({"method": "lightwieght"}, ValueError, "did you mean 'lightweight'"),
         ({"method": 3}, TypeError, "not a sampler"),
-        ({"passes": 3}, ValueError, "passes=3 is not one of 'auto', 1, 2"),
+        ({"passes": 3}, ValueError, r"passes=3 is not possible.*pass passes=1, 2 or 'auto'"),
+        ({"passes": 0}, ValueError, "passes=0 is not a number of passes"),
+        ({"passes": "2"}, ValueError, "passes='2' is not a number of passes"),
+        ({"passes": True}, ValueError, "passes=True is not a number of passes"),
         ({"random_state": -1}, ValueError, "random_state=-1"),
         ({"random_state": "x"}, TypeError, "random_state='x'"),
         ({"n_jobs": 0}, ValueError, "n_jobs=0"),
@@ -162,6 +165,50 @@ def test_one_pass_where_two_are_needed_is_refused():
             lwcs.build(lwcs.PartitionedSource([X]), 10, passes=1, method=method)
     with pytest.raises(ValueError, match="scale='standard'"):
         lwcs.build(lwcs.scan(X, scale="standard"), 10, passes=1)
+
+
+class Rereadable:
+    """Rows that are not in memory, and can be read again."""
+
+    def __iter__(self):
+        return iter([np.abs(X)])
+
+
+def accepted(data, options: dict, passes: object) -> str | None:
+    """None, or the error."""
+    try:
+        lwcs.build(data(), 5, n_clusters=2, passes=passes, random_state=0, **options)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda: np.abs(X),
+        Rereadable,
+        lambda: iter([np.abs(X)]),
+        lambda: lwcs.PartitionedSource([np.abs(X)]),
+        lambda: lwcs.scan(np.abs(X), scale="standard"),
+    ],
+    ids=["memory", "rereadable", "once", "partitions", "scaled"],
+)
+@pytest.mark.parametrize("divergence", ["sqeuclidean", "kl"])
+@pytest.mark.parametrize("method", ["lightweight", "uniform", "sensitivity", "refined"])
+def test_the_number_of_passes_that_are_made_is_accepted_and_others_name_it(
+    data, divergence, method
+):
+    options = {"method": method, "divergence": divergence}
+    if accepted(data, options, "auto") is not None:
+        return  # not possible in any number of passes
+    errors = {passes: accepted(data, options, passes) for passes in range(1, 7)}
+    possible = [passes for passes, error in errors.items() if error is None]
+    assert possible
+    for passes, error in errors.items():
+        if error is not None:
+            assert f"passes={passes} is not possible" in error
+            assert f"pass passes={', '.join(map(str, possible))} or 'auto'" in error
 
 
 def test_a_bad_draws_option_is_explained():

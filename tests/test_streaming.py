@@ -191,8 +191,8 @@ def test_a_batch_that_would_spoil_everything_is_refused():
     stream = streamed(points("float32"), 100)
     before = stream.coreset()
     for batch, message in (
-        (np.full((2, 4), 1e200), "is inf"),
-        (np.full((2, 4), 1e39), "is inf"),
+        (np.full((2, 4), 1e200), "so large"),
+        (np.full((2, 4), np.inf, np.float32), "is inf"),
         (
             lwcs.build(lwcs.scan(points(), scale="standard"), 20, random_state=0),
             "a scale of its own",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.coreset import Coreset
+from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import BadValueError, check_choice, check_count
+from lwcs.foundation.checks import BadValueError, check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import stack
@@ -46,7 +47,7 @@ class Job:
 
     def coreset(
         self, size: int, sampler: Sampler, seed: int, *,
-        passes: Literal["auto", 1, 2] = "auto", n_jobs: int | None = None, progress: bool = False,
+        passes: int | Literal["auto"] = "auto", n_jobs: int | None = None, progress: bool = False,
     ) -> Coreset:  # fmt: skip
         """Draw a coreset."""
         run = Run(seed, self.geometry, n_jobs, progress)
@@ -101,7 +102,7 @@ class Job:
             mean=geometry.divergence.from_coordinates(moments.mean),
             total_cost=cost,
             scale=known.scale,
-            method="all rows",
+            method=ALL_ROWS,
             divergence=geometry.divergence,
             feature_names=source.feature_names,
             details=self._dropped(),
@@ -136,7 +137,7 @@ def build(
     divergence: str | Divergence = "sqeuclidean",
     n_clusters: int | None = None,
     sample_weight: Any = None,
-    passes: Literal["auto", 1, 2] = "auto",
+    passes: int | Literal["auto"] = "auto",
     random_state: object = None,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -164,13 +165,14 @@ def build(
         initial solution with that many clusters; the other methods do not use it.
     sample_weight : array of shape (n_samples,), optional
         A row with weight 3 counts as that row three times. A weight of 0 leaves a row out.
-    passes : {"auto", 1, 2}, default="auto"
+    passes : "auto" or int, default="auto"
         Number of passes over the data. Two is the paper's procedure, and the default for files.
         Rows that can be fetched by number need only one, which is then the default and draws from
         the same distribution. Rows that can be read only once (a pipe, a generator) are sampled by
         reservoirs, as are files with ``passes=1``: unbiased too, with other weights
         (`Coreset.details`). "auto" makes as many passes as it takes: for a divergence, two over
-        rows in memory and three over others.
+        rows in memory and three over others. Where there is no choice, only "auto" and the
+        number of passes that are made are accepted.
     random_state : None, int or NumPy generator, default=None
         Random seed. The same seed gives the same coreset, whatever the number of threads.
     n_jobs : int, optional
@@ -194,10 +196,20 @@ def build(
     True
     """
     size = check_count(size, "size")
-    check_choice(passes, "passes", ("auto", 1, 2))  # type: ignore[arg-type]
+    _check_passes(passes)
     if n_clusters is not None:
         check_count(n_clusters, "n_clusters")
     sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
     job = Job.of(scan(data, weight=sample_weight), as_divergence(divergence))
     return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, progress=progress)
+
+
+def _check_passes(passes: Any) -> None:
+    """Check what can be said without the data; what it allows is for the sampler to say."""
+    integer = isinstance(passes, Integral) and not isinstance(passes, bool)
+    if passes != "auto" and not (integer and passes >= 1):
+        raise ValueError(
+            f"passes={passes!r} is not a number of passes; pass 'auto', or an integer such as 1 "
+            "or 2"
+        )

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
+from lwcs.coreset_union import check_alike, merged, same
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.rows import component_arrays, container, same_rows, stack
+from lwcs.foundation.rows import frozen, stack
+from lwcs.foundation.tabular import Tabular
+from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
 from lwcs.samplers import Lightweight, Run
@@ -22,7 +25,7 @@ from lwcs.sources import scan
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -30,12 +33,18 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.samplers import Draws
 
+ALL_ROWS = "all rows"
+"""The method of a coreset of small data: all of its rows, with their own weights."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coreset:
+class Coreset(Tabular):
     """Weighted rows that represent a data set.
 
-    Created by `lwcs.build`, by the union of coresets and by `reduce`.
+    Created by `lwcs.build`, by the union of coresets (``a + b``, ``sum(coresets)``) and by
+    `reduce`; `Coreset.from_arrays` makes one of arrays of your own, which it checks. A coreset
+    cannot be changed: it copies arrays that are writeable. ``len(coreset)`` is the number of its
+    distinct rows, and pyarrow, polars, pandas and DuckDB take it as a table.
 
     Attributes
     ----------
@@ -62,10 +71,11 @@ class Coreset:
     divergence : Divergence
         Divergence that costs are measured by, `lwcs.divergences.SquaredEuclidean()` by default.
     method, seed, feature_names : str, int or None, tuple of str or None
-        The sampler, the random seed (None for a union) and the column names.
+        The sampler ("all rows" where there are so few that nothing was sampled), the random seed
+        (None for a union) and the column names.
     depth : int
-        0 if drawn from the data directly (also after `reduce`), 1 for a union. Every reduction
-        of a union adds one, and an error of its own.
+        0 if drawn from the data directly (also after `reduce`), 1 for a union or arrays of your
+        own. Every reduction of these adds one, and an error of its own.
     details : dict
         Further metadata: after one pass over a stream, the kind of the weights, ρ and the
         acceptance rate; the number of dropped rows; after the reduction of a union,
@@ -88,6 +98,90 @@ class Coreset:
     depth: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    _instead_of_rows = (
+        "pass coreset.points, with coreset.weights as weights; coreset.reduce(size) makes a "
+        "smaller coreset"
+    )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        points: Any,
+        weights: Any,
+        *,
+        indices: Any = None,
+        counts: Any = None,
+        n_samples: int | None = None,
+        total_weight: float | None = None,
+        mean: Any = None,
+        total_cost: float | None = None,
+        scale: Any = None,
+        divergence: str | Divergence = "sqeuclidean",
+        method: str = "given",
+        seed: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        depth: int = 1,
+        details: Mapping[str, Any] | None = None,
+    ) -> Coreset:
+        """Create a coreset from arrays, which are checked and copied.
+
+        Parameters
+        ----------
+        points : array, sparse array or table of shape (r, d)
+            Rows: finite numbers in the domain of the divergence.
+        weights : array of shape (r,)
+            Their weights: finite, >= 0, and not all 0.
+        indices : int array of shape (r,), optional
+            Different row numbers in the data; 0, …, r − 1 by default.
+        counts : int array of shape (r,), optional
+            How often each row was drawn, at least once; once by default.
+        n_samples : int, optional
+            Number of rows of the data, more than every index; by default the largest index + 1.
+        total_weight : float, optional
+            Total weight of the data; the sum of the weights by default.
+        mean, total_cost : array of shape (d,) and float, optional
+            Mean of the data and its cost Φ. Not known by default: they are those of the data, and
+            a coreset has only estimates of them.
+        scale : array of shape (d,), optional
+            Standard deviations > 0 that squared Euclidean distances are measured in.
+        divergence : str or Divergence, default="sqeuclidean"
+            Divergence that costs are measured by.
+        method, seed, feature_names, details : optional
+            Metadata. The names of the columns are by default those of a table. The method
+            "all rows" says that these are all rows of the data, each counted once.
+        depth : int, default=1
+            With 1, `reduce` samples the weighted rows by importance. Pass 0 only for independent
+            draws of a sampler, of which `reduce` keeps a uniform choice, or for "all rows".
+
+        Examples
+        --------
+        >>> import lwcs
+        >>> coreset = lwcs.Coreset.from_arrays([[0.0, 1.0], [2.0, 3.0]], weights=[10, 30])
+        >>> len(coreset), coreset.total_weight
+        (2, 40.0)
+        """
+        from lwcs.coreset_arrays import checked_fields
+
+        return cls(
+            **checked_fields(
+                points,
+                weights,
+                indices=indices,
+                counts=counts,
+                n_samples=n_samples,
+                total_weight=total_weight,
+                mean=mean,
+                total_cost=total_cost,
+                scale=scale,
+                divergence=divergence,
+                method=method,
+                seed=seed,
+                feature_names=feature_names,
+                depth=depth,
+                details=details,
+            )
+        )
+
     @classmethod
     def drawn(cls, draws: Draws, **how: Any) -> Coreset:
         """Create a coreset from draws; `how` has its method, divergence, seed and names."""
@@ -106,10 +200,19 @@ class Coreset:
         )
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            for part in component_arrays(getattr(self, each.name)):
-                if isinstance(part, np.ndarray):
-                    part.flags.writeable = False
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray) or is_sparse(value):
+                object.__setattr__(self, name, frozen(value))
+        object.__setattr__(self, "details", dict(self.details))
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        # Arrays come writeable out of a pickle.
+        vars(self).update(state)
+        self.__post_init__()
+
+    def __len__(self) -> int:
+        """Number of distinct rows."""
+        return len(self.weights)
 
     @property
     def size(self) -> int:
@@ -150,8 +253,8 @@ class Coreset:
         """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""
         if not isinstance(other, Coreset):
             return NotImplemented
-        _check_alike(self, other)
-        mean, cost = _merged(self, other)
+        check_alike(self, other)
+        mean, cost = merged(self, other)
         return replace(
             self,
             points=stack([self.points, other.points]),
@@ -164,17 +267,28 @@ class Coreset:
             total_cost=cost,
             method=self.method if self.method == other.method else "mixed",
             seed=None,
-            depth=max(self.depth, other.depth, 1),
+            depth=0 if self._exact and other._exact else max(self.depth, other.depth, 1),
             details={},
         )
+
+    def __radd__(self, other: object) -> Coreset:
+        """Let ``sum`` begin with 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    @property
+    def _exact(self) -> bool:
+        """Whether these are all rows of the data, so that nothing has been sampled."""
+        return self.method == ALL_ROWS and self.depth == 0
 
     def reduce(self, size: int, *, random_state: object = None) -> Coreset:
         """Coreset of this coreset, with `size` draws.
 
         For a coreset that was drawn directly from data, a uniform choice of its draws is kept:
         the result is a coreset of the data as if built with this size, without additional error
-        (stratified draws become a random choice of strata, still unbiased). A union is sampled a
-        second time, as weighted rows, which adds an error of its own (counted by `depth`).
+        (stratified draws become a random choice of strata, still unbiased). All rows of small
+        data are sampled by the paper's method, which gives such a direct coreset, too. A union is
+        sampled a second time, as weighted rows, which adds an error of its own (counted by
+        `depth`).
 
         Parameters
         ----------
@@ -185,12 +299,16 @@ class Coreset:
         """
         size, seed = check_count(size, "size"), as_seed(random_state)
         if self.depth > 0:
-            return self._resampled(size, seed)
+            error_growth = round(reduced_epsilon(0.1, self.depth + 1) / 0.1, 3)
+            return self._sampled(size, seed, self.depth + 1, {"error_growth": error_growth})
         if size > self.size:
             raise ValueError(
                 f"size={size} is larger than the {self.size} draws of this coreset; "
                 f"pass size <= {self.size}, or build a larger one from the data"
             )
+        if self._exact:
+            whole = size == self.size
+            return self if whole else self._sampled(size, seed, 0, self.details)
         rng = generator(seed, Stage.REDUCE)
         kept = rng.multivariate_hypergeometric(self.counts, size, method="marginals")
         at = np.flatnonzero(kept)
@@ -204,7 +322,7 @@ class Coreset:
             seed=seed,
         )
 
-    def _resampled(self, size: int, seed: int) -> Coreset:
+    def _sampled(self, size: int, seed: int, depth: int, details: Mapping[str, Any]) -> Coreset:
         """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
         rows = self.points if self.scale is None else self.points * (1.0 / self.scale)
         source = scan(rows, weight=self.weights)
@@ -219,8 +337,8 @@ class Coreset:
             counts=draws.counts,
             method=Lightweight.name,
             seed=seed,
-            depth=self.depth + 1,
-            details={"error_growth": round(reduced_epsilon(0.1, self.depth + 1) / 0.1, 3)},
+            depth=depth,
+            details=details,
         )
 
     def to_arrow(self) -> pa.Table:
@@ -236,13 +354,13 @@ class Coreset:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coreset):
             return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return (
-            f"Coreset({len(self.weights):,} rows × {self.n_features:,}, {self.size:,} draws "
+            f"Coreset({len(self):,} rows × {self.n_features:,}, {self.size:,} draws "
             f"by {self.method}, of {self.n_samples:,} rows)"
         )
 
@@ -272,45 +390,3 @@ def refuse_sample_weight(sample_weight: Any) -> None:
     """Refuse weights beside a coreset, which has its own."""
     if sample_weight is not None:
         raise ValueError("a Coreset has its own weights; leave out sample_weight")
-
-
-def _same(one: Any, other: Any) -> bool:
-    if hasattr(one, "dtype") and hasattr(other, "dtype"):
-        return same_rows(one, other)
-    return type(one) is type(other) and bool(one == other)
-
-
-def _check_alike(one: Coreset, other: Coreset) -> None:
-    if one.n_features != other.n_features:
-        raise ValueError(
-            f"a coreset with {one.n_features} columns and one with {other.n_features} "
-            "cannot be united; build both from the same columns"
-        )
-    for name in ("feature_names", "divergence"):
-        if getattr(one, name) != getattr(other, name):
-            raise ValueError(
-                f"the coresets differ in {name}: {getattr(one, name)!r} and "
-                f"{getattr(other, name)!r}; build both alike"
-            )
-    if not _same(one.scale, other.scale):
-        raise ValueError(
-            "the coresets measure distances in different scales; scale the data beforehand by "
-            "the same factors, and build both without scale="
-        )
-    if container(one.points) != container(other.points):
-        raise ValueError("one coreset is sparse and the other dense; build both alike")
-
-
-def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | None]:
-    """Mean and Φ of the union, exact, since both are known of both parts."""
-    if one.mean is None or other.mean is None:
-        return None, None
-    own, (first, second) = one.divergence, (one.total_weight, other.total_weight)
-    mean = one.mean + (other.mean - one.mean) * (second / (first + second))
-    # Smoothed rows are smoothed towards another mean than before, so that their costs change.
-    if one.total_cost is None or other.total_cost is None or own.smoothing:
-        return mean, None
-    geometry, center = Geometry(own, one.scale), own.to_coordinates(mean)
-    apart = [geometry.apart(own.to_coordinates(each), center) for each in (one.mean, other.mean)]
-    cost = one.total_cost + other.total_cost + first * apart[0] + second * apart[1]
-    return mean, float(cost)

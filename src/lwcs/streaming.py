@@ -1,4 +1,8 @@
-"""StreamingCoreset: a summary of an unbounded stream of rows, in bounded memory."""
+"""StreamingCoreset: a summary of an unbounded stream of rows, in bounded memory.
+
+A batch is tried out beside the stream (`copy`, `fork`), and what it changes is set at the end, in
+one step: whatever a batch holds, and wherever it is refused, the stream is as it was before.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import as_divergence
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
@@ -17,19 +22,23 @@ from lwcs.foundation.rows import container, stored_values
 from lwcs.geometry import Geometry
 from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
 from lwcs.samplers.base import Run
+from lwcs.samplers.extent import Extent, weight_of
 from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
 from lwcs.sources.batches import ArrayBatch, Filling
+from lwcs.sources.checks import check_not_empty
 from lwcs.sources.local import open_local
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.options import Fitted, ScanOptions
 
 if TYPE_CHECKING:
     import os
 
     from lwcs.divergences import Divergence
-    from lwcs.sources import Block, LocalSource
+    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.sources import Block
 
 METHODS = ("lightweight", "uniform")
+# Beyond this, distances overflow.
 _LARGEST = 1e150
 
 
@@ -91,6 +100,8 @@ class StreamingCoreset:
         self.feature_names: tuple[str, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
         self.container: str | None = None
+        self._extent: Extent | None = None
+        """None if it is not known, as for a stream that was loaded."""
 
     @property
     def n_samples(self) -> int:
@@ -99,72 +110,116 @@ class StreamingCoreset:
         merged = sum(coreset.n_samples for coreset in self.levels.values())
         return self.state.rows + waiting + merged
 
+    @property
+    def total_weight(self) -> float:
+        """Total weight of the rows so far."""
+        merged = sum(coreset.total_weight for coreset in self.levels.values())
+        block = self._waiting()
+        waiting = 0.0 if block is None else weight_of(block.weights, block.points.shape[0])
+        return float(self.state.by_weight.total + waiting + merged)
+
+    def _waiting(self) -> Block | None:
+        """The rows that wait for their block to be full."""
+        if self.filling is None or not self.filling.n_rows:
+            return None
+        return self.filling.block(self.state.rows)
+
     def update(self, batch: Any, sample_weight: Any = None) -> None:
         """Add rows (an array, a sparse array or a table), or a Coreset of rows.
 
-        A batch that is refused leaves the stream unchanged.
+        Later tables need the columns of the first, by name, in any order. A stream of float32
+        rows is continued in float64 once a batch arrives that does not fit into float32. A batch
+        that is refused leaves the stream unchanged.
         """
         if isinstance(batch, Coreset):
             refuse_sample_weight(sample_weight)
             self._arrive(batch)
             return
-        source = open_local(batch, ScanOptions(weight=sample_weight))
-        if source.n_rows == 0:
-            return
-        rows = source.read(0, source.n_rows)
-        self._check(source, rows)
-        self._take(ArrayBatch(rows, source.n_rows, source.weights))
+        columns = None if self.feature_names is None else Fitted(self.feature_names)
+        source = open_local(batch, ScanOptions(columns=columns, weight=sample_weight))
+        if source.n_rows:
+            rows = source.read(0, source.n_rows)
+            self.add_rows(rows, source.weights, source.feature_names)
 
-    def _check(self, source: LocalSource, rows: Any) -> None:
-        self._check_alike(source.n_features, source.feature_names, rows, "this batch")
-        with np.errstate(over="ignore"):
-            stored = rows if self.dtype is None else rows.astype(self.dtype, copy=False)
-        values = stored_values(stored)
-        # Beyond this, their distances overflow, and everything that came before is lost.
-        if values.size and not float(np.abs(values).max()) < _LARGEST:
-            raise BadValueError.found_in(stored, 0, 0).explained(
-                0, " of this batch", source.feature_names
-            )
-        try:
-            self.divergence.check(rows, 0)
-        except BadValueError as bad:
-            raise bad.explained(0, " of this batch", source.feature_names) from None
-        self._note(source.n_features, source.feature_names, rows)
-
-    def _check_alike(
-        self, n_features: int, names: tuple[str, ...] | None, rows: Any, what: str
+    def add_rows(
+        self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None
     ) -> None:
-        if self.n_features is None:
-            return
-        if n_features != self.n_features or container(rows) != self.container:
-            raise ValueError(
-                f"{what} has {n_features} columns and is {container(rows)}, but the stream has "
-                f"{self.n_features} columns and is {self.container}"
-            )
-        if names != self.feature_names:
-            raise ValueError(
-                f"{what} has the columns {names}, but the stream has {self.feature_names}"
-            )
+        """Add at least one row of numbers; the weights have been checked."""
+        known = self._described(rows, names, "this batch")
+        dtype, d, n = known["dtype"], known["n_features"], rows.shape[0]
+        with np.errstate(over="ignore"):
+            own = rows.astype(dtype, copy=False)
+        values = stored_values(own)
+        try:
+            if values.size and not float(np.abs(values).max()) < _LARGEST:
+                raise BadValueError.found_in(own, 0, 0)
+            new = Extent.of(own, weight_of(weights, n), self.state.geometry)
+        except BadValueError as bad:
+            raise bad.explained(0, " of this batch", names) from None
+        extent = self._kept_extent() + new
+        extent.check(d, "this batch")
+        state, filling = self._passed(ArrayBatch(own, n, weights), d, dtype)
+        vars(self).update(known, state=state, filling=filling, _extent=extent)
 
-    def _note(self, n_features: int, names: tuple[str, ...] | None, rows: Any) -> None:
-        if self.n_features is None:
-            self.n_features, self.feature_names = n_features, names
-            self.container = container(rows)
-            self.dtype = rows.dtype if rows.dtype == np.float32 else np.dtype(np.float64)
+    def _described(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
+        """What is known of the columns with these rows; rows that do not fit are refused."""
+        check_not_empty(rows.shape)
+        n_features, kind = rows.shape[1], container(rows)
+        if self.n_features is not None:
+            if n_features != self.n_features or kind != self.container:
+                raise ValueError(
+                    f"{what} has {n_features} columns and is {kind}, but the stream has "
+                    f"{self.n_features} columns and is {self.container}"
+                )
+            if names != self.feature_names:
+                raise ValueError(
+                    f"{what} has the columns {names}, but the stream has {self.feature_names}"
+                )
+        if self.dtype is None:
+            single = rows.dtype == np.float32
+        else:
+            # Once rows arrive that float32 cannot hold, all are kept in float64.
+            single = self.dtype == np.float32 and np.can_cast(rows.dtype, np.float32)
+        return {
+            "n_features": n_features,
+            "feature_names": names,
+            "container": kind,
+            "dtype": np.dtype(np.float32 if single else np.float64),
+        }
 
-    def _take(self, batch: ArrayBatch) -> None:
-        assert self.n_features is not None
-        assert self.dtype is not None
-        step, start = block_rows(self.n_features), 0
+    def _kept_extent(self) -> Extent:
+        """What is known of the rows so far; of a loaded stream, by what it has kept of them."""
+        if self._extent is not None:
+            return self._extent
+        known, own = self.state.extent(), self.state.geometry
+        if (block := self._waiting()) is not None:
+            weight = weight_of(block.weights, block.points.shape[0])
+            known += Extent.of(block.points, weight, own)
+        for coreset in self.levels.values():
+            known += Extent.of(coreset.points, _weight(coreset), own)
+        return known
+
+    def _passed(
+        self, batch: ArrayBatch, n_features: int, dtype: np.dtype[Any]
+    ) -> tuple[OnePass, Filling | None]:
+        """The state and the block that waits, after a batch; those of the stream do not change."""
+        step, start = block_rows(n_features), 0
+        widened, state, filling = dtype != self.dtype, self.state, None
+        if self.filling is not None:
+            filling = self.filling.fork(dtype)
+        waiting = 0 if filling is None else filling.n_rows
+        if widened or waiting + batch.n_rows >= step:
+            state = state.copy(dtype)
         while start < batch.n_rows:
-            if self.filling is None:
-                self.filling = Filling(step, self.n_features, self.dtype)
-            taken = min(step - self.filling.n_rows, batch.n_rows - start)
-            self.filling.take(batch, start, start + taken)
+            if filling is None:
+                filling = Filling(step, n_features, dtype)
+            taken = min(step - filling.n_rows, batch.n_rows - start)
+            filling.take(batch, start, start + taken)
             start += taken
-            if self.filling.n_rows == step:
-                block, self.filling = self.filling.block(self.state.rows), None
-                _pass(self.state, block)
+            if filling.n_rows == step:
+                _pass(state, filling.block(state.rows))
+                filling = None
+        return state, filling
 
     def coreset(self) -> Coreset:
         """Return the coreset of all rows so far; the stream is not changed."""
@@ -182,9 +237,9 @@ class StreamingCoreset:
 
     def _own(self) -> Coreset:
         state = self.state
-        if self.filling is not None and self.filling.n_rows:
+        if (block := self._waiting()) is not None:
             state = state.copy()
-            _pass(state, self.filling.block(state.rows))
+            _pass(state, block)
         draws, exact = state.finish(), self._geometry.cost_follows_from_moments
         return Coreset.drawn(
             draws if exact else drawn_by_squared_distance(draws),
@@ -209,7 +264,7 @@ class StreamingCoreset:
         So there are few, and one of n arrivals is reduced about log₂ n times; `Coreset.depth`
         counts how often.
         """
-        self._check_alike(coreset.n_features, coreset.feature_names, coreset.points, "this coreset")
+        known = self._described(coreset.points, coreset.feature_names, "this coreset")
         if coreset.divergence != self.divergence:
             raise ValueError(
                 f"this coreset is measured by {coreset.divergence!r}, but the stream by "
@@ -220,20 +275,24 @@ class StreamingCoreset:
                 "this coreset measures distances in a scale of its own, which a stream does not; "
                 "scale the data beforehand"
             )
-        for other in self.levels.values():
-            _ = coreset + other  # refuses what does not go together, before anything is changed
-        self._note(coreset.n_features, coreset.feature_names, coreset.points)
-        self.arrived += 1
+        refuse_bad_rows(coreset)
+        new = Extent.of(coreset.points, _weight(coreset), self.state.geometry)
+        extent = self._kept_extent() + new
+        extent.check(coreset.n_features, "this coreset")
+        arrived, levels = self.arrived + 1, dict(self.levels)
         if coreset.size > self.size:
-            coreset = coreset.reduce(self.size, random_state=self._reduction(self.arrived, 1))
+            coreset = coreset.reduce(self.size, random_state=self._reduction(arrived, 1))
         for level in count():
-            if level not in self.levels:
-                self.levels[level] = coreset
-                return
-            coreset = self.levels.pop(level) + coreset
+            if level not in levels:
+                levels[level] = coreset
+                break
+            coreset = levels.pop(level) + coreset
             if coreset.size > self.size:
-                seed = self._reduction(self.arrived, 2 + level)
+                seed = self._reduction(arrived, 2 + level)
                 coreset = coreset.reduce(self.size, random_state=seed)
+        # Coresets keep their own dtype, whatever that of the rows is.
+        known["dtype"] = known["dtype"] if self.dtype is None else self.dtype
+        vars(self).update(known, arrived=arrived, levels=levels, _extent=extent)
 
     def _reduction(self, arrival: int, which: int) -> int:
         return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))
@@ -249,6 +308,10 @@ class StreamingCoreset:
             f"StreamingCoreset(size={self.size:,}, method={self.method!r}, "
             f"{self.n_samples:,} rows so far)"
         )
+
+
+def _weight(coreset: Coreset) -> float:
+    return max(coreset.total_weight, float(coreset.weights.sum()))
 
 
 def _pass(state: OnePass, block: Block) -> None:

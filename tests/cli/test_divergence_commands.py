@@ -26,6 +26,18 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+def test_the_number_of_passes_that_are_made_is_accepted(folder):
+    build = ["build", "spectra.parquet", "--size", "50", "--divergence", "kl", "-o", "c.parquet"]
+    assert run(*build, "--passes", "3", "--quiet")[0] == 0
+    code, _, said = run(*build, "--passes", "2")
+    assert code == 1
+    assert "makes 3 passes over this data" in said
+    for wrong in ("0", "two", "-1", "1.5"):
+        code, _, said = run(*build, f"--passes={wrong}")
+        assert code == 2
+        assert f"{wrong!r} is not 'auto' or an integer" in said
+
+
 def test_fit_assign_and_inspect_by_a_divergence(folder):
     arguments = ["-k", "4", "--divergence", "itakura_saito", "--floor", "1e-6", "--seed", "0"]
     code, out, _ = run("fit", "spectra.parquet", *arguments, "--cost", "--json", "-o", "m.parquet")

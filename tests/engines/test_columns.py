@@ -72,7 +72,7 @@ def test_identifiers_are_named_by_a_warning(tables):
     with pytest.warns(lwcs.ColumnWarning, match="'nr' looks like an identifier"):
         lwcs.build(rows, 10, random_state=0)
     with pytest.warns(lwcs.ColumnWarning, match="'user_id' looks like an identifier"):
-        lwcs.scan(tables.tables(in_two({"user_id": np.arange(N) % 3, "x": X[:, 0]})))
+        lwcs.build(tables.tables(in_two({"user_id": np.arange(N) % 3, "x": X[:, 0]})), 10)
 
 
 def test_a_model_finds_its_columns_by_name(tables):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -21,6 +21,14 @@ from lwcs.cli.options import (
 from lwcs.cli.outputs import check_output, write_to
 
 
+def _as_passes(_: object, __: object, value: str) -> int | Literal["auto"]:
+    if value == "auto":
+        return "auto"
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is not 'auto' or an integer such as 1 or 2.")
+    return int(value)
+
+
 @click.command()
 @click.argument("data", nargs=-1)
 @click.option("--size", required=True, type=click.IntRange(1), help="Number of draws.")
@@ -33,7 +41,8 @@ from lwcs.cli.outputs import check_output, write_to
 )
 @click.option(
     "--passes",
-    type=click.Choice(["auto", "1", "2"]),
+    callback=_as_passes,
+    metavar="auto|INTEGER",
     default="auto",
     show_default=True,
     help="Number of passes over the data.",
@@ -51,7 +60,7 @@ def build(
     smoothing: float | None,
     floor: float | None,
     clusters: int | None,
-    passes: str,
+    passes: int | Literal["auto"],
     standardize: bool,
     seed: int | None,
     jobs: int | None,
@@ -77,7 +86,7 @@ def build(
         method=method,
         divergence=divergence_of(divergence, smoothing, floor),
         n_clusters=clusters,
-        passes="auto" if passes == "auto" else int(passes),  # type: ignore[arg-type]
+        passes=passes,
         random_state=seed,
         n_jobs=within_memory(source, memory, jobs),
         progress=not quiet,

@@ -10,6 +10,7 @@ import numpy as np
 
 from lwcs.comparing.methods import FULL, METHODS
 from lwcs.foundation import storage
+from lwcs.foundation.tabular import Tabular
 
 if TYPE_CHECKING:
     import os
@@ -107,7 +108,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class CompareResult:
+class CompareResult(Tabular):
     """Result of a comparison: solutions of every method at every size.
 
     Attributes
@@ -117,6 +118,8 @@ class CompareResult:
     """
 
     trials: tuple[Trial, ...]
+
+    _instead_of_rows = "pass the data that was compared"
 
     def __add__(self, other: CompareResult) -> CompareResult:
         """Concatenate two comparisons."""

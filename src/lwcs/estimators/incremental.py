@@ -1,19 +1,40 @@
-"""partial_fit: a stream behind the estimator, clustered when somebody asks for the answer."""
+"""partial_fit: a stream behind the estimator, and a clustering of its coreset after every batch.
+
+When are the centers computed? Attributes do not compute, and `cluster_centers_` after a batch must
+be those of all rows so far; so every call of `partial_fit` ends with a clustering. It is made from
+scratch: ``CoresetKMeans(…).fit(model.coreset_)`` with the same seed gives the same centers, and the
+size of the batches does not matter. Starting from the centers before would save half of the time,
+but the answer would depend on how the rows were cut into batches, and where a new cluster turns up
+late, centers stay where they were.
+
+What it costs, on two cores: with k = 8 and 1,000 batches of 100 rows, 4 ms per batch (the stream
+alone 0.1 ms, MiniBatchKMeans 0.4 ms); with k = 100 and batches of 10,000 rows, 40 ms (3 ms, 5 ms).
+Those who need no answers between their batches update a StreamingCoreset, and fit its coreset in
+the end, which gives the same answer.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
-from lwcs.estimators.inputs import check_parameters, check_rows, scan_rows
+from lwcs.estimators.inputs import check_parameters, scan_rows
 from lwcs.foundation.checks import check_choice
 from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
 
+if TYPE_CHECKING:
+    from lwcs.coreset import Coreset
+
 _ANSWERS = (
     "cluster_centers_",
+    "labels_",
     "inertia_",
     "n_iter_",
     "coreset_",
@@ -40,9 +61,11 @@ class Incremental:
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, through a StreamingCoreset.
 
-        Nothing is clustered until a result is requested (`cluster_centers_`, `predict`, …), so
-        that small batches cost little. The size of the batches does not matter. `fit` starts
-        again from nothing.
+        Every call clusters the coreset of all rows so far, as soon as there are `n_clusters` of
+        them. The size of the batches does not matter. After `fit`, the rows that were fitted are
+        continued, by their coreset; `fit` itself starts again from nothing. For many small batches
+        without a look at the centers in between, it is faster to update a
+        `lwcs.StreamingCoreset`, and to fit its coreset in the end.
 
         Parameters
         ----------
@@ -66,43 +89,94 @@ class Incremental:
         model: Any = self
         size = check_parameters(model)
         check_choice(self.method, "method of partial_fit", METHODS)
-        fresh = "_stream" not in vars(self)
-        if fresh:
-            model._forget()
+        known = vars(self)
+        fresh = not {"_stream", "cluster_centers_"} & known.keys()
+        # The stream of the model stays as it is until all has gone well.
+        stream = copy(known["_stream"]) if "_stream" in known else self._start(size)
         source = scan_rows(model, X, sample_weight, reset=fresh)
         if not isinstance(source, LocalSource):
             raise TypeError(f"partial_fit takes rows in memory, not a {type(source).__name__}")
-        if fresh:
-            self._stream = StreamingCoreset(
-                size,
-                method=self.method,
-                divergence=self.divergence,
-                random_state=self._seed(),
-            )
+        # scikit-learn's check of the names has passed, which also lets rows without names pass.
+        names = source.feature_names if stream.n_features is None else stream.feature_names
+        stream.add_rows(source.read(0, source.n_rows), source.weights, names)
+        coreset = _clusterable(stream, self.n_clusters)
+        answers = {} if coreset is None else self._cluster(coreset)
         for name in _ANSWERS:
-            vars(self).pop(name, None)
-        self._stream.update(source.read(0, source.n_rows), source.weights)
+            known.pop(name, None)
+        known.update(answers, _stream=stream)
 
-    def _seed(self) -> int:
-        return as_seed(self.random_state)
+    def _start(self, size: int) -> StreamingCoreset:
+        """A stream that begins with what `fit` has left, if anything."""
+        known = vars(self)
+        self._seed = as_seed(self.random_state)
+        if "cluster_centers_" not in known:
+            return self._new_stream(size, self._seed)
+        coreset: Coreset | None = known.get("coreset_")
+        if coreset is None:
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a file, which holds the centers but "
+                "not the rows that they stand for, so that partial_fit cannot continue it; save "
+                "its coreset beside it (model.coreset_.save(path)), and continue with "
+                f"{type(self).__name__}(…).fit(lwcs.load(path)).partial_fit(X)"
+            )
+        if coreset.scale is not None:
+            raise ValueError(
+                "this model was fitted with scale='standard', whose standard deviations are those "
+                "of the rows that were fitted, so that partial_fit cannot continue it; scale the "
+                "data beforehand"
+            )
+        # Numbers of its own: those of this seed may have drawn the coreset.
+        stream = self._new_stream(size, int(generator(self._seed, Stage.STREAM).integers(2**63)))
+        stream.update(coreset)
+        return stream
 
-    def _settle(self) -> None:
-        """Cluster what the stream holds."""
+    def _new_stream(self, size: int, seed: int) -> StreamingCoreset:
+        return StreamingCoreset(
+            size, method=self.method, divergence=self.divergence, random_state=seed
+        )
+
+    def _cluster(self, coreset: Coreset) -> dict[str, Any]:
+        """Cluster as `fit` clusters a coreset."""
         model: Any = self
-        coreset, kernel = self._stream.coreset(), kernels.choose(kernels.COMPILED_FROM)
-        check_rows(coreset, self.n_clusters)
-        threads = as_threads(self.n_jobs)
-        vars(self).update(model._solve(coreset, kernel, self._stream.seed, threads))
+        kernel, threads = kernels.choose(coreset.points.size), as_threads(self.n_jobs)
+        answers: dict[str, Any] = model._solve(coreset, kernel, self._seed, threads)
+        return answers
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "cluster_centers_" in vars(self) or "_stream" in vars(self)
+        return "cluster_centers_" in vars(self)
+
+    def _check_is_fitted(self) -> None:
+        """Raise NotFittedError, which says what `partial_fit` is still waiting for."""
+        if "_stream" in vars(self) and "cluster_centers_" not in vars(self):
+            raise NotFittedError(self._what_is_missing())
+        check_is_fitted(self)
+
+    def _what_is_missing(self) -> str:
+        there, k = self._stream.n_samples, self.n_clusters
+        if there < k:
+            return (
+                f"this {type(self).__name__} has no centers yet: n_samples={there} should be >= "
+                f"n_clusters={k}; call partial_fit with at least {k - there} more rows"
+            )
+        return (
+            f"this {type(self).__name__} has no centers yet: the coreset of the {there} rows so "
+            f"far has fewer than n_clusters={k} distinct rows; call partial_fit with more rows, "
+            "with weights > 0, or create the model with a larger coreset_size"
+        )
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only by what is not there: an answer that nobody has asked for yet, or
-        # something that one would expect to be there, and that deserves a word.
-        if name in _ANSWERS and "_stream" in vars(self):
-            self._settle()
-            return vars(self)[name]
-        if name in _HINTS and "cluster_centers_" in vars(self):
+        # Reached only by what is not there, and one would expect some of it; nothing is computed.
+        there = vars(self)
+        if name in _ANSWERS and "_stream" in there and "cluster_centers_" not in there:
+            raise AttributeError(self._what_is_missing())
+        if name in _HINTS and "cluster_centers_" in there:
             raise AttributeError(f"this {type(self).__name__} has no {name!r}: {_HINTS[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _clusterable(stream: StreamingCoreset, k: int) -> Coreset | None:
+    """The coreset of a stream, as soon as it has k distinct rows."""
+    if stream.n_samples < k or stream.total_weight == 0.0:
+        return None
+    coreset = stream.coreset()
+    return coreset if len(coreset) >= k else None

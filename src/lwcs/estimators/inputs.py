@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from lwcs.coreset import Coreset
+from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count, refuse_masked
+from lwcs.foundation.tabular import refuse_results
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
@@ -72,8 +74,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
 
     After a fit (`reset` is False), the columns that were fitted are found by name.
     """
-    if isinstance(X, Coreset):
-        raise TypeError("a Coreset is not a table of rows; pass coreset.points")
+    refuse_results(X)
     if isinstance(X, StreamingCoreset):
         raise TypeError(
             "a StreamingCoreset is not a table of rows; fit its coreset: fit(stream.coreset())"
@@ -168,8 +169,9 @@ def check_features(model: Model, source: Source) -> None:
 
 
 def check_rows(coreset: Coreset, k: int, name: str = "n_clusters") -> None:
-    """Check that a coreset built elsewhere has rows enough."""
-    rows = len(coreset.weights)
+    """Check that a coreset built elsewhere has rows enough, all of which can be measured."""
+    refuse_bad_rows(coreset)
+    rows = len(coreset)
     if rows < k:
         raise ValueError(
             f"the coreset has {rows} distinct rows but {name}={k}; "

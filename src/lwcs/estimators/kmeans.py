@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,11 @@ from sklearn.base import (
 )
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.building import Job
 from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
-from lwcs.divergences import Domain, SquaredEuclidean, as_divergence, available
+from lwcs.divergences import Domain, as_divergence, available
 from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import (
     check_parameters,
@@ -32,10 +30,12 @@ from lwcs.estimators.inputs import (
     summarize,
 )
 from lwcs.foundation import storage
+from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
+from lwcs.foundation.tabular import Tabular
 from lwcs.passes import AssignTask, DistancesTask, LabelTask, full_cost, polish
 from lwcs.solvers.kmeans import cluster
 from lwcs.sources import LocalSource, Source
@@ -49,7 +49,12 @@ if TYPE_CHECKING:
 
 
 class CoresetKMeans(
-    Incremental, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Incremental,
+    Tabular,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """k-means clustering of data of any size, by clustering a coreset of it.
 
@@ -71,7 +76,8 @@ class CoresetKMeans(
         Initial centers: by greedy or plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
     n_init : int, default=1
-        Number of restarts on the coreset; the best one is kept.
+        Number of restarts on the coreset; the best one is kept. Only one is made if `init` is an
+        array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
     tol : float, default=1e-4
@@ -97,8 +103,8 @@ class CoresetKMeans(
         Label of every row, equal to ``predict(X)``. Set for data in memory if `compute_labels`.
     inertia_ : float
         Cost of exactly `cluster_centers_` on the full data. Where no final pass is made
-        (`compute_labels=False`, or fitted on a Coreset) it is the coreset's own cost, which is
-        biased low, since the centers were fitted to it.
+        (`compute_labels=False`, fitted on a Coreset or by `partial_fit`) it is the coreset's own
+        cost, which is biased low, since the centers were fitted to it.
     n_iter_ : int
         Number of iterations of the best restart.
     coreset_ : Coreset
@@ -178,7 +184,7 @@ class CoresetKMeans(
         return self
 
     def _forget(self) -> None:
-        forget(self, "_n_features_out", "_stream")
+        forget(self, "_n_features_out", "_stream", "_seed")
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         """Do what `fit` does; return what it sets."""
@@ -236,7 +242,7 @@ class CoresetKMeans(
                 geometry,
                 self.n_clusters,
                 init=self.init,
-                n_init=self.n_init,
+                n_init=self._restarts(),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 seed=seed,
@@ -254,20 +260,29 @@ class CoresetKMeans(
             "_n_features_out": self.n_clusters,
         }
 
+    def _restarts(self) -> int:
+        """One if the centers to start from are given: all restarts would be the same."""
+        given = not isinstance(self.init, str) and not callable(self.init)
+        if given and self.n_init > 1:
+            warn(
+                f"init is an array of centers, so that one restart is made instead of "
+                f"n_init={self.n_init}; pass n_init=1",
+                RuntimeWarning,
+            )
+        return 1 if given else self.n_init
+
     def _warn(self, converged: bool, distinct: int, coreset: Coreset) -> None:
         if distinct < self.n_clusters:
-            warnings.warn(
+            warn(
                 f"the number of distinct clusters ({distinct}) is smaller than n_clusters "
                 f"({self.n_clusters}): {_why_fewer(coreset, self.n_clusters)}",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         if not converged:
-            warnings.warn(
+            warn(
                 f"Lloyd's algorithm did not converge in max_iter={self.max_iter} iterations; "
                 "pass a larger max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _final_pass(self, source: Source, centers: Centers, threads: int) -> dict[str, Any]:
@@ -292,7 +307,7 @@ class CoresetKMeans(
         PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
         Ray their table with one more column, `label`.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         source = scan_rows(self, X, reset=False)
         task = LabelTask(self.measured_centers(source))
         with source.explaining():
@@ -311,7 +326,7 @@ class CoresetKMeans(
         As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
         is.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         source = scan_rows(self, X, reset=False)
         if not isinstance(source, LocalSource):
             raise TypeError(
@@ -324,42 +339,24 @@ class CoresetKMeans(
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         source = scan_rows(self, X, sample_weight, reset=False)
         return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
 
     def to_sklearn(self) -> KMeans:
         """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
-        check_is_fitted(self)
-        if self.scale_ is not None:
-            raise ValueError(
-                "this model measures distances in standard deviations, which sklearn's KMeans "
-                "cannot; fit it on data that was scaled beforehand"
-            )
-        if type(self.geometry_.divergence) is not SquaredEuclidean:
-            raise ValueError(
-                f"this model measures by {self.geometry_.divergence!r}, which sklearn's KMeans "
-                "cannot"
-            )
-        centers = np.array(self.cluster_centers_, order="C")
-        model = KMeans(len(centers), init=centers.copy(), n_init=1, max_iter=1)
-        # Fitting on its own centers sets every attribute that this version of scikit-learn has.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(centers)
-        model.cluster_centers_ = centers
-        model.inertia_, model.n_iter_ = self.inertia_, self.n_iter_
-        if "labels_" in vars(self):
-            model.labels_ = self.labels_
-        if hasattr(self, "feature_names_in_"):
-            model.feature_names_in_ = self.feature_names_in_
-        return model.set_params(max_iter=self.max_iter)
+        from lwcs.estimators.kmeans_sklearn import to_sklearn
+
+        self._check_is_fitted()
+        return to_sklearn(self)
+
+    _instead_of_rows = "pass rows of data, such as its cluster_centers_"
 
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table: one row per center, with metadata in its schema."""
         from lwcs.estimators.kmeans_table import to_table
 
-        check_is_fitted(self)
+        self._check_is_fitted()
         return to_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from lwcs.estimators.inputs import check_rows, forget, scan_rows, set_features, 
 from lwcs.estimators.mixture_answers import MixtureAnswers
 from lwcs.estimators.mixture_rows import prepared
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import as_sampler
@@ -310,11 +310,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 best = found
         assert best is not None
         if not best.converged:
-            warnings.warn(
+            warn(
                 f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
                 "max_iter or tol, or fewer components",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return best
 
@@ -322,11 +321,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         """Number of restarts that differ."""
         if self.means_init is None or self.n_init == 1:
             return self.n_init
-        warnings.warn(
+        warn(
             f"n_init={self.n_init} has no effect with means_init, which every restart would begin "
             "with: performing only one; pass n_init=1, or leave out means_init",
             RuntimeWarning,
-            stacklevel=5,
         )
         return 1
 

@@ -14,6 +14,7 @@ from lwcs.foundation import storage
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.tabular import Tabular
 from lwcs.samplers.first_pass import check_total
 from lwcs.sources import LocalSource
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from lwcs.solvers.mixture import Mixture
 
 
-class MixtureAnswers:
+class MixtureAnswers(Tabular):
     """What CoresetMixture is made of once it is fitted."""
+
+    _instead_of_rows = "pass rows of data"
 
     mixture_: Mixture
     weights_: FloatArray

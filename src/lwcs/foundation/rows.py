@@ -156,6 +156,25 @@ def component_arrays(rows: Rows) -> tuple[DenseRows, ...]:
     return (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
 
 
+def frozen(rows: Rows) -> Rows:
+    """Rows that nobody can change: these, if they are read-only to the bottom, else a copy."""
+    if all(map(_is_frozen, component_arrays(rows))):
+        return rows
+    own = rows.copy() if is_sparse(rows) else np.array(rows)
+    for part in component_arrays(own):
+        part.flags.writeable = False
+    return own
+
+
+def _is_frozen(array: Any) -> bool:
+    """Whether an array is read-only, and so is every array that it is a view of."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return False
+
+
 def pieces(n_rows: int, step: int) -> Iterator[slice]:
     """Cut rows into slices of `step` rows, the last one shorter."""
     for start in range(0, n_rows, max(1, step)):

@@ -125,29 +125,39 @@ def why_not_one_pass(source: Source) -> str | None:
 
 
 def check_passes_possible(source: Source, passes: int, why_not_one: str | None) -> None:
-    """Refuse one pass where that is impossible, and several over rows that can be read once."""
-    if passes == 1 and why_not_one is not None:
-        raise ValueError(f"passes=1 is not possible {why_not_one}; pass passes=2 or 'auto'")
+    """Refuse a number of passes other than one or two, or whichever of these is impossible."""
+    if why_not_one is not None:
+        _refuse_single_reading(source, 2, why_not_one)
+        if passes == 1:
+            raise ValueError(f"passes=1 is not possible {why_not_one}; pass passes=2 or 'auto'")
     if passes > 1 and not source.rereadable:
-        if why_not_one is None:
-            raise ValueError(
-                f"passes={passes} is not possible, since these rows can be read only once; pass "
-                "passes=1 or 'auto', or write the rows to a file first"
-            )
         raise ValueError(
-            f"{passes} passes are needed {why_not_one}, but these rows can be read only once; "
-            "write them to a file first, or leave out what needs more than one pass"
+            f"passes={passes} is not possible, since these rows can be read only once; pass "
+            "passes=1 or 'auto', or write the rows to a file first"
+        )
+    if passes > 2:
+        made = "passes=1, 2" if why_not_one is None else "passes=2"
+        raise ValueError(
+            f"passes={passes} is not possible: no more than two are needed over this data; pass "
+            f"{made} or 'auto'"
         )
 
 
 def check_passes(source: Source, passes: int, own: int, how: str) -> None:
     """Refuse a number of passes other than the one that a way of sampling makes."""
-    if not source.rereadable:
-        check_passes_possible(source, max(own, 2), f"for {how}")
+    _refuse_single_reading(source, own, f"for {how}")
     if passes != own:
         raise ValueError(
             f"passes={passes} is not possible: {how} makes {own} passes over this data; pass "
-            "passes='auto'"
+            f"passes={own} or 'auto'"
+        )
+
+
+def _refuse_single_reading(source: Source, needed: int, why: str) -> None:
+    if not source.rereadable:
+        raise ValueError(
+            f"{max(needed, 2)} passes are needed {why}, but these rows can be read only once; "
+            "write them to a file first, or leave out what needs more than one pass"
         )
 
 

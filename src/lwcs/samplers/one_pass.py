@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.rows import stack
 from lwcs.samplers.base import Draws, Run, Summary
+from lwcs.samplers.extent import Extent
 from lwcs.samplers.first_pass import check_cost, check_total
 from lwcs.samplers.one_read import distances_to
 from lwcs.samplers.rejection import Rejection
@@ -61,7 +62,7 @@ class ScannedBlock:
     sums: Scan | None
 
 
-@dataclass(slots=True)
+@dataclass
 class OnePass:
     """Everything that is known of the rows so far; it does not grow with them."""
 
@@ -126,13 +127,20 @@ class OnePass:
         self.rows += n
         self.blocks += 1
 
-    def copy(self) -> OnePass:
-        """A state that may go another way."""
-        by_cost = None if self.by_cost is None else self.by_cost.copy()
-        return OnePass(
-            self.size, self.seed, self.stage, self.geometry, by_cost, self.by_weight.copy(),
-            self.rows, self.pivot, self.shift, self.cost, self.blocks,
-        )  # fmt: skip
+    def copy(self, dtype: np.dtype[Any] | None = None) -> OnePass:
+        """A state that may go another way, and may hold its rows in another dtype."""
+        by_cost = None if self.by_cost is None else self.by_cost.copy(dtype)
+        return replace(self, by_cost=by_cost, by_weight=self.by_weight.copy(dtype))
+
+    def extent(self) -> Extent:
+        """How large the rows are that are kept; sums of the others are known to be finite."""
+        known = Extent(self.by_weight.total)
+        if self.pivot is not None:
+            known += Extent(0.0, float(np.abs(self.pivot).max()))
+        for reservoir in (self.by_weight, self.by_cost):
+            if reservoir is not None and reservoir.points is not None:
+                known += Extent.of(reservoir.points, 0.0, self.geometry)
+        return known
 
     def finish(self) -> Draws:
         """Draw the coreset, and say how; the state stays as it is."""

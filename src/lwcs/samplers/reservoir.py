@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
 
 
-@dataclass(slots=True)
+@dataclass
 class Reservoir:
     """Slots, each of which holds one i.i.d. draw from all rows that have passed.
 
@@ -49,8 +49,10 @@ class Reservoir:
             self.points = replace_rows(self.points, slots, points[at])
             self.rows[slots] = at + first_row
 
-    def copy(self) -> Reservoir:
-        """A reservoir that may go another way."""
-        points: Any = None if self.points is None else self.points.copy()
+    def copy(self, dtype: np.dtype[Any] | None = None) -> Reservoir:
+        """A reservoir that may go another way, and may hold its rows in another dtype."""
+        points: Any = self.points
+        if points is not None:
+            points = points.astype(points.dtype if dtype is None else dtype)
         rows = None if self.rows is None else self.rows.copy()
         return Reservoir(self.slots, self.total, points, rows)

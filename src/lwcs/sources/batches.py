@@ -71,14 +71,60 @@ class Filling:
         self._dtype = dtype
         self._dense: DenseRows | None = None
         self._sparse: list[Rows] = []
+        self._n_sparse = 0
         self._weights: FloatArray | None = None
         self._dropped: Mask | None = None
+        self._written = [0]
+        """How many rows have been written to the arrays, by this block or a fork of it."""
+
+    def fork(self, dtype: np.dtype[Any] | None = None) -> Filling:
+        """The same block, which may be filled in another way, and in another dtype.
+
+        Rows so far are shared, and copied only if both blocks go on: a batch can be tried out
+        without a copy of all rows that wait, and without a trace if it is refused.
+        """
+        other = object.__new__(Filling)
+        vars(other).update(vars(self))
+        if dtype is not None and dtype != self._dtype:
+            other._dtype = dtype
+            other._own()
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rows so far, without the room for others.
+        state, n = vars(self).copy(), self.n_rows
+        del state["_written"]
+        for name in ("_dense", "_weights", "_dropped"):
+            state[name] = None if state[name] is None else state[name][:n]
+        return state | {"_sparse": self._sparse[: self._n_sparse]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._own()
+
+    def _own(self) -> None:
+        """Write to arrays of its own from here on."""
+        n, self._written = self.n_rows, [self.n_rows]
+        self._sparse = self._sparse[: self._n_sparse]
+        if self._dense is not None:
+            own = np.empty(self._shape, dtype=self._dtype)
+            own[:n] = self._dense[:n]
+            self._dense = own
+        if self._weights is not None:
+            self._weights = np.concatenate([self._weights[:n], np.ones(self._room - n)])
+        if self._dropped is not None:
+            rest = np.zeros(self._room - n, dtype=bool)
+            self._dropped = np.concatenate([self._dropped[:n], rest])
 
     def take(self, batch: Batch, start: int, stop: int) -> int:
         """Append rows of a batch; return how many of them were dropped."""
+        if self._written[0] != self.n_rows:
+            self._own()
         part = slice(self.n_rows, self.n_rows + stop - start)
+        self._written[0] = part.stop
         if isinstance(batch, ArrayBatch) and is_sparse(batch.points):
             self._sparse.append(batch.points[start:stop])
+            self._n_sparse += 1
         else:
             if self._dense is None:
                 self._dense = np.empty(self._shape, dtype=self._dtype)
@@ -110,7 +156,7 @@ class Filling:
         """The rows so far as a block."""
         weights = None if self._weights is None else self._weights[: self.n_rows]
         dropped = None if self._dropped is None else self._dropped[: self.n_rows]
-        if self._sparse:
-            return Block(stack(self._sparse), weights, first_row, dropped)
+        if self._n_sparse:
+            return Block(stack(self._sparse[: self._n_sparse]), weights, first_row, dropped)
         assert self._dense is not None
         return Block(self._dense[: self.n_rows], weights, first_row, dropped)

@@ -109,7 +109,6 @@ class Selection:
         )
         if isinstance(options.columns, Fitted):
             _check_fitted(selection, options.columns)
-        selection.warn_of_identifiers([name for name in chosen if named_like_identifier(name)])
         return selection
 
     @property
@@ -139,15 +138,20 @@ class Selection:
             start = stop
 
     def looking_like_identifiers(self, block: Block) -> list[str]:
-        """The columns whose first rows are distinct whole numbers; none if they were named."""
+        """The columns that look like identifiers in the first rows, unless they were chosen.
+
+        They hold whole numbers, and have such a name or never repeat.
+        """
         if not self.by_default or len(self.columns) == 1:
             return []
         rows = block.points if block.dropped is None else block.points[~block.dropped]
-        numbers = [(name, part.start) for name, width, part in self.places() if width is None]
-        found = [name for name, at in numbers if _distinct_integers(rows[:, at])]
+        places = [(name, part.start) for name, width, part in self.places() if width is None]
+        whole = {name: rows[:, at] for name, at in places if _are_integers(rows[:, at])}
+        distinct = [name for name, values in whole.items() if _never_repeat(values)]
         # If all of them look like that, none of them is told apart by it.
-        others = len(found) < len(numbers)
-        return [name for name in found if others and not named_like_identifier(name)]
+        telling = distinct if len(distinct) < len(places) else []
+        named = [n for n, v in whole.items() if named_like_identifier(n) and v.min() < v.max()]
+        return [name for name in whole if name in telling or name in named]
 
     def warn_of_identifiers(self, names: Sequence[str]) -> None:
         """Warn that columns look like identifiers, if they were not named."""
@@ -349,12 +353,19 @@ def named_like_identifier(name: str) -> bool:
     return words[-1] in _LAST_WORDS or words[0] == "id" or "_".join(words) in _WHOLE_NAMES
 
 
-def _distinct_integers(values: Any) -> bool:
-    """Whether values are whole numbers that never repeat: many of them, or a counter."""
-    n = len(values)
-    if n < 100 or values[0] != np.floor(values[0]):
-        return False
+def _are_integers(values: Any) -> bool:
     with np.errstate(invalid="ignore"):
-        if not np.array_equal(values, np.floor(values)) or len(np.unique(values)) < n:
-            return False
+        # Most columns of other numbers are told by their first value.
+        return (
+            len(values) > 0
+            and bool(values[0] == np.floor(values[0]))
+            and np.array_equal(values, np.floor(values))
+        )
+
+
+def _never_repeat(values: Any) -> bool:
+    """Whether values are all different: many of them, or a counter."""
+    n = len(values)
+    if n < 100 or len(np.unique(values)) < n:
+        return False
     return n >= 1000 or float(values.max()) - float(values.min()) == n - 1

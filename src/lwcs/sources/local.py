@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.checks import check_weights
+from lwcs.foundation.tabular import Tabular, refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.sources.arrays import ArraySource, as_table_of_numbers
 from lwcs.sources.options import ScanOptions
@@ -31,6 +32,7 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
 
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:
+    refuse_results(data)
     weight, given = options.weight_column, options.weight_array
     if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa
@@ -80,7 +82,7 @@ def is_query(data: object) -> bool:
     home = type(data).__module__.split(".")[0]
     if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
         return True
-    if engine_of(data) is not None:
+    if engine_of(data) is not None or isinstance(data, Tabular):
         return False
     known = ("pandas", "pyarrow", "polars", "numpy", "modin", "cudf")
     return home not in known and hasattr(data, "__arrow_c_stream__")

@@ -1,0 +1,158 @@
+"""Coresets that are made by hand: what is checked of their arrays, and what is filled in."""
+
+from __future__ import annotations
+
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.coreset import ALL_ROWS, explaining_points
+from lwcs.divergences import SquaredEuclidean, as_divergence
+from lwcs.foundation.checks import BadValueError, check_count, check_weights
+from lwcs.foundation.rows import stored_values
+from lwcs.sources.checks import check_not_empty
+from lwcs.sources.local import open_local
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lwcs.coreset import Coreset
+    from lwcs.divergences import Divergence
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
+
+
+def checked_fields(
+    points: Any,
+    weights: Any,
+    *,
+    indices: Any,
+    counts: Any,
+    n_samples: int | None,
+    total_weight: float | None,
+    mean: Any,
+    total_cost: float | None,
+    scale: Any,
+    divergence: str | Divergence,
+    method: str,
+    seed: int | None,
+    feature_names: Sequence[str] | None,
+    depth: int,
+    details: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Check what `Coreset.from_arrays` is given; return the fields of the coreset."""
+    source = open_local(points)
+    r, d = source.n_rows, source.n_features
+    check_not_empty((r, d))
+    rows, own = source.read(0, r), as_divergence(divergence)
+    names = source.feature_names if feature_names is None else feature_names
+    names = None if names is None else _names(names, d)
+    try:
+        check_values(rows, own)
+    except BadValueError as bad:
+        raise bad.explained(0, " of points", names) from None
+    omega = check_weights(weights, r, "weights")
+    if not omega.any():
+        raise ValueError("all weights are zero; give at least one row a weight > 0")
+    at = np.arange(r) if indices is None else _integers(indices, "indices", r, 0)
+    if len(np.unique(at)) < r:
+        raise ValueError("indices are row numbers, and must all be different")
+    last = int(at.max())
+    n_rows = last + 1 if n_samples is None else check_count(n_samples, "n_samples")
+    if n_rows <= last:
+        raise ValueError(
+            f"indices go up to {last}, but n_samples={n_rows}; pass n_samples > {last}"
+        )
+    drawn = np.ones(r, dtype=np.int64) if counts is None else _integers(counts, "counts", r, 1)
+    if method == ALL_ROWS and not (n_rows == r == int(drawn.sum())):
+        raise ValueError(
+            f"method={ALL_ROWS!r} is for all rows of the data, each counted once, but n_samples="
+            f"{n_rows}, and the {r} points have counts that sum to {int(drawn.sum())}"
+        )
+    if scale is not None and type(own) is not SquaredEuclidean:
+        raise ValueError(f"scale is only for squared Euclidean distances, not for {own!r}")
+    return {
+        "points": rows,
+        "weights": omega,
+        "indices": at,
+        "counts": drawn,
+        "n_samples": n_rows,
+        "total_weight": _number(
+            float(omega.sum()) if total_weight is None else total_weight, "total_weight", 0.0
+        ),
+        "mean": None if mean is None else _vector(mean, "mean", d),
+        "total_cost": None if total_cost is None else _number(total_cost, "total_cost"),
+        "scale": None if scale is None else _vector(scale, "scale", d, 0.0),
+        "divergence": own,
+        "method": str(method),
+        "seed": None if seed is None else check_count(seed, "seed", least=0),
+        "feature_names": names,
+        "depth": check_count(depth, "depth", least=0),
+        "details": {} if details is None else dict(details),
+    }
+
+
+def check_values(rows: Rows, divergence: Divergence) -> None:
+    """Refuse rows that are not finite, or not in the domain of a divergence."""
+    if not np.isfinite(stored_values(rows)).all():
+        raise BadValueError.found_in(rows, 0, 0)
+    divergence.check(rows, 0)
+
+
+def refuse_bad_rows(coreset: Coreset) -> None:
+    """Refuse bad rows or weights of a coreset, which its constructor does not check."""
+    check_weights(coreset.weights, coreset.points.shape[0], "weights of the coreset")
+    with explaining_points(coreset):
+        check_values(coreset.points, coreset.divergence)
+
+
+def _integers(values: Any, name: str, n: int, least: int) -> IntArray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} have dtype {array.dtype}; pass integers")
+    if array.shape != (n,):
+        raise ValueError(
+            f"{name} have shape {array.shape} but there are {n} points; pass shape ({n},)"
+        )
+    if array.min() < least or array.max() > np.iinfo(np.int64).max:
+        bad = int(np.flatnonzero((array < least) | (array > np.iinfo(np.int64).max))[0])
+        raise ValueError(f"{name}[{bad}]={array[bad]} is not allowed; pass integers >= {least}")
+    return array.astype(np.int64)
+
+
+def _vector(values: Any, name: str, n: int, above: float = -np.inf) -> FloatArray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {array.dtype}; pass numbers")
+    if array.shape != (n,):
+        raise ValueError(
+            f"{name} has shape {array.shape} but there are {n} columns; pass shape ({n},)"
+        )
+    bad = np.flatnonzero(~(np.isfinite(array) & (array > above)))
+    if len(bad):
+        bound = "" if above == -np.inf else f" > {above:g}"
+        raise ValueError(
+            f"{name}[{bad[0]}]={array[bad[0]]} is not allowed; pass finite numbers{bound}"
+        )
+    return array.astype(np.float64)
+
+
+def _number(value: Any, name: str, above: float | None = None) -> float:
+    """A finite number that is not negative, or that is above a bound."""
+    bound = ">= 0" if above is None else f"> {above:g}"
+    number = np.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if not isfinite(number) or not (number >= 0.0 if above is None else number > above):
+        raise ValueError(f"{name}={value!r} is not allowed; pass a finite number {bound}")
+    return number
+
+
+def _names(names: Sequence[str], n: int) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"feature_names={names!r} are not all text; pass a list of {n} names")
+    if len(names) != n:
+        raise ValueError(f"there are {len(names)} feature_names but {n} columns; pass {n} names")
+    if len(set(names)) < n:
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise ValueError(f"feature_names must be different, but {twice!r} occurs more than once")
+    return tuple(names)
