@@ -213,16 +213,19 @@ def open_rows(
         "weight": weight,
         "missing": missing,
         "scale": "standard" if standardize else None,
-        **dialect,
     }
     if data == ("-",):
+        from lwcs.sources.options import Dialect
         from lwcs.sources.pipes import open_pipe
 
         if stdin_format is None:
             raise click.UsageError(
                 f"--format is missing; for standard input, pass one of {', '.join(STDIN_FORMATS)}"
             )
-        source = lwcs.scan(open_pipe(sys.stdin.buffer, stdin_format), **options)
+        if stdin_format == "arrow":
+            _refuse_dialect(dialect)
+        reader = open_pipe(sys.stdin.buffer, stdin_format, Dialect(**dialect))
+        source = lwcs.scan(reader, **options)
     elif not data:
         raise click.UsageError(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
@@ -230,12 +233,19 @@ def open_rows(
     else:
         if _is_array(data):
             options = {k: v for k, v in options.items() if v not in (None, "error")}
-        source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options)
+        source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options, **dialect)
     skipped = getattr(source, "skipped", ())
     if skipped and not quiet:
         some = ", ".join(map(repr, skipped[:5])) + (", …" if len(skipped) > 5 else "")
         click.echo(f"Ignored columns that are not numeric: {some}", err=True)
     return source
+
+
+def _refuse_dialect(dialect: dict[str, Any]) -> None:
+    given = [name for name, value in dialect.items() if value is not None]
+    if given:
+        flag = "header/--no-header" if given[0] == "header" else given[0]
+        raise click.UsageError(f"--{flag} is for CSV, not for --format arrow; leave it out")
 
 
 def _is_array(data: tuple[str, ...]) -> bool:
