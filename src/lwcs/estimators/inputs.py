@@ -14,7 +14,7 @@ from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
-from lwcs.sources import Source, is_registered, scan
+from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
             set_features(model, X)
         else:
             check_features(model, X)
-    elif is_registered(X):
+    elif needs_scan(X):
         return scan_rows(model, scan(X, weight=sample_weight), None, reset=reset)
     elif engine_of(X) is not None:
         columns = None if reset or not hasattr(X, "columns") else _fitted_columns(model, X)
