@@ -180,13 +180,14 @@ def _header(rows: list[list[str]], spelling: Spelling) -> tuple[bool, str | None
     """Whether the first row holds names; and what to say if that is not certain."""
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     columns = _columns(body) if body else [[] for _ in first]
-    of_numbers = [j for j, column in enumerate(columns) if _mostly_plain(column, spelling)]
-    numbers = [j for j in of_numbers if is_plain(first[j], spelling) and not is_missing(first[j])]
-    words = [
-        j
-        for j in of_numbers
-        if j not in numbers and not is_missing(first[j]) and any(map(str.isalpha, first[j]))
-    ]
+    numbers, words = list[int](), 0
+    for j, column in enumerate(columns):
+        if is_missing(first[j]) or not _mostly_plain(column, spelling):
+            continue
+        if is_plain(first[j], spelling):
+            numbers.append(j)
+        else:
+            words += any(map(str.isalpha, first[j]))
     if words or not numbers:
         return True, None
     shown = ", ".join(first[:3]) + (", …" if len(first) > 3 else "")
