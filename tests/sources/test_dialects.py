@@ -208,6 +208,25 @@ def test_quoted_fields_hold_delimiters_quotes_and_ends_of_lines(tmp_path):
     assert rows_of(source) == [[1.0, 2.0], [3.0, 4.0], *([[5.0, 6.0]] * 100_000)]
 
 
+@pytest.mark.parametrize("rows", [2, 300_000])
+@pytest.mark.parametrize("opening", ['"open', '"'])
+def test_a_quote_that_is_not_closed_does_not_swallow_rows(opening, rows, tmp_path):
+    text = "a,b,t\n1,2,x\n" + "1,2,x\n" * 2 * rows + f"3,4,{opening}y\n" + "5,6,x\n" * rows
+    where = "row 5 of .*" if rows == 2 else r"after row \d+ .*"
+    with pytest.raises(ValueError, match=f"{where}quote (that is|may) not( be)? closed"):
+        lwcs.build(write(tmp_path, text), 5)
+    # Quotes within a value, and at the end of the file, are no such thing.
+    text = 'a,b,t\n1,2,5" disk\n3,4,","\n5,6,""\n7,8,"x"'
+    assert len(rows_of(scan(write(tmp_path, text)))) == 4
+    assert len(rows_of(scan(write(tmp_path, text + '\n9,1,6" disk\n')))) == 5
+
+
+def test_a_row_that_is_very_long_is_explained(tmp_path):
+    text = "a,t\n" + "1,x\n" * 40_000 + f"2,{'y' * 3_000_000}\n" + "1,x\n"
+    with pytest.raises(ValueError, match=r"a row after row \d+ has more than 1 MB"):
+        lwcs.build(write(tmp_path, text), 5)
+
+
 NAMES = "größe,b\n1.5,2\n3.25,-4\n1000,6\n"
 
 

@@ -19,6 +19,7 @@ from lwcs.sources.base import NO_ROWS
 from lwcs.sources.cells import FALSE, MISSING, TRUE, Kind, kind_of_column, remedy, why_text
 from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
+from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ def schema_of(head: Head, written: Written, name: str) -> pa.Schema | None:
 
 
 def read_rows(
-    file: Any, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
+    file: Watched, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
 ) -> Iterator[pa.RecordBatch]:
     """Read batches of some columns; errors call the file `name`."""
     written, rows = layout.written, 0
@@ -105,14 +106,19 @@ def read_rows(
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
-                return
+                break
             for each in as_text:
                 numbers = _numbers(batch.column(each), spelling, each, rows, name)
                 batch = batch.set_column(batch.schema.get_field_index(each), each, numbers)
             yield batch
             rows += batch.num_rows
+        if file.ends_in_quotes(written.delimiter):
+            raise ValueError(
+                f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that the rows "
+                "that follow are taken for text; correct it in the file"
+            )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise ValueError(_explained(str(error), layout, name)) from error
+        raise ValueError(_explained(str(error), layout, rows, name)) from error
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{name} is not written in {written.encoding}, as the bytes after row {rows} show "
@@ -127,8 +133,8 @@ _OF_TEXT = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", re.DO
 _OF_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
 
 
-def _explained(said: str, layout: Layout, name: str) -> str:
-    """An error of pyarrow in the words of this library."""
+def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
+    """An error of pyarrow, after some rows, in the words of this library."""
     if found := _OF_VALUE.search(said):
         column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
         return _not_a_number(value, column, row, name, layout.written.spelling)
@@ -137,6 +143,11 @@ def _explained(said: str, layout: Layout, name: str) -> str:
         return (
             f"column {column!r} in {row} of {name} is not written in {layout.written.encoding}; "
             "pass the right encoding, for example encoding='latin-1'"
+        )
+    if "straddling" in said:
+        return (
+            f"{name} cannot be read as CSV: a row after row {rows} has more than "
+            f"{layout.block / 1e6:.0f} MB, far more than the first rows; a quote may not be closed"
         )
     if found := _OF_ROW.search(said):
         what = found[2].strip()
@@ -212,5 +223,5 @@ class DelimitedFiles:
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path) as file:
-                rows = read_rows(file, self.schema, layout, columns, repr(path))
+                rows = read_rows(Watched(file), self.schema, layout, columns, repr(path))
                 yield path, layout.names, rows

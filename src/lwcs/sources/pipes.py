@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import IO
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from lwcs.sources.delimited import Layout, read_rows, schema_of
 from lwcs.sources.dialects import checked, recognize
 from lwcs.sources.heads import head_of
 from lwcs.sources.options import Dialect
+from lwcs.sources.watched import Watched
 
 _NAME = "standard input"
 _NO_DIALECT = Dialect()
@@ -30,30 +30,6 @@ def open_pipe(file: IO[bytes], kind: str, dialect: Dialect = _NO_DIALECT) -> pa.
     if schema is None:
         raise ValueError(f"{_NAME} has no rows; at least one row is required")
     layout = Layout.of(head, written, _NAME)
-    rows = read_rows(_Chained(head.data, file), schema, layout, None, _NAME)
+    rows = read_rows(Watched(file, head.data), schema, layout, None, _NAME)
     batches = (pa.record_batch(batch.columns, schema=schema) for batch in rows)
     return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-class _Chained:
-    """The bytes that were read already, then the rest of the file."""
-
-    closed = False
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = BytesIO(head), rest
-
-    def read(self, size: int = -1) -> bytes:
-        return self._head.read(size) or self._rest.read(size)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
