@@ -114,8 +114,8 @@ def read_rows(
             rows += batch.num_rows
         if file.ends_in_quotes(written.delimiter):
             raise ValueError(
-                f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that the rows "
-                "that follow are taken for text; correct it in the file"
+                f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that rows "
+                "after it are taken for text; correct it in the file"
             )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise ValueError(_explained(str(error), layout, rows, name)) from error
