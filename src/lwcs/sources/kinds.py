@@ -110,7 +110,9 @@ def _open_chunked(data: Any, options: ScanOptions) -> Source:
 
 def _open_parts(data: Any, options: ScanOptions) -> Source:
     options.refuse_weight_array()
-    options.refuse_drop("rows in memory", "X[numpy.isfinite(X).all(axis=1)]")
+    options.refuse_drop(
+        "a list of partitions", "[X[numpy.isfinite(X).all(axis=1)] for X in partitions]"
+    )
     opened = (open_chunked(part) if is_chunked(part) else part for part in data)
     return PartitionedSource([open_local(part, options) for part in opened])
 
