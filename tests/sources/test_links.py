@@ -60,6 +60,7 @@ def test_a_link_beside_what_it_leads_to_counts_rows_once(kind, tmp_path):
 def test_what_is_read_has_its_own_name_not_that_of_a_link(tmp_path):
     write(tmp_path / "data" / "z", "a", "csv")
     (tmp_path / "data" / "a").symlink_to("z")
+    (tmp_path / "data" / "0.csv").symlink_to("z/a.csv")
     path = tmp_path / "data" / "z" / "a.csv"
     path.write_text(path.read_text() + "1,2,3,\n")
     with pytest.raises(ValueError, match=r"row 10 of .*data/z/a\.csv"):
