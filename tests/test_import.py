@@ -12,6 +12,7 @@ import lwcs
 HEAVY = [
     "numba", "scipy", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "matplotlib",
     "dask", "pyspark", "ray", "torch", "cupy", "rich", "click", "threadpoolctl",
+    "h5py", "zarr",
 ]  # fmt: skip
 
 

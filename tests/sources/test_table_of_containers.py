@@ -49,7 +49,10 @@ def hdf5(path, rows):
 def zarr(path, rows):
     import zarr
 
-    zarr.create_array(str(path), data=rows)
+    with warnings.catch_warnings():
+        # Of text, for which zarr has no specification.
+        warnings.simplefilter("ignore")
+        zarr.create_array(str(path), data=rows, overwrite=True)
 
 
 def npz(path, rows):

@@ -214,24 +214,34 @@ def open_rows(
         "weight": weight,
         "missing": missing,
         "scale": "standard" if standardize else None,
-        **dialect,
     }
     data = in_files(data, stdin_format)
     if data == ("-",):
+        from lwcs.sources.options import Dialect
         from lwcs.sources.pipes import open_pipe
 
         piped = standard_input(stdin_format)
         as_text = _kept_alone(keep, options["columns"], weight)
-        source = lwcs.scan(open_pipe(piped.file, piped.kind, as_text), **options)
+        if piped.kind == "arrow":
+            _refuse_dialect(dialect)
+        reader = open_pipe(piped.file, piped.kind, Dialect(**dialect), as_text)
+        source = lwcs.scan(reader, **options)
     elif not data:
         raise click.UsageError(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
         )
     else:
-        source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options)
+        source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options, **dialect)
     if keep:
         _keep(source, keep)
     return source
+
+
+def _refuse_dialect(dialect: dict[str, Any]) -> None:
+    given = [name for name, value in dialect.items() if value is not None]
+    if given:
+        flag = "header/--no-header" if given[0] == "header" else given[0]
+        raise click.UsageError(f"--{flag} is for CSV, not for Arrow; leave it out")
 
 
 def in_files(data: tuple[str, ...], stdin_format: str | None) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import IO, Any
 import click
 
 from lwcs.cli.errors import STAND_INS
-from lwcs.sources.pipes import Chained
+from lwcs.sources.watched import Chained
 
 FORMATS = ("csv", "tsv", "arrow", "parquet")
 NAME = "standard input"

@@ -16,7 +16,7 @@ from lwcs.foundation.checks import check_count, refuse_masked
 from lwcs.foundation.tabular import refuse_results
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
-from lwcs.sources import Source, is_registered, scan
+from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.options import Fitted
 from lwcs.streaming import StreamingCoreset
@@ -96,7 +96,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
 
 def _may_have_columns(X: Any) -> bool:
     """Whether data is more than an array: a source, a table, a path, a stream, on an engine."""
-    if isinstance(X, Source) or is_registered(X) or engine_of(X) is not None:
+    if isinstance(X, Source) or needs_scan(X) or engine_of(X) is not None:
         return True
     return is_table(X) or is_path(X) or is_stream(X) or is_query(X)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource, ScaleName, Source, Task
-from lwcs.sources.kinds import is_registered, kind_of
+from lwcs.sources.kinds import kind_of, needs_scan
 from lwcs.sources.options import Dialect, ScanOptions
 from lwcs.sources.partitioned import PartitionedSource
 
@@ -21,7 +21,7 @@ __all__ = [
     "ScanOptions",
     "Source",
     "Task",
-    "is_registered",
+    "needs_scan",
     "scan",
 ]
 
@@ -47,10 +47,12 @@ def scan(
     ----------
     data : array, sparse array, table, path, query, stream, or data of an engine
         - NumPy arrays, memory maps, scipy sparse arrays, lists of rows; pandas, polars and
-          pyarrow tables. Arrays are not copied; sparse data is never made dense.
+          pyarrow tables. Arrays are not copied; sparse data is never made dense. A list of
+          two-dimensional arrays or tables is a list of partitions, as in `PartitionedSource`.
         - Paths of files, which may be larger than memory: Parquet, Feather, CSV (also compressed),
-          .npy and .npz; a file, a glob, a folder (hive partitions become columns), a URI, or a
-          list of these.
+          .npy, .npz, HDF5 and zarr; a file, a glob, a folder (hive partitions become columns), a
+          URI, or a list of these. Several files are one sequence of rows.
+        - Datasets of h5py and arrays of zarr, which are read block by block.
         - Lazy queries: a polars LazyFrame, a DuckDB relation; executed again for every pass.
         - Rows that can be read only once: a pyarrow RecordBatchReader, a generator of arrays.
         - Rows on a cluster: a Dask array or DataFrame, a Spark DataFrame, a Ray Dataset. The

@@ -6,49 +6,67 @@ have fractions later; anything else in such a column is an error that names the 
 
 from __future__ import annotations
 
-from io import BytesIO
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 from lwcs.sources.base import NO_ROWS
+from lwcs.sources.cells import FALSE, MISSING, TRUE, Kind, kind_of_column, remedy, why_text
+from lwcs.sources.dialects import checked, names_of, recognize, values_of
+from lwcs.sources.heads import head_of
+from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lwcs.sources.cells import Spelling
+    from lwcs.sources.dialects import Written
+    from lwcs.sources.heads import Head
     from lwcs.sources.options import Dialect
     from lwcs.sources.paths import Found
 
-# Enough bytes to tell numbers from text.
-_LOOK = 2**16
 _BLOCK = 2**20
+_TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
+WHY = b"lwcs.why"
+"""Metadata of a field: why the column is text although it resembles numbers."""
 
 
-def head_of(file: IO[bytes]) -> bytes:
-    """The first lines of a file, none of them cut."""
-    head = b""
-    while len(head) < _LOOK:
-        part = file.read(_LOOK - len(head))
-        if not part:
-            return head
-        head += part
-    while not head.endswith(b"\n") and (part := file.read(1)):
-        head += part
-    return head
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one file is written, what its columns are called, and how much of it is read at once."""
+
+    written: Written
+    names: list[str]
+    block: int
+
+    @classmethod
+    def of(cls, head: Head, written: Written, name: str) -> Layout:
+        """The layout of a file that begins with `head`."""
+        # A row must not be longer than what is read at once, and others may be longer than these.
+        return cls(written, names_of(head, written, name), max(_BLOCK, 4 * head.longest))
+
+    def place(self, row: int) -> str:
+        """What to call a row that pyarrow counts from 1, the header included."""
+        return f"row {row - 1 - self.written.header}"
 
 
-def schema_of(head: bytes, delimiter: str) -> pa.Schema | None:
-    """Names and types of the columns, inferred from the first lines; None if these have no row."""
-    if not head.strip():
+def schema_of(head: Head, written: Written, name: str) -> pa.Schema | None:
+    """Names and types of the columns, by the first rows; None if there is no row."""
+    names, columns = names_of(head, written, name), values_of(head, written, name)
+    if not any(columns):
         return None
-    seen = _look(head, delimiter)
-    if not len(seen):
-        return None
-    return pa.schema(
-        [pa.field(f.name, pa.float64() if _is_number(f.type) else pa.string()) for f in seen.schema]
-    )
+    fields = []
+    for column, values in zip(names, columns, strict=True):
+        kind = kind_of_column(values, written.spelling)
+        why = why_text(values, written.spelling) if kind is Kind.TEXT else None
+        metadata = None if why is None else {WHY: why.encode()}
+        fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
+    return pa.schema(fields)
 
 
 def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
@@ -58,69 +76,150 @@ def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
     return schema
 
 
-def _look(head: bytes, delimiter: str) -> pa.Table:
-    return csv.read_csv(BytesIO(head), parse_options=csv.ParseOptions(delimiter=delimiter))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
-
-
 def read_rows(
-    file: Any, schema: pa.Schema, delimiter: str, columns: list[str] | None, name: str
+    file: Watched, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
 ) -> Iterator[pa.RecordBatch]:
     """Read batches of some columns; errors call the file `name`."""
-    rows = 0
+    written, rows = layout.written, 0
+    spelling, chosen = written.spelling, schema.names if columns is None else columns
+    # pyarrow knows no separators between thousands: such columns are read as text, then converted.
+    as_text = [
+        each for each in chosen
+        if spelling.thousands is not None and schema.field(each).type == pa.float64()
+    ]  # fmt: skip
+    types = {each: schema.field(each).type for each in chosen} | dict.fromkeys(as_text, pa.string())
     try:
         reader = csv.open_csv(
             file,
-            read_options=csv.ReadOptions(block_size=_BLOCK),
-            parse_options=csv.ParseOptions(delimiter=delimiter),
-            # Text is read only to be kept, as it is: NA is no missing value there.
-            convert_options=csv.ConvertOptions(column_types=schema, include_columns=columns),
+            read_options=csv.ReadOptions(
+                # Threads would not make it faster, and errors would not tell the row.
+                use_threads=False,
+                block_size=layout.block,
+                column_names=None if written.header else layout.names,
+                encoding=_ARROW_NAMES.get(written.encoding, written.encoding),
+            ),
+            parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                include_columns=chosen,
+                # Text is read only to be kept, as it is: NA is no missing value there.
+                strings_can_be_null=False,
+                null_values=MISSING,
+                true_values=TRUE,
+                false_values=FALSE,
+                decimal_point=spelling.decimal,
+            ),
         )
         while True:
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
-                return
+                break
+            for each in as_text:
+                numbers = _numbers(batch.column(each), spelling, each, rows, name)
+                batch = batch.set_column(batch.schema.get_field_index(each), each, numbers)
             yield batch
             rows += batch.num_rows
+        if file.ends_in_quotes(written.delimiter):
+            raise ValueError(
+                f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that rows "
+                "after it are taken for text; correct it in the file"
+            )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        said = str(error).removeprefix("In CSV column #").strip()
-        raise ValueError(f"{name} cannot be read as CSV after row {rows}: {said}") from error
+        raise ValueError(_explained(str(error), layout, rows, name)) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not written in {written.encoding}, as the bytes after row {rows} show "
+            f"({error.reason}); pass the right encoding, for example encoding='latin-1'"
+        ) from error
+
+
+# pyarrow decodes by itself what it knows by this name, and skips a byte order mark.
+_ARROW_NAMES = {"utf-8": "utf8", "utf-8-sig": "utf8"}
+_OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid value '(.*)'", re.DOTALL)
+_OF_TEXT = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", re.DOTALL)
+_OF_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
+
+
+def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
+    """An error of pyarrow, after some rows, in the words of this library."""
+    if found := _OF_VALUE.search(said):
+        column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
+        return _not_a_number(value, column, row, name, layout.written.spelling)
+    if found := _OF_TEXT.search(said):
+        column, row = layout.names[int(found[1])], layout.place(int(found[2]))
+        return (
+            f"column {column!r} in {row} of {name} is not written in {layout.written.encoding}; "
+            "pass the right encoding, for example encoding='latin-1'"
+        )
+    if "straddling" in said:
+        return (
+            f"{name} cannot be read as CSV: a row after row {rows} has more than "
+            f"{layout.block / 1e6:.0f} MB, far more than the first rows; a quote may not be closed"
+        )
+    if found := _OF_ROW.search(said):
+        what = found[2].strip()
+        return f"{name} cannot be read as CSV: {layout.place(int(found[1]))}: {what}"
+    return f"{name} cannot be read as CSV: {said.strip()}"
+
+
+def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelling) -> str:
+    return (
+        f"column {column!r} holds numbers, but {value!r} in {row} of {name} is not a number; "
+        f"{remedy(value, spelling)}"
+    )
+
+
+def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
+    """Numbers with separators between thousands, as float64."""
+    assert spelling.thousands is not None
+    gaps = pc.is_in(column, pa.array(MISSING))
+    text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
+    fits = pc.match_substring_regex(text, f"^(?:{spelling.pattern})$")
+    if pc.all(fits).as_py() is False:
+        at = pc.index(fits, False).as_py()
+        value, row = column[at].as_py(), f"row {first + at}"
+        raise ValueError(_not_a_number(value, label, row, name, spelling))
+    text = pc.replace_substring(text, spelling.thousands, "")
+    return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
 
 
 class DelimitedFiles:
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
     def __init__(self, found: Found, dialect: Dialect) -> None:
-        self._found, self._dialect = found, dialect
-        self._delimiter = "\t" if ".tsv" in Path(found.paths[0]).name.lower() else ","
+        self._found, self._dialect = found, checked(dialect)
+        self._encodings: dict[str, str] = {}
         self.keys: list[str] = []
         self.n_rows: int | None = None
         for path in found.paths:
-            with self._open(path) as file:
-                schema = self._schema(head_of(file), path)
+            head = self._head(path)
+            if not head.data.strip():
+                continue
+            written = self._recognize(head, path)
+            schema = schema_of(head, written, repr(path))
             if schema is not None:
                 self.schema = schema
+                self._dialect = written.as_given(self._dialect.encoding)
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
     def _open(self, path: str) -> Any:
         return self._found.filesystem.open_input_stream(path, compression="detect")
 
-    def _schema(self, head: bytes, path: str) -> pa.Schema | None:
-        try:
-            return schema_of(head, self._delimiter)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path!r} cannot be read as CSV: {error}") from error
+    def _head(self, path: str) -> Head:
+        with self._open(path) as file:
+            return head_of(file, repr(path))
 
-    def _names(self, head: bytes, path: str) -> list[str]:
-        try:
-            return list(_look(head, self._delimiter).column_names)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path!r} cannot be read as CSV: {error}") from error
+    def _recognize(self, head: Head, path: str) -> Written:
+        given = self._dialect
+        if path in self._encodings:
+            # Recognized, and said, once.
+            given = replace(given, encoding=self._encodings[path])
+        expected = "\t" if ".tsv" in Path(path).name.lower() else ","
+        written = recognize(head, given, expected, repr(path))
+        self._encodings[path] = written.encoding
+        return written
 
     def open(
         self, columns: list[str], batch_rows: int
@@ -128,11 +227,10 @@ class DelimitedFiles:
         """Yield the path, the columns and the batches of every file."""
         del batch_rows  # pyarrow reads CSV in blocks of bytes
         for path in self._found.paths:
-            with self._open(path) as file:
-                head = head_of(file)
-            if not head.strip():
+            head = self._head(path)
+            if not head.data.strip():
                 continue
-            names = self._names(head, path)
+            layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path) as file:
-                rows = read_rows(file, self.schema, self._delimiter, columns, repr(path))
-                yield path, names, rows
+                rows = read_rows(Watched(file), self.schema, layout, columns, repr(path))
+                yield path, layout.names, rows

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lwcs.sources.base import ALL_DROPPED, Source
+from lwcs.sources.base import ALL_DROPPED, LocalSource, Source
 from lwcs.sources.checks import check_not_empty
-from lwcs.sources.local import engine_of, is_path, is_query, is_stream, open_local
+from lwcs.sources.chunked import is_chunked, open_chunked
+from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table, open_local
+from lwcs.sources.partitioned import PartitionedSource, open_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.sources.base import LocalSource
     from lwcs.sources.options import ScanOptions
 
 
@@ -36,7 +37,14 @@ class BuiltIn:
     """A kind whose source is imported when it is opened."""
 
     accepts: Callable[[Any], bool]
-    open: Callable[[Any, ScanOptions], Source]
+    opened_by: Callable[[Any, ScanOptions], Source]
+    may_be_text: bool = False
+
+    def open(self, data: Any, options: ScanOptions) -> Source:
+        """Open such data."""
+        if not self.may_be_text:
+            options.refuse_dialect(f"of type {type(data).__name__}")
+        return self.opened_by(data, options)
 
 
 def kind_of(data: Any) -> Kind:
@@ -48,6 +56,23 @@ def kind_of(data: Any) -> Kind:
 def is_registered(data: Any) -> bool:
     """Whether a source type that was registered from outside of this library accepts data."""
     return any(kind.accepts(data) for kind in Source.registered)
+
+
+def is_parts(data: Any) -> bool:
+    """Whether data is a list of arrays or tables, each of which holds rows, rather than of rows."""
+    return isinstance(data, (list, tuple)) and bool(data) and all(map(_holds_rows, data))
+
+
+def _holds_rows(data: Any) -> bool:
+    if isinstance(data, LocalSource) or is_table(data):
+        return True
+    shape = getattr(data, "shape", None)
+    return engine_of(data) is None and isinstance(shape, tuple) and len(shape) == 2
+
+
+def needs_scan(data: Any) -> bool:
+    """Whether `lwcs.scan` knows such data, but scikit-learn would copy or refuse it."""
+    return is_registered(data) or is_chunked(data) or is_parts(data)
 
 
 def _open_engine(data: Any, options: ScanOptions) -> Source:
@@ -67,23 +92,26 @@ def _open_files(data: Any, options: ScanOptions) -> Source:
     from lwcs.sources.paths import find
 
     found = find(data)
-    if found.kind in ("npy", "npz"):
-        return _open_rows(_single_array(found.paths), options)
+    from lwcs.sources.array_files import KINDS, open_array_files
+
+    if found.kind != "csv":
+        options.refuse_dialect(f"in the file {found.paths[0]!r}")
+    if found.kind in KINDS:
+        return _open_rows(open_array_files(found), options)
     options.refuse_weight_array()
     from lwcs.sources.files import FileSource
 
     return FileSource(found, options)
 
 
-def _single_array(paths: list[str]) -> Any:
-    from lwcs.sources.array_files import open_array_file
+def _open_chunked(data: Any, options: ScanOptions) -> Source:
+    return _open_rows(open_chunked(data), options)
 
-    if len(paths) > 1:
-        raise ValueError(
-            f"{len(paths)} array files cannot be read as one array; open each with numpy.load, and "
-            "pass the arrays as the parts of a lwcs.PartitionedSource"
-        )
-    return open_array_file(paths[0])
+
+def _open_parts(data: Any, options: ScanOptions) -> Source:
+    options.refuse_weight_array()
+    opened = (open_chunked(part) if is_chunked(part) else part for part in data)
+    return PartitionedSource(open_parts(list(opened), options))
 
 
 def _open_query(data: Any, options: ScanOptions) -> Source:
@@ -99,7 +127,6 @@ def _open_stream(data: Any, options: ScanOptions) -> Source:
 
 
 def _open_rows(data: Any, options: ScanOptions) -> LocalSource:
-    options.refuse_dialect(f"a {type(data).__name__} in memory")
     source = open_local(data, options)
     check_not_empty((source.n_rows, source.n_features))
     if source.dropped == source.n_rows:
@@ -109,7 +136,9 @@ def _open_rows(data: Any, options: ScanOptions) -> LocalSource:
 
 _BUILT_IN = (
     BuiltIn(lambda data: engine_of(data) is not None, _open_engine),
-    BuiltIn(is_path, _open_files),
+    BuiltIn(is_path, _open_files, may_be_text=True),
+    BuiltIn(is_chunked, _open_chunked),
+    BuiltIn(is_parts, _open_parts),
     BuiltIn(is_query, _open_query),
     BuiltIn(is_stream, _open_stream),
     BuiltIn(lambda _: True, _open_rows),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lwcs.foundation.checks import check_weights
 from lwcs.foundation.tabular import Tabular, refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.sources.arrays import ArraySource, as_table_of_numbers
+from lwcs.sources.base import LocalSource
 from lwcs.sources.options import ScanOptions
-
-if TYPE_CHECKING:
-    from lwcs.sources.base import LocalSource
 
 _TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
 _ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
@@ -22,7 +20,7 @@ _DEFAULT = ScanOptions()
 
 
 def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
-    """Open rows that are in this process; there may be no rows at all."""
+    """Open rows that are in this process, or opened already; there may be no rows at all."""
     source = _open(data, options)
     if options.drop and source.n_rows:
         from lwcs.sources.dropping import without_missing
@@ -34,6 +32,9 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
 def _open(data: Any, options: ScanOptions) -> LocalSource:
     refuse_results(data)
     weight, given = options.weight_column, options.weight_array
+    if isinstance(data, LocalSource):
+        options.refuse_columns("an array that is opened already")
+        return _weighted(data, given, "sample_weight")
     if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa
 

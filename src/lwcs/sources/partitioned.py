@@ -6,6 +6,7 @@ results of the engines are tested against it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.checks import BadValueError, check_choice
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
 
 
-def _opened(parts: Sequence[Any]) -> list[LocalSource]:
+_DEFAULT = ScanOptions()
+
+
+def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[LocalSource]:
     """Open every table; the columns of the first are found by name in the others."""
-    sources: list[LocalSource] = []
-    options = ScanOptions()
+    sources, alike = list[LocalSource](), options
     for part in parts:
-        sources.append(part if isinstance(part, LocalSource) else open_local(part, options))
+        sources.append(open_local(part, options if isinstance(part, LocalSource) else alike))
         if sources[0].feature_names is not None:
-            options = ScanOptions(columns=Fitted(sources[0].feature_names))
+            alike = replace(options, columns=Fitted(sources[0].feature_names), exclude=None)
     return sources
 
 
@@ -55,7 +58,7 @@ class PartitionedSource(Source):
     """
 
     def __init__(self, parts: Sequence[Any], *, scale: ScaleName | None = None) -> None:
-        sources = _opened(parts)
+        sources = open_parts(parts)
         if not sources:
             raise ValueError("there are no partitions; pass at least one table of rows")
         if not any(source.n_rows for source in sources) or not sources[0].n_features:
@@ -77,10 +80,11 @@ class PartitionedSource(Source):
                     f"partition {i} has the columns {source.feature_names} but partition 0 has "
                     f"{sources[0].feature_names}; all partitions must have the same columns"
                 )
-            if type(source).__name__ != type(sources[0]).__name__:
+            kinds = [type(getattr(each, "whole", each)).__name__ for each in (source, sources[0])]
+            if kinds[0] != kinds[1]:
                 raise ValueError(
-                    f"partition {i} is a {type(source).__name__} but partition 0 is a "
-                    f"{type(sources[0]).__name__}; all partitions must be of one type"
+                    f"partition {i} is a {kinds[0]} but partition 0 is a {kinds[1]}; all "
+                    "partitions must be of one type"
                 )
             if source.scale is not None:
                 raise ValueError(
@@ -97,6 +101,7 @@ class PartitionedSource(Source):
         self.feature_names = sources[0].feature_names
         self.n_rows = sum(part.n_rows for part in self.parts)
         self.weighted = weighted
+        self.dropped = sum(part.dropped for part in self.parts)
         self.scale = scale
 
     @property

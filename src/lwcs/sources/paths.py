@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
+
+from lwcs.sources.listing import EVERYTHING, Pattern, Wanted, files_below
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -21,7 +22,12 @@ _FORMATS = {
     ".tsv": "csv",
     ".npy": "npy",
     ".npz": "npz",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".zarr": "zarr",
 }
+_FOLDERS = ("zarr",)
+"""Formats whose files are folders."""
 _PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 
 
@@ -43,11 +49,16 @@ class Found:
     base: str | None
     """The folder that was given, if it was one."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the files are on this machine."""
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
 
 def find(data: Any) -> Found:
     """Find the files that a path, a glob, a folder, a URI or a list of these refers to."""
     wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
-    filesystem, paths, base = None, [], None
+    filesystem, named, base = None, dict[str, tuple[str, str]](), None
     for wish in wishes:
         where, path = _filesystem(wish)
         if filesystem is not None and not where.equals(filesystem):
@@ -56,8 +67,16 @@ def find(data: Any) -> Found:
             )
         filesystem = where
         found, folder = _expand(wish, path, where)
-        paths += found
+        for file in found:
+            real = os.path.realpath(file) if isinstance(where, fs.LocalFileSystem) else file
+            if real in named:
+                raise ValueError(
+                    f"the file {file!r} is named twice, by {named[real][1]!r} and by {wish!r}; "
+                    "name every file once, or its rows would count twice"
+                )
+            named[real] = file, wish
         base = folder if len(wishes) == 1 else None
+    paths = [file for file, _ in named.values()]
     assert filesystem is not None
     kinds = {format_of(path): path for path in paths}
     if None in kinds:
@@ -92,11 +111,10 @@ def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
 def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str], str | None]:
     """The files that one path refers to, sorted; and the folder, if it is one."""
     info = filesystem.get_file_info(path)
-    if info.type == fs.FileType.File:
+    if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and _is_leaf(path)):
         return [path], None
     if info.type == fs.FileType.Directory:
-        files = _listing(filesystem, path, recursive=True)
-        known = [file for file in files if format_of(file) is not None]
+        known = files_below(filesystem, path, Wanted(EVERYTHING, _is_known, _is_leaf))
         if not known:
             raise FileNotFoundError(
                 f"the folder {wish!r} has no file that ends in {', '.join(_FORMATS)}"
@@ -107,42 +125,24 @@ def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str],
     parts = path.split("/")
     fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
-    pattern = path if folder != "." else f"./{path}"
-    files = _listing(filesystem, folder, recursive=True) if _is_folder(filesystem, folder) else []
-    # A pattern may also match folders; then it stands for their files.
-    matching = [file for file in files if _matches(file, pattern)] or [
-        file for file in files if _matches(file, f"{pattern}/**/*") and format_of(file) is not None
-    ]
+    pattern, matching = tuple(parts[fixed:]), list[str]()
+    if _is_folder(filesystem, folder):
+        files = Wanted(Pattern(pattern), lambda _: True, _is_leaf)
+        # A pattern may also match folders; then it stands for their files.
+        below = Wanted(Pattern((*pattern, "**", "*")), _is_known, _is_leaf)
+        matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
     if not matching:
         raise FileNotFoundError(f"no file matches {wish!r}")
     return matching, folder
 
 
+def _is_known(path: str) -> bool:
+    return format_of(path) is not None
+
+
+def _is_leaf(path: str) -> bool:
+    return format_of(path) in _FOLDERS
+
+
 def _is_folder(filesystem: fs.FileSystem, path: str) -> bool:
     return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
-
-
-def _listing(filesystem: fs.FileSystem, folder: str, *, recursive: bool) -> list[str]:
-    infos = filesystem.get_file_info(fs.FileSelector(folder, recursive=recursive))
-    hidden = (".", "_")
-    start = len(folder.rstrip("/")) + 1
-    return sorted(
-        info.path
-        for info in infos
-        if info.type == fs.FileType.File
-        and not any(part.startswith(hidden) for part in info.path[start:].split("/"))
-    )
-
-
-def _matches(file: str, pattern: str) -> bool:
-    """Match a glob: * within a name, ** across folders."""
-    names, wishes = file.split("/"), pattern.split("/")
-
-    def match(i: int, j: int) -> bool:
-        if j == len(wishes):
-            return i == len(names)
-        if wishes[j] == "**":
-            return any(match(at, j + 1) for at in range(i, len(names) + 1))
-        return i < len(names) and fnmatchcase(names[i], wishes[j]) and match(i + 1, j + 1)
-
-    return match(0, 0)

@@ -1,0 +1,138 @@
+"""What the cells of a text file hold: numbers as they are written in some dialect, or text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+"""How missing values are written: what pandas reads as missing."""
+TRUE, FALSE = ("1", "True", "TRUE", "true"), ("0", "False", "FALSE", "false")
+
+_MISSING = frozenset(MISSING)
+_WORDS = frozenset(value for value in (*TRUE, *FALSE) if len(value) > 1)
+_TRUTH = frozenset((*TRUE, *FALSE))
+_DATE = re.compile(
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[T ].*)?|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2,4}(?: .*)?"
+    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}.*)?"
+)
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    NUMBERS = "numbers"
+    TRUTH = "true and false"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How numbers are written."""
+
+    decimal: str = "."
+    thousands: str | None = None
+
+    def is_number(self, value: str) -> bool:
+        """Whether a cell is a number."""
+        return _matcher(self)(value.strip(" \t")) is not None
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression for numbers, which Python and RE2 understand."""
+        point = re.escape(self.decimal)
+        digits = f"[0-9]+(?:{point}[0-9]*)?|{point}[0-9]+"
+        if self.thousands is not None:
+            # Groups of two are Indian; the last group has three digits everywhere.
+            between = re.escape(self.thousands)
+            grouped = f"[0-9]{{1,3}}(?:{between}[0-9]{{2,3}})*{between}[0-9]{{3}}"
+            digits = f"{grouped}(?:{point}[0-9]*)?|{digits}"
+        return f"[+-]?(?:(?:{digits})(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))"
+
+
+@lru_cache(maxsize=64)
+def _matcher(spelling: Spelling) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(spelling.pattern).fullmatch
+
+
+ENGLISH, CONTINENTAL = Spelling(".", ","), Spelling(",", ".")
+_OTHERS = (
+    Spelling("."), Spelling(","), ENGLISH, CONTINENTAL, Spelling(".", " "), Spelling(",", " "),
+    Spelling(".", "'"),
+)  # fmt: skip
+
+
+def is_missing(value: str) -> bool:
+    """Whether a cell stands for a missing value."""
+    return value in _MISSING
+
+
+def is_plain(value: str, spelling: Spelling) -> bool:
+    """Whether a cell is a number, or true or false."""
+    return value in _WORDS or spelling.is_number(value)
+
+
+def kind_of_column(values: Iterable[str], spelling: Spelling) -> Kind:
+    """What a column holds, by its values; one without any value may hold numbers."""
+    present = [value for value in values if not is_missing(value)]
+    if any(value in _WORDS for value in present):
+        return Kind.TRUTH if all(value in _TRUTH for value in present) else Kind.TEXT
+    return Kind.NUMBERS if all(map(spelling.is_number, present)) else Kind.TEXT
+
+
+def why_text(values: Sequence[str], spelling: Spelling) -> str | None:
+    """Why a column is text although its values resemble numbers; None if they do not."""
+    there = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
+    odd = [(row, value) for row, value in there if not spelling.is_number(value)]
+    if not odd:
+        return None
+    row, value = odd[0]
+    numbers, first = len(there) - len(odd), f"the first {len(there)} values"
+    if all(_DATE.fullmatch(value) for _, value in there):
+        return (
+            f"dates or times, for example {value!r} in row {row}; turn them into numbers first, "
+            "for example into days or seconds"
+        )
+    if 2 * numbers >= len(there):
+        return (
+            f"text, although {numbers} of {first} are numbers: {value!r} in row {row} is not; "
+            f"{remedy(value, spelling)}"
+        )
+    for other in _others(spelling):
+        readable = sum(other.is_number(value) for _, value in there)
+        if 2 * readable >= len(there):
+            return (
+                f"text, although {readable} of {first} can be read as numbers, for example "
+                f"{value!r} in row {row}; {remedy(value, spelling)}"
+            )
+    return None
+
+
+def _others(spelling: Spelling) -> list[Spelling]:
+    """Other spellings, those with the same decimal separator first."""
+    return sorted(_OTHERS, key=lambda other: other.decimal != spelling.decimal)
+
+
+def remedy(value: str, spelling: Spelling) -> str:
+    """What to do about a value that is not a number in a column of numbers."""
+    other = next((each for each in _others(spelling) if each.is_number(value)), None)
+    if other is not None:
+        given = {"decimal": other.decimal, "thousands": other.thousands}
+        now = {"decimal": spelling.decimal, "thousands": spelling.thousands}
+        options = [f"{k}={v!r}" for k, v in given.items() if v is not None and v != now[k]]
+        if options:
+            return f"if it is a number, pass {', '.join(options)}"
+    if not any(sign.isalnum() for sign in value):
+        return (
+            f"if {value!r} stands for a missing value, write it as an empty field or NA in the file"
+        )
+    return "correct it in the file, or leave the column out with exclude=[…]"

@@ -1,0 +1,170 @@
+"""Files of arrays: several as one, sparse ones in every format; arrays in lists as partitions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import lwcs
+from lwcs.sources.stacked import StackedSource
+from tests.sources.parts import points, table
+
+FORMATS = ["csr", "csc", "coo", "bsr", "dia"]
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_sparse_arrays_of_every_format(form, kind, tmp_path):
+    X = np.where(points("float64", 60) > 0.5, points("float64", 60), 0.0)
+    rows = getattr(sp, f"{form}_{kind}")(X)
+    sp.save_npz(tmp_path / "x.npz", rows)
+    expected = lwcs.build(sp.csr_array(X), 20, random_state=0)
+    assert lwcs.build(tmp_path / "x.npz", 20, random_state=0) == expected
+    sp.save_npz(tmp_path / "y.npz", rows, compressed=False)
+    assert lwcs.build(tmp_path / "y.npz", 20, random_state=0) == expected
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
+def test_damaged_indices_are_refused_by_name(form, tmp_path):
+    X = sp.random_array((60, 40), density=0.2, format=form, rng=np.random.default_rng(0))
+    sp.save_npz(tmp_path / "x.npz", X)
+    with np.load(tmp_path / "x.npz") as archive:
+        parts = dict(archive)
+    name = "coords" if form == "coo" and "coords" in parts else "col"
+    name = name if form == "coo" else "indices"
+    for value in (2 * 10**9, -5):
+        damaged = parts[name].copy()
+        damaged.flat[3] = value
+        np.savez(tmp_path / "x.npz", **(parts | {name: damaged}))
+        with pytest.raises(ValueError, match=r"x\.npz"):
+            lwcs.build(tmp_path / "x.npz", 5)
+
+
+CUTS = [0, 1, 300, 300, 555, 1000]
+
+
+@pytest.fixture
+def shards(tmp_path):
+    X = points()
+    for i, (a, b) in enumerate(pairwise(CUTS)):
+        np.save(tmp_path / f"{i}.npy", X[a:b])
+        sp.save_npz(tmp_path / f"{i}.npz", sp.csr_array(X[a:b]))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("method", ["lightweight", "uniform", "sensitivity"])
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_several_files_give_the_coreset_of_one_array(ending, method, shards):
+    X = points() if ending == "npy" else sp.csr_array(points())
+    options = {"method": method, "n_clusters": 3, "random_state": 3}
+    expected = lwcs.build(X, 60, **options)
+    source = lwcs.scan(f"{shards}/*.{ending}")
+    assert isinstance(source, StackedSource)
+    assert lwcs.build(source, 60, **options) == expected
+    assert lwcs.build([str(shards / f"{i}.{ending}") for i in range(5)], 60, **options) == expected
+    for jobs in (1, 3):
+        assert lwcs.build(source, 60, n_jobs=jobs, **options) == expected
+    weights = np.arange(1000.0)
+    weighted = lwcs.scan(f"{shards}/*.{ending}", weight=weights)
+    assert lwcs.build(weighted, 60, **options) == lwcs.build(
+        X, 60, sample_weight=weights, **options
+    )
+
+
+def test_rows_of_several_files_are_fetched_in_any_order(shards):
+    source = lwcs.scan(f"{shards}/*.npy")
+    rows = np.array([999, 0, 1, 300, 299, 0, 554, 555])
+    np.testing.assert_array_equal(source.take(rows), points()[rows])
+    np.testing.assert_array_equal(source.read(250, 700), points()[250:700])
+    source = lwcs.scan(f"{shards}/*.npz")
+    np.testing.assert_array_equal(source.take(rows).toarray(), points()[rows])
+
+
+def test_files_are_mapped_not_copied_and_few_are_open(tmp_path, monkeypatch):
+    X = points("float64", 640)
+    for i in range(64):
+        np.save(tmp_path / f"{i:02}.npy", X[10 * i : 10 * i + 10])
+    source = lwcs.scan(tmp_path)
+    view = source.read(3, 8)
+    while view.base is not None and not isinstance(view, np.memmap):
+        view = view.base
+    assert isinstance(view, np.memmap)
+    np.testing.assert_array_equal(source.read(0, 640), X)
+    assert source._open.cache_info().currsize < 64
+
+
+def test_files_that_do_not_go_together_are_named(tmp_path):
+    path = str(tmp_path)
+    np.save(tmp_path / "a.npy", np.eye(3))
+    np.save(tmp_path / "b.npy", np.eye(4))
+    with pytest.raises(ValueError, match=r"b\.npy' holds dense rows of 4 columns, but .*a\.npy'"):
+        lwcs.scan(tmp_path)
+    np.save(tmp_path / "b.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"b\.npy' cannot be read: data has shape \(3,\)"):
+        lwcs.scan(tmp_path)
+    np.save(tmp_path / "b.npy", np.array(["a"]))
+    with pytest.raises(TypeError, match=r"b\.npy' cannot be read: data of dtype"):
+        lwcs.scan(tmp_path)
+    np.save(tmp_path / "b.npy", np.full((2, 3), np.nan))
+    for fails in (lambda: lwcs.build(path, 5, passes=2), lambda: lwcs.CoresetKMeans(2).fit(path)):
+        with pytest.raises(ValueError, match=r"row 0, column 0 of .*b\.npy is nan"):
+            fails()
+    np.save(tmp_path / "b.npy", np.ones((2, 3), dtype=np.float32))
+    assert lwcs.scan(tmp_path).read(0, 5).dtype == np.float64
+    source = lwcs.scan(tmp_path)
+    np.save(tmp_path / "b.npy", np.ones((3, 3)))
+    with pytest.raises(ValueError, match=r"changed between two passes.*b\.npy' has another shape"):
+        lwcs.build(source, 5)
+
+
+def containers(X: np.ndarray) -> dict[str, object]:
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    return {
+        "array": X,
+        "float32": X.astype(np.float32),
+        "csr": sp.csr_array(X),
+        "csc": sp.csc_matrix(X),
+        "pandas": pd.DataFrame(X, columns=list("abcd")),
+        "polars": pl.DataFrame(X, schema=list("abcd")),
+        "arrow": table(X),
+        "source": lwcs.scan(X),
+    }
+
+
+@pytest.mark.parametrize("kind", list(containers(np.eye(4))))
+def test_a_list_of_arrays_is_a_list_of_partitions(kind):
+    one, two = (containers(X)[kind] for X in (points("float64", 50), points("float64", 70)))
+    source = lwcs.scan((one, two))
+    assert isinstance(source, lwcs.PartitionedSource)
+    assert (source.n_rows, source.n_features, source.known_partitions) == (120, 4, 2)
+    expected = lwcs.build(lwcs.PartitionedSource([one, two]), 30, random_state=0)
+    assert lwcs.build([one, two], 30, random_state=0) == expected
+    model = lwcs.CoresetKMeans(3, random_state=0).fit([one, two])
+    assert [len(labels) for labels in model.predict([one, two])] == [50, 70]
+
+
+def test_options_reach_every_partition():
+    parts = [table(np.abs(points("float64", rows))) for rows in (20, 30)]
+    assert lwcs.scan(parts, columns=["x2", "x0"]).feature_names == ("x2", "x0")
+    assert lwcs.scan(parts, weight="x1").weighted
+    assert lwcs.scan(parts, scale="standard").scale == "standard"
+    with pytest.raises(ValueError, match="weights in an array"):
+        lwcs.scan(parts, weight=np.ones(50))
+    with pytest.raises(TypeError, match="columns="):
+        lwcs.scan([lwcs.scan(part) for part in parts], columns=["x0"])
+
+
+def test_a_list_of_rows_stays_a_list_of_rows():
+    assert lwcs.scan([[1, 2], [3, 4], [5, 6]]).n_rows == 3
+    assert lwcs.scan([np.zeros(3), np.ones(3)]).n_rows == 2
+    assert lwcs.scan(([1.0, 2.0], (3.0, 4.0))).n_rows == 2
+    with pytest.raises(ValueError, match="different lengths"):
+        lwcs.scan([np.zeros((2, 3)), np.zeros(3)])
+    with pytest.raises(ValueError, match="partition 1 has 2 columns but partition 0 has 3"):
+        lwcs.scan([np.zeros((2, 3)), np.zeros((2, 2))])
+    with pytest.raises(ValueError, match="must be of one type"):
+        lwcs.scan([np.zeros((2, 3)), sp.eye_array(3)])
