@@ -35,7 +35,7 @@ def _stream(X: Any, **options: Any) -> lwcs.StreamingCoreset:
 def _long_stream() -> lwcs.StreamingCoreset:
     """A stream whose first block is full: it has a pivot and two reservoirs."""
     stream = lwcs.StreamingCoreset(2, random_state=0)
-    stream.update(np.random.default_rng(0).normal(size=(70_000, 2)).astype(np.float32))
+    stream.update(np.random.default_rng(0).normal(size=(65_540, 2)).astype(np.float32))
     return stream
 
 
@@ -103,5 +103,3 @@ def same(one: Any, other: Any) -> bool:
     # Saved again, equal objects give equal tables; a checksum covers all of one.
     tables = table_of(one), table_of(other)
     return bool(tables[0].equals(tables[1], check_metadata=True))
-
-

@@ -12,10 +12,12 @@ from sklearn.utils.validation import validate_data
 from lwcs.coreset import Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.types import is_sparse
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
+from lwcs.sources.sparse import check_structure
 
 if TYPE_CHECKING:
     from lwcs.building import Job
@@ -92,6 +94,9 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         # Tables stay as they are: they are read block by block, not copied as a whole.
         validate_data(model, X, reset=reset, skip_check_array=True)
     else:
+        if is_sparse(X) and X.format != "csr":
+            # scikit-learn converts it in C, which would use damaged places unchecked.
+            check_structure(X)
         # Finite values are checked by the pass that reads them.
         X = validate_data(
             model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False

@@ -135,7 +135,7 @@ def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
             "build a coreset of its rows, use lwcs.build"
         )
     with reading(name):
-        metadata: dict[str, Any] = json.loads(raw, parse_constant=_refuse_constant)
+        metadata = _parsed(raw)
         version = Fields(metadata).integer("format_version", least=1)
     if version > FORMAT_VERSION:
         raise ValueError(
@@ -155,7 +155,7 @@ def _check_checksum(table: pa.Table, metadata: dict[str, Any], version: int, nam
             f"{name!r} was written by an earlier version of lwcs, without a checksum, so that it "
             "cannot be verified; load it and save it again to give it one",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return
     with reading(name):
@@ -169,5 +169,13 @@ def _check_checksum(table: pa.Table, metadata: dict[str, Any], version: int, nam
         )
 
 
+def _parsed(raw: bytes) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its metadata is not JSON ({error})") from error
+    return found
+
+
 def _refuse_constant(constant: str) -> float:
-    raise ValueError(f"its metadata has the number {constant}, must be finite")
+    raise ValueError(f"the number {constant} is not allowed")
