@@ -1,6 +1,7 @@
 """How commands report errors: one line and an exit code, and a traceback with --debug.
 
-Exit codes are 0 for success, 1 for bad data, 2 for bad usage and 130 for an interrupt.
+Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 130 for an interrupt, and 143 and 129
+for SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import click
 
+from lwcs.cli.signals import ending_on_signals
 from lwcs.foundation.parallel import READER
 
 
@@ -21,14 +23,16 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; report an error in its input as one line."""
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
+            with ending_on_signals():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            code = getattr(stop, "exit_code", 130)
             click.echo("Interrupted; no incomplete output was left behind.", err=True)
             if any(thread.name == READER for thread in threading.enumerate()):
                 # The reader still waits for a pipe, and a normal exit would wait for the reader.
                 sys.stderr.flush()
-                os._exit(130)
-            sys.exit(130)
+                os._exit(code)
+            sys.exit(code)
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             if ctx.meta.get("debug") or isinstance(error, BrokenPipeError):
                 raise

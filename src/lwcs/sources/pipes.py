@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
 from lwcs.sources.delimited import head_of, read_rows, schema_of
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _NAME = "standard input"
+_FAILURES = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def open_pipe(file: IO[bytes], kind: str) -> pa.RecordBatchReader:
     """Read batches from a pipe as they arrive."""
     if kind == "arrow":
         try:
-            return pa.ipc.open_stream(file)
-        except pa.ArrowInvalid as error:
+            reader = pa.ipc.open_stream(file)
+            # A schema whose names are not text is damaged, and says so here.
+            schema = pa.schema(list(reader.schema))
+        except _FAILURES as error:
             raise ValueError(f"{_NAME} is not an Arrow stream: {error}") from error
+        return pa.RecordBatchReader.from_batches(schema, _whole(reader))
     delimiter, head = "\t" if kind == "tsv" else ",", head_of(file)
     try:
         schema = schema_of(head, delimiter)
@@ -28,6 +35,16 @@ def open_pipe(file: IO[bytes], kind: str) -> pa.RecordBatchReader:
         raise ValueError(f"{_NAME} has no rows; a header line and at least one row are required")
     rows = read_rows(_Chained(head, file), schema, delimiter, None, _NAME)
     return pa.RecordBatchReader.from_batches(schema, rows)
+
+
+def _whole(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Batches of a stream, each checked: Arrow itself would read past the end of a short buffer."""
+    try:
+        for batch in reader:
+            batch.validate()
+            yield batch
+    except _FAILURES as error:
+        raise ValueError(f"{_NAME} is truncated or damaged: {error}") from error
 
 
 class _Chained:

@@ -23,7 +23,11 @@ class SparseSource(LocalSource):
         check_dtype(matrix.dtype)
         check_shape(matrix.shape)
         check_structure(matrix)
-        rows = sp.csr_array(matrix)
+        try:
+            rows = sp.csr_array(matrix)
+        except Exception as error:
+            # Formats of Python lists and dictionaries may hold anything.
+            raise _damaged(str(error)) from error
         if matrix.format != "csr":
             check_structure(rows)
         # Asked of the CSR array of the caller, which caches the answer.
