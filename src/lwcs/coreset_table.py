@@ -40,6 +40,7 @@ KIND = "coreset"
 _OWN = ("index", "weight", "count")
 # More reductions of unions than anybody makes.
 _DEEPEST = 10**9
+_MOST_DRAWS = 10**9
 _PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
 
 
@@ -119,6 +120,8 @@ def assemble(
     check_weights_of(weights, "weight")
     check_indices(indices, "index", n_samples)
     check_numbers(counts, "count", 1)
+    if float(counts.sum(dtype=np.float64)) >= _MOST_DRAWS:
+        raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
     return Coreset(
         points=points,
         weights=weights,

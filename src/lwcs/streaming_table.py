@@ -44,6 +44,8 @@ _ALL_DTYPES = (
     *("float16", "float32", "float64"),
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
+# Without rows there is nothing in a file that tells how many draws it is for.
+_MOST_DRAWS = 10**8
 # Two coresets of one level become one of the next: this many levels are never filled.
 _MOST_LEVELS = 64
 
@@ -117,7 +119,7 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
     known = not fields.null("n_features")
     sparse, d = read_shape(table, fields, len(_OWN)) if known else (False, 0)
     stream = StreamingCoreset(
-        fields.integer("size", least=1),
+        fields.integer("size", least=1, most=_MOST_DRAWS),
         method=fields.text("method", METHODS),
         divergence=read_divergence(fields, d or None),
         random_state=fields.seed("seed"),

@@ -112,7 +112,7 @@ class Cell:
         from scipy.stats import t
 
         n = len(self.errors)
-        if n < 2:
+        if n < 2 or not np.isfinite(self.errors).all():
             return float("nan")
         return float(t.ppf(0.975, n - 1) * self.errors.std(ddof=1) / np.sqrt(n))
 
@@ -206,10 +206,19 @@ def _cost(trial: Trial, holdout: bool) -> float:
 
 
 def _cell(trials: list[Trial], reference: float, full_seconds: float, holdout: bool) -> Cell:
-    errors = np.array([_cost(trial, holdout) / reference - 1.0 for trial in trials])
+    errors = np.array([_relative_error(_cost(trial, holdout), reference) for trial in trials])
     seconds = float(np.mean([trial.seconds for trial in trials]))
     building = float(np.mean([trial.build_seconds for trial in trials]))
-    return Cell(trials[0].key, errors, seconds, building, full_seconds / seconds)
+    # A clock may be so coarse that a solution takes no time.
+    speedup = full_seconds / seconds if seconds > 0.0 else float("inf" if full_seconds else "nan")
+    return Cell(trials[0].key, errors, seconds, building, speedup)
+
+
+def _relative_error(cost: float, reference: float) -> float:
+    """cost/reference − 1; where every row is a center, any cost at all is infinitely larger."""
+    if reference == 0.0:
+        return 0.0 if cost == 0.0 else float("inf")
+    return cost / reference - 1.0
 
 
 def _schema() -> pa.Schema:

@@ -17,7 +17,7 @@ from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, is_registered, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
-from lwcs.sources.sparse import check_structure
+from lwcs.sources.sparse import as_csr
 
 if TYPE_CHECKING:
     from lwcs.building import Job
@@ -95,8 +95,8 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         validate_data(model, X, reset=reset, skip_check_array=True)
     else:
         if is_sparse(X) and X.format != "csr":
-            # scikit-learn converts it in C, which would use damaged places unchecked.
-            check_structure(X)
+            # scikit-learn would convert it without a check of its places.
+            X = as_csr(X)
         # Finite values are checked by the pass that reads them.
         X = validate_data(
             model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False

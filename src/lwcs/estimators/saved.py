@@ -32,6 +32,8 @@ def with_parameters(
     for name in saved:
         if name not in known:
             raise fields.fail("parameters", f"parameters of {kind.__name__}, without {name!r}")
+        if isinstance(saved[name], list | dict):
+            raise fields.inner("parameters").fail(name, "a number, a text, true, false or null")
     method = saved.get("method", "lightweight")
     if isinstance(method, str) and method not in available():
         raise NotDefinedError(

@@ -100,7 +100,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 
     try:
         return Path(path).is_file() and _KEY in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return False
 
 
@@ -116,7 +116,7 @@ def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
         raise ValueError(f"{str(file)!r} is not a file; pass the path of a file that lwcs saved")
     try:
         table = pq.ParquetFile(file, page_checksum_verification=True).read()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, PermissionError):
             raise
         raise ValueError(

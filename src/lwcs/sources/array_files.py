@@ -66,7 +66,7 @@ def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.
     """Load a sparse array, once its parts are what they must be."""
     import scipy.sparse as sp
 
-    from lwcs.sources.sparse import check_structure
+    from lwcs.sources.sparse import as_csr
 
     for name, member in members.items():
         dtype = _check_member(packed, member)
@@ -75,9 +75,7 @@ def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.
         elif name in _PLACES and dtype.kind not in "iu":
             # scipy would take the integers next to them.
             raise ValueError(f"its array {name!r} holds {dtype}, must be integers")
-    matrix = sp.load_npz(path)
-    check_structure(matrix)
-    return matrix.tocsr()
+    return as_csr(sp.load_npz(path))
 
 
 def _check_member(

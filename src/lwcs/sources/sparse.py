@@ -22,14 +22,7 @@ class SparseSource(LocalSource):
     def __init__(self, matrix: Any) -> None:
         check_dtype(matrix.dtype)
         check_shape(matrix.shape)
-        check_structure(matrix)
-        try:
-            rows = sp.csr_array(matrix)
-        except Exception as error:
-            # Formats of Python lists and dictionaries may hold anything.
-            raise _damaged(str(error)) from error
-        if matrix.format != "csr":
-            check_structure(rows)
+        rows = as_csr(matrix)
         # Asked of the CSR array of the caller, which caches the answer.
         canonical = (matrix if matrix.format == "csr" else rows).has_canonical_format
         if not canonical:
@@ -63,6 +56,20 @@ class SparseSource(LocalSource):
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
         """Copy the requested rows."""
         return self.rows[rows]
+
+
+def as_csr(matrix: Any) -> sp.csr_array[Any]:
+    """A sparse array in CSR format, sharing memory if it has it already; refuse damaged ones."""
+    check_structure(matrix)
+    if matrix.format == "csr":
+        return sp.csr_array(matrix)
+    try:
+        rows = sp.csr_array(matrix)
+    except Exception as error:
+        # Formats of Python lists and dictionaries may hold anything.
+        raise _damaged(str(error)) from error
+    check_structure(rows)
+    return rows
 
 
 def check_structure(matrix: Any) -> None:
