@@ -78,3 +78,14 @@ def test_kurtosis_of_rows_that_are_too_far_away_is_refused():
     rows = np.array([[0.0], [1e-120], [2e-120], [1e100]])
     with pytest.raises(ValueError, match="so far away that the fourth power"):
         theory.kurtosis(rows, sample_weight=[1.0, 1.0, 1.0, 1e-300])
+
+
+def test_batches_without_columns_are_refused():
+    for use in (lambda X: lwcs.build(X, 5), lambda X: lwcs.CoresetMixture(2).fit(X)):
+        with pytest.raises(ValueError, match="at least one row and one column"):
+            use(iter([np.empty((3, 0)), np.empty((3, 0))]))
+
+
+def test_a_path_with_a_nul_character_is_refused():
+    with pytest.raises(ValueError, match="is not a path: it contains the character NUL"):
+        lwcs.build("rows\0.csv", 5)

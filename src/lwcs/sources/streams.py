@@ -10,6 +10,7 @@ import numpy as np
 from lwcs.foundation.rows import container
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.batches import ArrayBatch
+from lwcs.sources.checks import check_not_empty
 from lwcs.sources.local import open_local
 from lwcs.sources.sequence import SequenceSource
 
@@ -68,6 +69,7 @@ class BatchesSource(SequenceSource):
         first = next((part for part in map(open_local, reading) if part.n_rows), None)
         if first is None:
             raise ValueError(NO_ROWS)
+        check_not_empty((float("nan"), first.n_features))
         self._started: Iterator[LocalSource] | None = chain([first], map(open_local, reading))
         self.n_features, self.n_rows = first.n_features, None
         self.feature_names = first.feature_names
