@@ -14,7 +14,13 @@ import pyarrow as pa
 
 from lwcs.coreset import Coreset
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
-from lwcs.foundation.fields import MOST_FEATURES, Fields, checked_mapping, reading
+from lwcs.foundation.fields import (
+    MOST_FEATURES,
+    SMALLEST_SCALE,
+    Fields,
+    checked_mapping,
+    reading,
+)
 from lwcs.foundation.rows import container
 from lwcs.foundation.storage import with_metadata
 from lwcs.foundation.tables import (
@@ -131,7 +137,7 @@ def assemble(
         total_weight=fields.number("total_weight", above=0.0),
         mean=fields.vector("mean", d),
         total_cost=None if fields.null("total_cost") else fields.number("total_cost", least=0.0),
-        scale=fields.vector("scale", d, above=0.0),
+        scale=fields.vector("scale", d, above=SMALLEST_SCALE),
         method=fields.text("method"),
         divergence=read_divergence(fields, d),
         seed=None if fields.null("seed") else fields.seed("seed"),

@@ -12,7 +12,7 @@ from lwcs.divergences import Mahalanobis, as_divergence
 from lwcs.estimators.inputs import check_parameters
 from lwcs.estimators.kmeans import CoresetKMeans
 from lwcs.estimators.saved import check_numbering, with_parameters
-from lwcs.foundation.fields import MOST_FEATURES, Fields, reading
+from lwcs.foundation.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
 from lwcs.foundation.storage import with_metadata
 from lwcs.foundation.tables import (
     apart_from,
@@ -67,7 +67,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
     check_numbering(table, own)
     geometry = Geometry(
         read_divergence(fields, d),
-        fields.vector("scale", d, above=0.0),
+        fields.vector("scale", d, above=SMALLEST_SCALE),
         fields.vector("mean", d, missing=True),
     )
     divergence: Any = geometry.divergence

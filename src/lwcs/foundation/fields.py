@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LARGEST_INTEGER = 2**63 - 1
 # The numbers of columns of sparse rows are saved as int32.
 MOST_FEATURES = 2**31 - 1
+# The squares of smaller ones have no inverse.
+SMALLEST_SCALE = 1e-150
 _MOST_AXES = 8
 _SHOWN = 60
 _FAILURES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)

@@ -21,11 +21,11 @@ def open_pipe(file: IO[bytes], kind: str) -> pa.RecordBatchReader:
     if kind == "arrow":
         try:
             reader = pa.ipc.open_stream(file)
-            # A schema whose names are not text is damaged, and says so here.
-            schema = pa.schema(list(reader.schema))
+            # Names that are not text are an error as soon as somebody asks for them.
+            _ = reader.schema.names
         except _FAILURES as error:
             raise ValueError(f"{_NAME} is not an Arrow stream: {error}") from error
-        return pa.RecordBatchReader.from_batches(schema, _whole(reader))
+        return pa.RecordBatchReader.from_batches(reader.schema, _whole(reader))
     delimiter, head = "\t" if kind == "tsv" else ",", head_of(file)
     try:
         schema = schema_of(head, delimiter)
