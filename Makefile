@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines soak lint bench paper calibrate statistical divergences docs clean
+.PHONY: help demo check test test-engines soak fuzz lint bench paper calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-engines: $(VENV)/.installed-test,dask,spark,ray ## Test Dask, Spark, Spark 
 
 soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger than memory
 	$(BIN)/python -m pytest -m soak -s
+
+fuzz: $(VENV)/.installed-test ## Try 100,000 mutated inputs (FUZZ_SEED=1 FUZZ_CASES=10000 for others); part of soak
+	$(BIN)/python -m pytest -m soak -s tests/fuzz
 
 lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 	$(BIN)/ruff check .

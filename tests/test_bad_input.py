@@ -284,7 +284,7 @@ def test_masked_arrays_are_refused():
 def test_a_sparse_matrix_with_damaged_indices_is_refused(kernel):
     damaged = sp.csr_array(X)
     damaged.indices[5] = 10**6
-    with pytest.raises(ValueError, match="its indices are damaged"):
+    with pytest.raises(ValueError, match="structure of the sparse data is damaged"):
         lwcs.build(damaged, 10)
 
 

@@ -299,8 +299,7 @@ class Coreset(Tabular):
         """
         size, seed = check_count(size, "size"), as_seed(random_state)
         if self.depth > 0:
-            error_growth = round(reduced_epsilon(0.1, self.depth + 1) / 0.1, 3)
-            return self._sampled(size, seed, self.depth + 1, {"error_growth": error_growth})
+            return self._sampled(size, seed, self.depth + 1, _growth(self.depth + 1))
         if size > self.size:
             raise ValueError(
                 f"size={size} is larger than the {self.size} draws of this coreset; "
@@ -380,10 +379,16 @@ def reduced_epsilon(epsilon: float, depth: int) -> float:
 
     A step of ε₂ on a coreset of ε₁ gives ε₁ + ε₂(1 + 1.5ε₁).
     """
-    total = epsilon
-    for _ in range(depth - 1):
-        total += epsilon * (1.0 + 1.5 * total)
-    return total
+    # ε + 2/3 grows by the factor 1 + 1.5ε in every step.
+    with np.errstate(over="ignore"):
+        growth = np.expm1((depth - 1) * np.log1p(1.5 * epsilon))
+        return float(epsilon + growth * (epsilon + 2.0 / 3.0))
+
+
+def _growth(depth: int) -> dict[str, Any]:
+    """What `details` says of the error of a reduced union, as long as it is a number."""
+    growth = round(reduced_epsilon(0.1, depth) / 0.1, 3)
+    return {"error_growth": growth} if np.isfinite(growth) else {}
 
 
 def refuse_sample_weight(sample_weight: Any) -> None:

@@ -7,31 +7,52 @@ that a feature may be called `weight`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lwcs.coreset import Coreset
-from lwcs.divergences import from_saved
+from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
+from lwcs.foundation.fields import (
+    MOST_FEATURES,
+    SMALLEST_SCALE,
+    Fields,
+    checked_mapping,
+    reading,
+)
 from lwcs.foundation.rows import container
 from lwcs.foundation.storage import with_metadata
 from lwcs.foundation.tables import (
+    SPARSE_COLUMNS,
+    check_columns,
+    check_dense_columns,
+    check_indices,
+    check_numbers,
+    check_weights_of,
     column_of,
+    feature_columns,
     lay_out,
     listed,
     points_of,
     sparse_points_of,
-    vector,
 )
 
+if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
+    from lwcs.foundation.types import FloatArray, IntArray
+
 KIND = "coreset"
+_OWN = ("index", "weight", "count")
+# More reductions of unions than anybody makes.
+_DEEPEST = 10**9
+_MOST_DRAWS = 10**9
 _PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
 
 
 def to_table(coreset: Coreset) -> pa.Table:
     """Lay a coreset out as a table."""
-    own = {"index": coreset.indices, "weight": coreset.weights, "count": coreset.counts}
+    own = dict(zip(_OWN, (coreset.indices, coreset.weights, coreset.counts), strict=True))
     columns, called = lay_out(own, coreset.points, coreset.feature_names)
     metadata = {**describe(coreset), "columns": called}
     return with_metadata(pa.table(columns), KIND, metadata)
@@ -52,39 +73,75 @@ def describe(coreset: Coreset) -> dict[str, Any]:
     }
 
 
-def read_points(table: pa.Table, metadata: dict[str, Any]) -> Any:
-    """Rows off their columns."""
-    d = int(metadata["n_features"])
-    if metadata["sparse"]:
-        return sparse_points_of(table, d)
-    return points_of(table, metadata["feature_names"], d)
-
-
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Coreset:
     """Read a coreset off its table."""
-    try:
-        names = metadata["columns"]
+    with reading(name):
+        fields = Fields(metadata)
+        called = checked_mapping(fields, "columns", _OWN)
+        sparse, d = read_shape(table, fields, len(_OWN))
+        names = fields.names("feature_names", d)
+        features = SPARSE_COLUMNS if sparse else feature_columns(names, d)
+        check_columns(table, [*called.values(), *features])
         return assemble(
-            metadata,
-            read_points(table, metadata),
-            weights=column_of(table, names["weight"], np.float64),
-            indices=column_of(table, names["index"], np.int64),
-            counts=column_of(table, names["count"], np.int64),
+            fields,
+            read_points(table, names, sparse, d),
+            weights=column_of(table, called["weight"], np.float64),
+            indices=column_of(table, called["index"], np.int64),
+            counts=column_of(table, called["count"], np.int64),
         )
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise ValueError(f"{name!r} is a damaged coreset file: {error}") from error
 
 
-def assemble(metadata: dict[str, Any], points: Any, **columns: Any) -> Coreset:
-    """Put a coreset together from its rows and what `describe` said of it."""
-    feature_names = metadata["feature_names"]
+def read_shape(table: pa.Table, fields: Fields, own: int) -> tuple[bool, int]:
+    """Whether rows are sparse, and their number of features; `own` columns are not features."""
+    sparse = fields.boolean("sparse")
+    d = fields.integer("n_features", least=1, most=MOST_FEATURES)
+    if not sparse:
+        check_dense_columns(table, own, d)
+    return sparse, d
+
+
+def read_points(table: pa.Table, names: tuple[str, ...] | None, sparse: bool, d: int) -> Any:
+    """Rows off their columns."""
+    return sparse_points_of(table, d) if sparse else points_of(table, names, d)
+
+
+def read_divergence(fields: Fields, n_features: int | None) -> Divergence:
+    """The divergence that a file names."""
+    # Early files of streams do not name it.
+    name = fields.text("divergence") if "divergence" in fields else SquaredEuclidean.name
+    own = from_saved(name, fields.record("divergence_parameters", missing=True))
+    if n_features is not None and isinstance(own, Mahalanobis):
+        own.to_coordinates(np.zeros(n_features))
+    return own
+
+
+def assemble(
+    fields: Fields, points: Any, weights: FloatArray, indices: IntArray, counts: IntArray
+) -> Coreset:
+    """Put a coreset together from its rows and what `describe` said of it, all of it checked."""
+    d = points.shape[1]
+    n_samples = fields.integer("n_samples", least=1)
+    if not len(weights):
+        raise ValueError("it has no rows, must have at least one")
+    check_weights_of(weights, "weight")
+    check_indices(indices, "index", n_samples)
+    check_numbers(counts, "count", 1)
+    if float(counts.sum(dtype=np.float64)) >= _MOST_DRAWS:
+        raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
     return Coreset(
         points=points,
-        mean=vector(metadata["mean"]),
-        scale=vector(metadata["scale"]),
-        feature_names=None if feature_names is None else tuple(feature_names),
-        details=dict(metadata.get("details", {})),
-        divergence=from_saved(metadata["divergence"], metadata.get("divergence_parameters", {})),
-        **columns,
-        **{key: metadata[key] for key in _PLAIN},
+        weights=weights,
+        indices=indices,
+        counts=counts,
+        n_samples=n_samples,
+        total_weight=fields.number("total_weight", above=0.0),
+        mean=fields.vector("mean", d),
+        total_cost=None if fields.null("total_cost") else fields.number("total_cost", least=0.0),
+        scale=fields.vector("scale", d, above=SMALLEST_SCALE),
+        method=fields.text("method"),
+        divergence=read_divergence(fields, d),
+        seed=None if fields.null("seed") else fields.seed("seed"),
+        feature_names=fields.names("feature_names", d),
+        depth=fields.integer("depth", most=_DEEPEST),
+        details=fields.record("details", missing=True),
     )

@@ -51,7 +51,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if kind == "comparison":
         from lwcs.comparing import result
 
-        return result.from_table(table)
+        return result.from_table(table, metadata, str(path))
     raise ValueError(
         f"{str(path)!r} holds an object of kind {kind!r}, which this version of lwcs cannot load"
     )

@@ -6,24 +6,48 @@ arrived; `part` says which it is.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lwcs.coreset_table import assemble, describe, read_points
-from lwcs.divergences import from_saved
+from lwcs.coreset_table import assemble, describe, read_divergence, read_points, read_shape
+from lwcs.foundation.fields import Fields, reading
 from lwcs.foundation.randomness import Stage
-from lwcs.foundation.rows import stack
+from lwcs.foundation.rows import stack, stored_values
 from lwcs.foundation.storage import with_metadata
-from lwcs.foundation.tables import listed, point_columns, vector
+from lwcs.foundation.tables import (
+    SPARSE_COLUMNS,
+    check_columns,
+    check_numbers,
+    column_of,
+    feature_columns,
+    listed,
+    point_columns,
+    texts_of,
+)
 from lwcs.samplers.one_pass import OnePass
-from lwcs.samplers.reservoir import Reservoir
 from lwcs.sources.base import block_rows
 from lwcs.sources.batches import ArrayBatch, Filling
-from lwcs.streaming import StreamingCoreset
+from lwcs.streaming import _LARGEST, METHODS, StreamingCoreset
+
+if TYPE_CHECKING:
+    from lwcs.coreset import Coreset
+    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.samplers.reservoir import Reservoir
 
 KIND = "stream"
+_OWN = ("part", "index", "weight", "count")
+_DTYPES = ("float32", "float64")
+_ALL_DTYPES = (
+    *("float16", "float32", "float64"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
+# Without rows there is nothing in a file that tells how many draws it is for.
+_MOST_DRAWS = 10**8
+# Two coresets of one level become one of the next: this many levels are never filled.
+_MOST_LEVELS = 64
 
 
 def to_table(stream: StreamingCoreset) -> pa.Table:
@@ -87,74 +111,156 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> StreamingCoreset:
     """Read a stream off its table."""
-    try:
-        return _read(table, metadata)
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise ValueError(f"{name!r} is a damaged stream file: {error}") from error
+    with reading(name):
+        return _read(table, Fields(metadata))
 
 
-def _read(table: pa.Table, metadata: dict[str, Any]) -> StreamingCoreset:
+def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
+    known = not fields.null("n_features")
+    sparse, d = read_shape(table, fields, len(_OWN)) if known else (False, 0)
     stream = StreamingCoreset(
-        metadata["size"],
-        method=metadata["method"],
-        divergence=from_saved(
-            metadata.get("divergence", "sqeuclidean"), metadata.get("divergence_parameters", {})
-        ),
-        random_state=metadata["seed"],
+        fields.integer("size", least=1, most=_MOST_DRAWS),
+        method=fields.text("method", METHODS),
+        divergence=read_divergence(fields, d or None),
+        random_state=fields.seed("seed"),
     )
-    stream.n_features = metadata["n_features"]
-    if stream.n_features is not None:
-        stream.container = "sparse" if metadata["sparse"] else "dense"
-    names, dtype = metadata["feature_names"], metadata["dtype"]
-    stream.feature_names = None if names is None else tuple(names)
-    stream.dtype = None if dtype is None else np.dtype(dtype)
-    stream.arrived = metadata["arrived"]
-    stream.state = _state(stream, metadata["state"])
-    if not len(table):
+    stream.arrived = fields.integer("arrived")
+    stream.state = _state(stream, fields.inner("state"), d)
+    if not known:
+        _check_fresh(table, fields, stream)
         return stream
-    points = read_points(table, {**metadata, "feature_names": None})
-    part = np.asarray(table["part"].to_pylist(), dtype=object)
-    columns = {
-        key: np.array(table[column].to_numpy())
-        for key, column in (("indices", "index"), ("weights", "weight"), ("counts", "count"))
-    }
-    for each in dict.fromkeys(part.tolist()):
-        at = np.flatnonzero(part == each)
-        rows, own = points[at], {key: values[at] for key, values in columns.items()}
-        if each == "waiting":
-            assert stream.n_features is not None
-            assert stream.dtype is not None
-            weights = own["weights"] if metadata["weighted"] else None
-            step = block_rows(stream.n_features)
-            stream.filling = Filling(step, stream.n_features, stream.dtype)
-            stream.filling.take(ArrayBatch(rows, len(at), weights), 0, len(at))
-        elif each.startswith("level "):
-            level = each.removeprefix("level ")
-            known = metadata["levels"][level]
-            stream.levels[int(level)] = assemble(known, rows.astype(known["dtype"]), **own)
-        else:
-            reservoir: Reservoir = getattr(stream.state, each)
-            reservoir.points = rows.astype(stream.dtype, copy=False)
-            reservoir.rows = own["indices"]
+    stream.n_features, stream.container = d, "sparse" if sparse else "dense"
+    stream.feature_names = fields.names("feature_names", d)
+    stream.dtype = np.dtype(fields.text("dtype", _DTYPES))
+    check_columns(table, [*_OWN, *(SPARSE_COLUMNS if sparse else feature_columns(None, d))])
+    parts = _parts(table, read_points(table, None, sparse, d))
+    for name in ("by_weight", "by_cost"):
+        _fill(getattr(stream.state, name), parts.pop(name, None), name, stream)
+    if "waiting" in parts:
+        _wait(stream, parts.pop("waiting"), weighted=fields.boolean("weighted"))
+    levels = fields.inner("levels")
+    for level in levels:
+        if level not in map(str, range(_MOST_LEVELS)) or f"level {level}" not in parts:
+            raise fields.fail("levels", "numbers of levels that have rows")
+        own = parts.pop(f"level {level}")
+        stream.levels[int(level)] = _level(stream, levels.inner(level), own)
+    if parts:
+        raise ValueError(f"column 'part' holds {next(iter(parts))!r}, must be a part of a stream")
+    if not stream.n_samples:
+        raise ValueError("it has columns but no rows, must have rows")
     return stream
 
 
-def _state(stream: StreamingCoreset, known: dict[str, Any]) -> OnePass:
+@dataclass(frozen=True)
+class _Part:
+    """The rows of one part of a stream, and their own columns."""
+
+    points: Any
+    indices: IntArray
+    weights: FloatArray
+    counts: IntArray
+
+
+def _parts(table: pa.Table, points: Any) -> dict[str, _Part]:
+    part = np.asarray(texts_of(table, "part"), dtype=object)
+    indices = column_of(table, "index", np.int64)
+    weights, counts = column_of(table, "weight", np.float64), column_of(table, "count", np.int64)
+    found = {}
+    for each in dict.fromkeys(part.tolist()):
+        at = np.flatnonzero(part == each)
+        found[each] = _Part(points[at], indices[at], weights[at], counts[at])
+    return found
+
+
+def _check_fresh(table: pa.Table, fields: Fields, stream: StreamingCoreset) -> None:
+    """A stream that has not seen any rows has nothing but its settings."""
+    check_columns(table, ["part"])
+    for name in ("feature_names", "dtype"):
+        if not fields.null(name):
+            raise fields.fail(name, "null, as there are no columns yet")
+    if len(table) or fields.record("levels") or stream.state.rows or stream.arrived:
+        raise fields.fail("n_features", "a number, as there are rows")
+
+
+def _fill(
+    reservoir: Reservoir | None, part: _Part | None, name: str, stream: StreamingCoreset
+) -> None:
+    """Give a reservoir its rows: one per slot once anything has passed, none before."""
+    full = reservoir is not None and reservoir.total > 0.0
+    slots = reservoir.slots if reservoir is not None and full else 0
+    if slots != (0 if part is None else len(part.indices)):
+        raise ValueError(
+            f"part {name!r} has {0 if part is None else len(part.indices):,} rows, must be "
+            f"{slots:,}, one per slot"
+        )
+    if reservoir is None or part is None:
+        return
+    if not 0 <= part.indices.min() <= part.indices.max() < stream.state.rows:
+        raise ValueError(
+            f"column 'index' holds {part.indices.min()} to {part.indices.max()} in part {name!r}, "
+            f"must be row numbers from 0 to {stream.state.rows - 1}"
+        )
+    _check_size(part)
+    reservoir.points = part.points.astype(stream.dtype, copy=False)
+    reservoir.rows = part.indices
+
+
+def _wait(stream: StreamingCoreset, part: _Part, *, weighted: bool) -> None:
+    """Fill the block that is not full yet."""
+    assert stream.n_features is not None
+    assert stream.dtype is not None
+    step, n = block_rows(stream.n_features), len(part.indices)
+    if n >= step:
+        raise ValueError(f"part 'waiting' has {n:,} rows, must be less than {step:,}")
+    check_numbers(part.weights, "weight", 0.0)
+    _check_size(part)
+    stream.filling = Filling(step, stream.n_features, stream.dtype)
+    stream.filling.take(ArrayBatch(part.points, n, part.weights if weighted else None), 0, n)
+
+
+def _level(stream: StreamingCoreset, fields: Fields, part: _Part) -> Coreset:
+    """A coreset that has arrived, which must go with the stream."""
+    dtype = fields.text("dtype", _ALL_DTYPES)
+    coreset = assemble(fields, part.points.astype(dtype), part.weights, part.indices, part.counts)
+    if coreset.feature_names != stream.feature_names:
+        raise fields.fail("feature_names", "those of the stream")
+    if coreset.divergence != stream.divergence:
+        raise fields.fail("divergence", "that of the stream")
+    if coreset.scale is not None:
+        raise fields.fail("scale", "null, as a stream has no scale")
+    return coreset
+
+
+def _check_size(part: _Part) -> None:
+    values = stored_values(part.points)
+    if values.size and not float(np.abs(values).max()) < _LARGEST:
+        raise ValueError(
+            f"its rows hold values of {np.abs(values).max():g}, must be < {_LARGEST:g}"
+        )
+
+
+def _state(stream: StreamingCoreset, fields: Fields, n_features: int) -> OnePass:
     fresh = stream.state
     by_weight, by_cost = fresh.by_weight, fresh.by_cost
-    by_weight.total = known["by_weight"]
+    by_weight.total = fields.number("by_weight", least=0.0)
+    total = fields.number("by_cost", least=0.0)
     if by_cost is not None:
-        by_cost.total = known["by_cost"]
+        by_cost.total = total
+    pivot, shift = fields.vector("pivot", n_features), fields.vector("shift", n_features)
+    wanted = by_cost is not None and by_weight.total > 0.0
+    if (pivot is not None) != wanted or (shift is not None) != wanted:
+        raise fields.fail("pivot", "there, as is shift, once rows are drawn by their distances")
+    kernel: Any = fields.text("kernel", ("portable", "compiled"))
     return OnePass(
         size=stream.size,
         seed=stream.seed,
         stage=Stage.CORESET,
-        geometry=fresh.geometry.with_kernel(known["kernel"]),
+        geometry=fresh.geometry.with_kernel(kernel),
         by_cost=by_cost,
         by_weight=by_weight,
-        rows=known["rows"],
-        pivot=vector(known["pivot"]),
-        shift=vector(known["shift"]),
-        cost=known["cost"],
-        blocks=known["blocks"],
+        rows=fields.integer("rows"),
+        pivot=pivot,
+        shift=shift,
+        cost=fields.number("cost", least=0.0),
+        blocks=fields.integer("blocks"),
     )

@@ -229,3 +229,27 @@ def test_the_table_shows_every_method(result):
     assert "data, k = 9" in text
     assert "m = 200" in result.to_markdown()
     assert repr(result) == f"CompareResult({len(result.trials)} solutions of data)"
+
+
+def test_a_full_cost_of_zero_has_no_relative_errors_but_zero_and_infinity():
+    from lwcs.displays import CompareDisplay
+
+    keys = [Key("d", 4, method, 0, size, 0) for method, size in (("full", 0), ("uniform", 5))]
+    exact, worse = (
+        CompareResult((Trial(keys[0], 0.0, 1.0, 0.0), Trial(keys[1], 0.0, 0.0, cost)))
+        for cost in (0.0, 2.5)
+    )
+    assert [cell.error for cell in exact.cells("d", 4)] == [0.0, 0.0]
+    assert [cell.error for cell in worse.cells("d", 4)] == [0.0, np.inf]
+    assert worse.cells("d", 4)[1].speedup == np.inf
+    assert "inf %" in worse.to_markdown()
+    twice = worse + CompareResult((Trial(Key("d", 4, "uniform", 0, 5, 1), 0.0, 0.0, 3.0),))
+    assert np.isnan(twice.cells("d", 4)[1].interval)
+    assert str(worse)
+    CompareDisplay.from_result(worse)
+
+
+def test_rows_that_are_all_centers_can_be_compared():
+    X = np.repeat(np.arange(3.0)[:, None], 20, axis=0)
+    result = lwcs.compare(X, 3, sizes=[30], methods=["full", "lightweight"], repeats=2)
+    assert {cell.error for cell in result.cells("data", 3)} == {0.0}

@@ -198,6 +198,7 @@ def test_kurtosis_of_a_coreset_estimates_that_of_the_data():
         theory.kurtosis(coreset, sample_weight=np.ones(3))
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be verified:UserWarning")
 def test_the_calibration_is_that_of_its_experiment():
     """The rows of the experiment are in docs/results/calibration; the fit is made anew."""
     from benchmarks.calibrate import CLUSTERS, DATA, RESULTS, fit
@@ -277,3 +278,68 @@ def test_similarity_is_of_rows_as_they_are_measured(make):
     # (1 − τ)·x + τ·mean: from 0.25·2 = 0.5 to 0.75·4 + 0.25·2 = 3.5.
     assert theory.similarity(make(X), KL(smoothing=0.25)) == pytest.approx(0.5 / 3.5)
     assert theory.similarity(make(X), ItakuraSaito(floor=0.5)) == pytest.approx((0.5 / 4.0) ** 2)
+
+
+ABSURD = [0, -1, 0.0, -0.5, float("nan"), float("inf"), 1e308, 10**400, -(10**400), 1e-320, "x",
+          None, True, 2**63]  # fmt: skip
+SENSIBLE = {
+    "coreset_size": (10, 5, 0.1, 0.1),
+    "epsilon_for": (1_000, 10, 5, 0.1),
+    "bregman_size": (10, 5, 0.1, 0.5, 0.1),
+    "statistical_sample_size": (3.0, 10, 5, 0.1, 0.1),
+    "solution_bound": (0.1, 1.0, 2.0),
+    "reduced_epsilon": (0.1, 3),
+    "calibrated_size": (10, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", SENSIBLE)
+@pytest.mark.filterwarnings("ignore:.*too large to be useful:UserWarning")
+def test_absurd_arguments_give_a_bound_or_an_error_with_words(name):
+    function, sensible = getattr(theory, name), SENSIBLE[name]
+    assert function(*sensible) > 0
+    for at in range(len(sensible)):
+        for absurd in ABSURD:
+            given = [*sensible[:at], absurd, *sensible[at + 1 :]]
+            try:
+                found = function(*given)
+            except (ValueError, TypeError) as error:
+                said = str(error)
+            else:
+                said = "" if np.isnan(float(found)) or found < 0 else f"a bound, {found}"
+            assert len(said) > 5, given
+            assert len(said) < 600, given
+    if name not in ("solution_bound", "reduced_epsilon", "calibrated_size"):
+        with pytest.raises(ValueError, match="constant=2\\*\\*1328 or more is not allowed"):
+            function(*sensible, constant=10**400)
+
+
+def test_a_bound_may_be_infinite_but_a_size_may_not():
+    assert theory.solution_bound(1.0, 1e308, 1e308, approximation=1e300) == np.inf
+    assert theory.solution_bound(1.0, 0.0, 0.0, approximation=1e308) == 0.0
+    assert theory.reduced_epsilon(0.1, 10**12) == np.inf
+    assert theory.reduced_epsilon(1e-40, 10**12) == pytest.approx(1e-28, rel=1e-9)
+    with pytest.raises(ValueError, match="give an infinite size"):
+        theory.coreset_size(10, 5, 1e-49, constant=1e300)
+    assert theory.coreset_size(10, 5, 1e200) == 1
+
+
+def test_reductions_grow_as_step_by_step():
+    for epsilon in (0.01, 0.1, 1.0):
+        total = epsilon
+        for depth in range(1, 40):
+            assert theory.reduced_epsilon(epsilon, depth) == pytest.approx(total, rel=1e-12)
+            total += epsilon * (1.0 + 1.5 * total)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-160, 1e-9, 1e9, 1e160, 1e190])
+def test_kurtosis_does_not_depend_on_the_size_of_weights(factor):
+    X, w = np.random.default_rng(0).standard_t(5, size=(500, 3)), np.arange(1.0, 501.0)
+    expected = theory.kurtosis(X, sample_weight=w)
+    assert theory.kurtosis(X, sample_weight=w * factor) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-130, 1e-90, 1e-9, 1e9, 1e90, 1e130])
+def test_kurtosis_does_not_depend_on_the_units_of_the_data(factor):
+    X = np.random.default_rng(0).standard_t(5, size=(500, 3))
+    assert theory.kurtosis(X * factor) == pytest.approx(theory.kurtosis(X), rel=1e-9)

@@ -1,7 +1,7 @@
 """How commands report errors and warnings: one line each, in the words of the command.
 
-Exit codes are 0 for success, 1 for bad data, 2 for bad usage and 130 for an interrupt. An error
-has a traceback with --debug; warnings are not shown with --quiet.
+Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 130 for an interrupt, and 143 and 129
+for SIGTERM and SIGHUP. An error has a traceback with --debug; warnings are not shown with --quiet.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.flags import Flags
+from lwcs.cli.signals import ending_on_signals
 from lwcs.foundation.parallel import READER
 
 if TYPE_CHECKING:
@@ -31,15 +32,16 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; report an error in its input as one line."""
         try:
-            with self._showing_warnings(ctx):
+            with ending_on_signals(), self._showing_warnings(ctx):
                 return super().invoke(ctx)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            code = getattr(stop, "exit_code", 130)
             click.echo("Interrupted; no incomplete output was left behind.", err=True)
             if any(thread.name == READER for thread in threading.enumerate()):
                 # The reader still waits for a pipe, and a normal exit would wait for the reader.
                 sys.stderr.flush()
-                os._exit(130)
-            sys.exit(130)
+                os._exit(code)
+            sys.exit(code)
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             if ctx.meta.get("debug") or isinstance(error, BrokenPipeError):
                 raise

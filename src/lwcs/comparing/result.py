@@ -10,15 +10,26 @@ import numpy as np
 
 from lwcs.comparing.methods import FULL, METHODS
 from lwcs.foundation import storage
+from lwcs.foundation.fields import Fields, reading
 from lwcs.foundation.tabular import Tabular
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
 KIND = "comparison"
+_LEAST = {
+    "n_clusters": 1,
+    "polish": 0,
+    "size": 0,
+    "seed": 0,
+    "build_seconds": 0.0,
+    "solve_seconds": 0.0,
+    "cost": 0.0,
+}
+"""The least values of columns of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +113,7 @@ class Cell:
         from scipy.stats import t
 
         n = len(self.errors)
-        if n < 2:
+        if n < 2 or not np.isfinite(self.errors).all():
             return float("nan")
         return float(t.ppf(0.975, n - 1) * self.errors.std(ddof=1) / np.sqrt(n))
 
@@ -198,10 +209,19 @@ def _cost(trial: Trial, holdout: bool) -> float:
 
 
 def _cell(trials: list[Trial], reference: float, full_seconds: float, holdout: bool) -> Cell:
-    errors = np.array([_cost(trial, holdout) / reference - 1.0 for trial in trials])
+    errors = np.array([_relative_error(_cost(trial, holdout), reference) for trial in trials])
     seconds = float(np.mean([trial.seconds for trial in trials]))
     building = float(np.mean([trial.build_seconds for trial in trials]))
-    return Cell(trials[0].key, errors, seconds, building, full_seconds / seconds)
+    # A clock may be so coarse that a solution takes no time.
+    speedup = full_seconds / seconds if seconds > 0.0 else float("inf" if full_seconds else "nan")
+    return Cell(trials[0].key, errors, seconds, building, speedup)
+
+
+def _relative_error(cost: float, reference: float) -> float:
+    """cost/reference − 1; where every row is a center, any cost at all is infinitely larger."""
+    if reference == 0.0:
+        return 0.0 if cost == 0.0 else float("inf")
+    return cost / reference - 1.0
 
 
 def _schema() -> pa.Schema:
@@ -223,14 +243,51 @@ def _schema() -> pa.Schema:
     )
 
 
-def from_table(table: pa.Table) -> CompareResult:
+def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CompareResult:
     """Return the comparison that was saved as this table."""
-    names = [field.name for field in fields(Key)]
-    trials = []
+    with reading(name):
+        read_setup(metadata)
+        return CompareResult(tuple(_trials(table)))
+
+
+def read_setup(metadata: dict[str, Any]) -> Setup:
+    """Return the setup that a file was saved with."""
+    own = Fields(metadata).inner("setup")
+    return Setup(
+        n_samples=own.integer("n_samples", least=1),
+        n_features=own.integer("n_features", least=1),
+        spread=own.number("spread", least=0.0),
+        holdout_rows=own.integer("holdout_rows"),
+        first_seed=own.integer("first_seed"),
+    )
+
+
+def _trials(table: pa.Table) -> Iterator[Trial]:
+    """Yield the solutions of a table, all of whose columns are checked."""
+    from lwcs.foundation.tables import check_columns, check_numbers, column_of, numbers_of, texts_of
+
+    schema = _schema()
+    check_columns(table, schema.names)
+    for field in schema:
+        if table[field.name].type != field.type:
+            raise ValueError(
+                f"column {field.name!r} holds {table[field.name].type}, must be {field.type}"
+            )
+    for name in ("data", "method"):
+        texts_of(table, name)
+    for name, least in _LEAST.items():
+        check_numbers(column_of(table, name), name, least)
+    held = table["holdout_cost"].combine_chunks().drop_null()
+    check_numbers(numbers_of(held, "holdout_cost"), "holdout_cost", 0.0)
+    keys = set()
     for row in table.to_pylist():
-        key = Key(**{name: row.pop(name) for name in names})
-        trials.append(Trial(key, **row))
-    return CompareResult(tuple(trials))
+        key = Key(**{field.name: row.pop(field.name) for field in fields(Key)})
+        if key.method not in METHODS:
+            raise ValueError(f"column 'method' holds {key.method!r}, which is not a method")
+        if key in keys:
+            raise ValueError(f"{key} is there twice, must be there once")
+        keys.add(key)
+        yield Trial(key, **row)
 
 
 class Log:
@@ -243,8 +300,9 @@ class Log:
             table, metadata = storage.read_table(self._path)
             if metadata.get("kind") != KIND:
                 raise ValueError(f"{str(path)!r} is not a saved comparison; choose another file")
-            setup.check_same(Setup(**metadata["setup"]), str(path))
-            self.add(from_table(table).trials, write=False)
+            found = from_table(table, metadata, str(path))
+            setup.check_same(read_setup(metadata), str(path))
+            self.add(found.trials, write=False)
 
     def add(self, trials: Iterable[Trial], *, write: bool = True) -> None:
         """Append solutions, and save them."""

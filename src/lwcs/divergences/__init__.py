@@ -14,6 +14,7 @@ from lwcs.divergences.separable import (
 )
 from lwcs.divergences.transformed import Cosine, Mahalanobis, SimplexKL
 from lwcs.foundation.checks import check_choice
+from lwcs.foundation.fields import NotDefinedError
 
 __all__ = [
     "KL",
@@ -71,8 +72,8 @@ def as_divergence(divergence: Any) -> Divergence:
 def from_saved(name: str, parameters: dict[str, Any]) -> Divergence:
     """The divergence that a file names, with the parameters that were saved."""
     if name not in available():
-        raise ValueError(
-            f"it was saved with divergence={name!r}, which is not registered here; import the "
-            "module that defines this class first"
+        raise NotDefinedError(
+            f"was saved with divergence={name!r}, which is not registered here; import the module "
+            "that defines this class first"
         )
     return available()[name](**parameters)

@@ -14,11 +14,13 @@ from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count, refuse_masked
 from lwcs.foundation.tabular import refuse_results
+from lwcs.foundation.types import is_sparse
 from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.options import Fitted
+from lwcs.sources.sparse import as_csr
 from lwcs.streaming import StreamingCoreset
 
 if TYPE_CHECKING:
@@ -87,6 +89,9 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         source = scan(X, columns=fitted, weight=sample_weight)
         (set_features if reset else check_features)(model, source)
         return source
+    if is_sparse(X) and X.format != "csr":
+        # scikit-learn would convert it without a check of its places.
+        X = as_csr(X)
     # Finite values are checked by the pass that reads them.
     X = validate_data(
         model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lwcs.divergences import Mahalanobis, as_divergence, from_saved
+from lwcs.coreset_table import read_divergence
+from lwcs.divergences import Mahalanobis, as_divergence
+from lwcs.estimators.inputs import check_parameters
 from lwcs.estimators.kmeans import CoresetKMeans
+from lwcs.estimators.saved import check_numbering, with_parameters
+from lwcs.foundation.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
 from lwcs.foundation.storage import with_metadata
-from lwcs.foundation.tables import lay_out, listed, plain, points_of, vector
+from lwcs.foundation.tables import (
+    apart_from,
+    check_columns,
+    check_dense_columns,
+    feature_columns,
+    lay_out,
+    listed,
+    plain,
+    points_of,
+)
 from lwcs.geometry import Geometry
+
+if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
+    from lwcs.foundation.types import DenseRows
 
 KIND = "kmeans"
 
@@ -37,31 +54,55 @@ def to_table(model: CoresetKMeans) -> pa.Table:
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetKMeans:
     """Read a model off its table."""
-    try:
-        names, d = metadata["feature_names"], int(metadata["n_features"])
-        known = CoresetKMeans().get_params()
-        parameters = {key: v for key, v in metadata["parameters"].items() if key in known}
-        geometry = Geometry(
-            from_saved(metadata["divergence"], metadata.get("divergence_parameters", {})),
-            vector(metadata["scale"]),
-            vector(metadata.get("mean")),
+    with reading(name):
+        return _read(table, Fields(metadata))
+
+
+def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
+    d = fields.integer("n_features", least=1, most=MOST_FEATURES)
+    check_dense_columns(table, 1, d)
+    names = fields.names("feature_names", d)
+    own = apart_from(feature_columns(names, d), "cluster")
+    check_columns(table, [own, *feature_columns(names, d)])
+    check_numbering(table, own)
+    geometry = Geometry(
+        read_divergence(fields, d),
+        fields.vector("scale", d, above=SMALLEST_SCALE),
+        fields.vector("mean", d, missing=True),
+    )
+    divergence: Any = geometry.divergence
+    if not isinstance(divergence, Mahalanobis) and divergence == as_divergence(divergence.name):
+        divergence = divergence.name
+    model = with_parameters(CoresetKMeans, fields, check_parameters, divergence=divergence)
+    if model.n_clusters != len(table):
+        raise fields.inner("parameters").fail("n_clusters", f"{len(table)}, the number of rows")
+    fitted = {
+        "cluster_centers_": _centers(table, names, d, geometry.divergence),
+        "inertia_": float(fields.number("inertia", least=0.0)),
+        "n_iter_": fields.integer("n_iter"),
+        "scale_": geometry.scale,
+        "geometry_": geometry,
+        "n_features_in_": d,
+        "_n_features_out": len(table),
+    }
+    if names is not None:
+        fitted["feature_names_in_"] = np.array(names, dtype=object)
+    model.__dict__.update(fitted)
+    return model
+
+
+def _centers(
+    table: pa.Table, names: tuple[str, ...] | None, d: int, divergence: Divergence
+) -> DenseRows:
+    """The centers, which must be in the domain of the divergence."""
+    centers = points_of(table, names, d)
+    if centers.dtype not in (np.float32, np.float64):
+        raise ValueError(f"its centers hold {centers.dtype}, must be float32 or float64")
+    outside = divergence.domain.outside(divergence.round_to_domain(centers))
+    if outside.any():
+        row, column = map(int, np.argwhere(outside)[0])
+        raise ValueError(
+            f"column {feature_columns(names, d)[column]!r} has {centers[row, column]} in row "
+            f"{row}, must be {divergence.domain} for divergence={divergence.name!r}"
         )
-        own: Any = geometry.divergence
-        if not isinstance(own, Mahalanobis) and own == as_divergence(own.name):
-            own = own.name
-        model = CoresetKMeans(**parameters | {"divergence": own})
-        fitted = {
-            "cluster_centers_": points_of(table, names, d),
-            "inertia_": float(metadata["inertia"]),
-            "n_iter_": int(metadata["n_iter"]),
-            "scale_": geometry.scale,
-            "geometry_": geometry,
-            "n_features_in_": d,
-            "_n_features_out": len(table),
-        }
-        if names is not None:
-            fitted["feature_names_in_"] = np.array(names, dtype=object)
-        model.__dict__.update(fitted)
-        return model
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise ValueError(f"{name!r} is a damaged model file: {error}") from error
+    return centers

@@ -6,22 +6,45 @@ numbers and the shapes of the arrays are in the metadata.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.saved import check_numbering, with_parameters
+from lwcs.foundation.fields import (
+    MOST_FEATURES,
+    Fields,
+    NotDefinedError,
+    checked_mapping,
+    reading,
+)
 from lwcs.foundation.storage import with_metadata
-from lwcs.foundation.tables import lay_out, plain, points_of
+from lwcs.foundation.tables import (
+    check_columns,
+    check_dense_columns,
+    check_numbers,
+    column_of,
+    feature_columns,
+    lay_out,
+    numbers_of,
+    plain,
+    points_of,
+)
 from lwcs.solvers.families import available
 from lwcs.solvers.mixture import Mixture
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lwcs.foundation.types import FloatArray
     from lwcs.solvers.families import Family
 
 KIND = "mixture"
+_OWN = ("component", "weight")
+_ROUNDING = 1e-6
 
 
 def to_table(model: CoresetMixture) -> pa.Table:
@@ -51,35 +74,58 @@ def to_table(model: CoresetMixture) -> pa.Table:
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetMixture:
     """Convert a table to the model that it was made from."""
-    family = (metadata.get("parameters") or {}).get("family", "gaussian")
-    if family not in available():
-        raise ValueError(
-            f"{name!r} contains a mixture with family={family!r}, which is not defined; import "
-            "the module that defines the class first"
+    with reading(name):
+        return _read(table, Fields(metadata))
+
+
+def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
+    parameters = fields.inner("parameters")
+    own = parameters.text("family") if "family" in parameters else "gaussian"
+    if own not in available():
+        raise NotDefinedError(
+            f"contains a mixture with family={own!r}, which is not defined; import the module that "
+            "defines the class first"
         )
-    try:
-        return _read(table, metadata)
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise ValueError(f"{name!r} is a damaged model file: {error}") from error
-
-
-def _read(table: pa.Table, metadata: dict[str, Any]) -> CoresetMixture:
-    names, d, called = metadata["feature_names"], metadata["n_features"], metadata["columns"]
-    known = CoresetMixture().get_params()
-    parameters = {key: v for key, v in metadata["parameters"].items() if key in known}
-    model = CoresetMixture(**parameters)
+    model = with_parameters(CoresetMixture, fields, CoresetMixture._check)
+    called = _called(fields, available()[own])
+    d = fields.integer("n_features", least=1, most=MOST_FEATURES)
+    check_dense_columns(table, len(called), d)
+    names = fields.names("feature_names", d)
+    check_columns(table, [*called.values(), *feature_columns(names, d)])
+    check_numbering(table, called["component"])
+    if model.n_components != len(table):
+        raise parameters.fail("n_components", f"{len(table)}, the number of rows")
     family = model._new_family()
-    family.restore(points_of(table, names, d), _state(table, metadata))
-    weights = np.array(table[called["weight"]].to_numpy())
-    bound = float(metadata["lower_bound"])
+    family.restore(points_of(table, names, d), _state(table, fields, called))
+    family.check()
+    bound = float(fields.number("lower_bound"))
+    n_iter, converged = fields.integer("n_iter", least=1), fields.boolean("converged")
     # Early files have the last bound only.
-    bounds = tuple(map(float, metadata.get("lower_bounds", [bound])))
-    n_iter, converged = int(metadata["n_iter"]), bool(metadata["converged"])
+    known = fields.vector("lower_bounds", n_iter, missing=True)
+    bounds = (bound,) if known is None else tuple(known.tolist())
+    weights = _weights(table, called["weight"])
     model._keep(Mixture(family, weights, bound, bounds, n_iter, converged))
     model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
+
+
+def _called(fields: Fields, family: type[Family]) -> Mapping[str, str]:
+    """The columns that are not features, by what they hold: some of the family's arrays."""
+    inner = fields.inner("columns")
+    for name in inner:
+        if name not in (*_OWN, *family.fitted):
+            raise fields.fail("columns", f"columns of family={family.name!r}, without {name!r}")
+    return checked_mapping(fields, "columns", [*_OWN, *(n for n in inner if n not in _OWN)])
+
+
+def _weights(table: pa.Table, name: str) -> FloatArray:
+    weights: FloatArray = column_of(table, name, np.float64)
+    check_numbers(weights, name, 0.0)
+    if abs(float(weights.sum()) - 1.0) > _ROUNDING:
+        raise ValueError(f"column {name!r} sums to {weights.sum():g}, must be 1")
+    return weights
 
 
 def _split(family: Family) -> tuple[dict[str, FloatArray], dict[str, Any]]:
@@ -95,12 +141,35 @@ def _split(family: Family) -> tuple[dict[str, FloatArray], dict[str, Any]]:
     return arrays, {name: np.asarray(v).item() for name, v in state.items() if name not in arrays}
 
 
-def _state(table: pa.Table, metadata: dict[str, Any]) -> dict[str, Any]:
+def _state(table: pa.Table, fields: Fields, called: Mapping[str, str]) -> dict[str, Any]:
     # Early files have no shapes, and their numbers are beside the other metadata.
-    shapes, numbers = metadata.get("shapes", {}), metadata.get("numbers", metadata)
-    state: dict[str, Any] = dict(numbers)
-    for name, column in metadata["columns"].items():
-        if name not in ("component", "weight"):
-            values = np.array(table[column].to_pylist(), dtype=np.float64)
-            state[name] = values.reshape(len(table), *shapes.get(name, values.shape[1:]))
+    early = "shapes" not in fields
+    numbers = fields if early else fields.inner("numbers")
+    state: dict[str, Any] = {}
+    if not early:
+        state = {name: numbers.number(name) for name in numbers}
+    elif not fields.null("trials", missing=True):
+        state["trials"] = numbers.number("trials")
+    for name, column in called.items():
+        if name not in _OWN:
+            state[name] = _array(table, column, None if early else fields.inner("shapes"), name)
     return state
+
+
+def _array(table: pa.Table, column: str, shapes: Fields | None, name: str) -> FloatArray:
+    """An array with one entry per component: lists of the same length, or numbers."""
+    k, whole = len(table), table[column].combine_chunks()
+    if not (pa.types.is_list(whole.type) or pa.types.is_large_list(whole.type)):
+        return numbers_of(whole, column, np.float64)
+    if whole.null_count:
+        raise ValueError(f"column {column!r} has a null, must be a list in every row")
+    lengths = whole.value_lengths().to_numpy()
+    if (lengths != lengths[0]).any():
+        raise ValueError(f"column {column!r} has lists of different lengths")
+    values = numbers_of(whole.flatten(), column, np.float64).reshape(k, -1)
+    if shapes is None:
+        return values
+    shape = shapes.sizes(name)
+    if prod(shape) != lengths[0]:
+        raise shapes.fail(name, f"the shape of lists of {lengths[0]} numbers")
+    return values.reshape(k, *shape)

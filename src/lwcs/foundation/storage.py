@@ -1,6 +1,7 @@
 """Files: Parquet tables with metadata of lwcs in their schema, written atomically.
 
-The metadata is JSON under the key ``lwcs``. Nothing is ever unpickled.
+The metadata is JSON under the key ``lwcs``, with a checksum of itself and of all columns. Nothing
+is ever unpickled.
 """
 
 from __future__ import annotations
@@ -8,19 +9,23 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lwcs
+from lwcs.foundation.fields import Fields, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since version 2, files have a checksum."""
 _KEY = b"lwcs"
+_CHECKSUM = "checksum"
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -46,8 +51,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path next to `path`; move it into place only if the block succeeds."""
     target = check_target(path)
     temporary = target.parent / f".lwcs-{secrets.token_hex(8)}.tmp"
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
@@ -66,7 +71,18 @@ def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Ta
         "library_version": lwcs.__version__,
         **metadata,
     }
-    return table.replace_schema_metadata({_KEY: json.dumps(record, allow_nan=False)})
+    return sealed(table, record)
+
+
+def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
+    """Attach a record to the schema of a table, with a checksum of both."""
+    from lwcs.foundation.checksums import checksum
+
+    # As it will be read: tuples become lists, and keys become texts.
+    plain = json.loads(json.dumps(record, allow_nan=False))
+    plain.pop(_CHECKSUM, None)
+    plain[_CHECKSUM] = checksum(table, plain)
+    return table.replace_schema_metadata({_KEY: json.dumps(plain, allow_nan=False)})
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
@@ -84,7 +100,7 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 
     try:
         return Path(path).is_file() and _KEY in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return False
 
 
@@ -100,7 +116,7 @@ def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
         raise ValueError(f"{str(file)!r} is not a file; pass the path of a file that lwcs saved")
     try:
         table = pq.ParquetFile(file, page_checksum_verification=True).read()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, PermissionError):
             raise
         raise ValueError(
@@ -111,22 +127,55 @@ def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
-    """Read the metadata of lwcs from the schema of a table; refuse a table without it."""
+    """Read the metadata of lwcs from the schema of a table, and check its checksum."""
     raw = (table.schema.metadata or {}).get(_KEY)
     if raw is None:
         raise ValueError(
             f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); to "
             "build a coreset of its rows, use lwcs.build"
         )
-    try:
-        metadata: dict[str, Any] = json.loads(raw)
-        version = int(metadata["format_version"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"the lwcs metadata of {name!r} is damaged: {error}") from error
+    with reading(name):
+        metadata = _parsed(raw)
+        version = Fields(metadata).integer("format_version", least=1)
     if version > FORMAT_VERSION:
         raise ValueError(
             f"{name!r} has format version {version}, written by lwcs "
             f"{metadata.get('library_version', '?')}; this is lwcs {lwcs.__version__}, which reads "
             f"versions up to {FORMAT_VERSION}: upgrade lwcs"
         )
+    _check_checksum(table, metadata, version, name)
     return metadata
+
+
+def _check_checksum(table: pa.Table, metadata: dict[str, Any], version: int, name: str) -> None:
+    from lwcs.foundation.checksums import checksum
+
+    if version < 2 and _CHECKSUM not in metadata:
+        warnings.warn(
+            f"{name!r} was written by an earlier version of lwcs, without a checksum, so that it "
+            "cannot be verified; load it and save it again to give it one",
+            UserWarning,
+            stacklevel=5,
+        )
+        return
+    with reading(name):
+        stated = Fields(metadata).text(_CHECKSUM)
+        rest = {key: value for key, value in metadata.items() if key != _CHECKSUM}
+        found = checksum(table, rest)
+    if found != stated:
+        raise ValueError(
+            f"{name!r} does not agree with its checksum: it is damaged, or another program changed "
+            "it after lwcs wrote it; restore it from a copy, or write it again with lwcs"
+        )
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its metadata is not JSON ({error})") from error
+    return found
+
+
+def _refuse_constant(constant: str) -> float:
+    raise ValueError(f"the number {constant} is not allowed")

@@ -82,7 +82,8 @@ class Measured(ABC):
         """Columns in which rows differ, but by so little that the squares are zero; mostly None."""
         if not self.geometry.squared or not len(self):
             return None
-        small = np.abs(moments.mean) + np.abs(self.full(slice(0, 1))[0])
+        with np.errstate(over="ignore"):
+            small = np.abs(moments.mean) + np.abs(self.full(slice(0, 1))[0])
         lost: Mask = (moments.scatter == 0.0) & (small > 0.0) & (small < _SQUARES_UNDERFLOW)
         for j in np.flatnonzero(lost):
             column = self.values[:, [j]]

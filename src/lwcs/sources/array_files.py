@@ -1,13 +1,19 @@
-"""Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr."""
+"""Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr.
+
+What a header says of its array is checked against the file before it is believed.
+"""
 
 from __future__ import annotations
 
+import os
 import zipfile
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.sources.checks import check_dtype
 from lwcs.sources.chunked import open_hdf5, open_zarr
 from lwcs.sources.local import open_local
 from lwcs.sources.stacked import StackedSource
@@ -47,57 +53,109 @@ def _open_file(path: str, kind: str) -> LocalSource:
         raise kept(f"{path!r} cannot be read: {error}") from error
 
 
+_CHUNK = 2**20
+_PLACES = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
+
+
 def open_array_file(path: str) -> Rows:
     """Open .npy and .npz: dense arrays memory-mapped where possible, sparse ones in memory."""
     try:
         if path.lower().endswith(".npy"):
-            return np.load(path, mmap_mode="r", allow_pickle=False)
+            with open(path, "rb") as file:
+                return _mapped(path, file, os.fstat(file.fileno()).st_size)
         return _open_npz(path)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path!r} cannot be read as an array of numbers: {error}") from error
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:
+        # Readers of headers and archives raise anything at all for bytes that they cannot read.
+        raise ValueError(
+            f"{path!r} cannot be read as an array of numbers: {str(error) or type(error).__name__}"
+        ) from error
 
 
 def _open_npz(path: str) -> Rows:
-    with np.load(path, allow_pickle=False) as archive:
-        if {"format", "shape"} <= set(archive.files):
-            return _open_sparse(path)
-        if len(archive.files) != 1:
+    with zipfile.ZipFile(path) as packed:
+        members = {each.filename.removesuffix(".npy"): each for each in packed.infolist()}
+        if {"format", "shape"} <= set(members):
+            return _open_sparse(path, packed, members)
+        if not members:
+            raise ValueError("it holds no array")
+        if len(members) > 1:
             raise ValueError(
-                f"it holds the arrays {', '.join(archive.files)}; pass one of them, for example "
-                f"np.load({path!r})[{archive.files[0]!r}]"
+                f"it holds the arrays {', '.join(members)}; pass one of them, for example "
+                f"np.load({path!r})[{next(iter(members))!r}]"
             )
-        (name,) = archive.files
-        with zipfile.ZipFile(path) as packed:
-            member = packed.getinfo(f"{name}.npy")
-        if member.compress_type != zipfile.ZIP_STORED:
+        ((name, member),) = members.items()
+        stored = member.compress_type == zipfile.ZIP_STORED
+        check_dtype(_check_member(packed, member, to_the_end=stored))
+    if not stored:
+        with np.load(path, allow_pickle=False) as archive:
             return archive[name]
-    return _mapped_member(path, member.header_offset)
+    with open(path, "rb") as file:
+        file.seek(member.header_offset + 26)
+        lengths = np.frombuffer(file.read(4), dtype="<u2")
+        start = file.seek(member.header_offset + 30 + int(lengths.sum()))
+        return _mapped(path, file, start + member.file_size)
 
 
-def _open_sparse(path: str) -> Rows:
-    """Open what `scipy.sparse.save_npz` wrote, in any format."""
+def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Rows:
+    """Load a sparse array, once its parts are what they must be."""
     import scipy.sparse as sp
 
-    rows = sp.load_npz(path)
-    if hasattr(rows, "check_format"):
-        # Converted unchecked, damaged indices would lead outside of the arrays.
-        rows.check_format(full_check=True)
-    return rows.tocsr()
+    from lwcs.sources.sparse import as_csr
+
+    for name, member in members.items():
+        dtype = _check_member(packed, member)
+        if name == "data":
+            check_dtype(dtype)
+        elif name in _PLACES and dtype.kind not in "iu":
+            # scipy would take the integers next to them.
+            raise ValueError(f"its array {name!r} holds {dtype}, must be integers")
+    return as_csr(sp.load_npz(path))
 
 
-def _mapped_member(path: str, header_offset: int) -> Rows:
-    """Memory-map an array that is stored in an archive without compression."""
-    with open(path, "rb") as file:
-        file.seek(header_offset + 26)
-        lengths = np.frombuffer(file.read(4), dtype="<u2")
-        file.seek(header_offset + 30 + int(lengths.sum()))
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = read(file)
-        offset = file.tell()
+def _check_member(
+    packed: zipfile.ZipFile, member: zipfile.ZipInfo, *, to_the_end: bool = False
+) -> np.dtype[Any]:
+    """Check what an array in an archive says of its size, before memory is taken for it.
+
+    Read to its end, once and in order, its CRC is compared, which a memory map does not do. That
+    takes about half a second per gigabyte, and leaves the file in the cache for the pass that
+    follows.
+    """
+    with packed.open(member) as file:
+        _, _, dtype = _header(file, member.file_size)
+        while to_the_end and file.read(_CHUNK):
+            pass
+    return dtype
+
+
+def _mapped(path: str, file: IO[bytes], end: int) -> Rows:
+    """Memory-map the array whose header is at the position of a file, and which goes to `end`."""
+    shape, fortran, dtype = _header(file, end)
+    check_dtype(dtype)
     order: Any = "F" if fortran else "C"
-    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
+    if not prod(shape):
+        return np.empty(shape, dtype, order)
+    return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+
+
+def _header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and dtype of the array at the position of a file, if it fits before `end`."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"its header has version {version}, which is not known")
+    # Version 3 differs from version 2 in the names of fields alone, which no array here has.
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, dtype = read(file)
+    needed, there = prod(shape) * dtype.itemsize, end - file.tell()
+    if min(shape, default=0) < 0 or needed > there:
+        raise ValueError(
+            f"its header says shape {shape} of {dtype}, {needed:,} bytes, but {max(there, 0):,} "
+            "bytes follow; it is truncated or damaged"
+        )
+    return shape, fortran, dtype

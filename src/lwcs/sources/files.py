@@ -45,6 +45,8 @@ class FileSource(SequenceSource):
                 self._files: DelimitedFiles | DatasetFiles = DelimitedFiles(found, options.dialect)
             else:
                 self._files = DatasetFiles(found)
+            # Names are decoded here, where an error in them names the file.
+            _ = self._files.schema.names
         self.use(
             Selection.of(
                 self._files.schema, options, self._look, self._files.keys, _some(found.paths)
@@ -85,6 +87,8 @@ class FileSource(SequenceSource):
                     self._check_unchanged(path)
                     done = 0
                     for batch in rows:
+                        # Arrow itself would read past the end of a buffer that is too short.
+                        batch.validate()
                         if batch.num_rows:
                             beside = self._beside(batch)
                             yield (
@@ -244,7 +248,7 @@ def _explaining(paths: list[str]) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{_some(paths)} vanished before all rows were read") from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().splitlines()[0]
         raise ValueError(
             f"{_some(paths)} cannot be read (it may be truncated, corrupted, or have rows that "

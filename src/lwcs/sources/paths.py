@@ -93,6 +93,8 @@ def find(data: Any) -> Found:
 
 
 def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
+    if "\0" in path:
+        raise ValueError(f"{path!r} is not a path: it contains the character NUL")
     if "://" not in path:
         return fs.LocalFileSystem(), os.path.normpath(os.path.expanduser(path))
     try:

@@ -13,10 +13,11 @@ from lwcs.sources.options import Dialect
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 _NAME = "standard input"
 _NO_DIALECT = Dialect()
+_FAILURES = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def open_pipe(
@@ -28,9 +29,12 @@ def open_pipe(
     """Read batches from a pipe as they arrive; `as_text` says which columns of CSV are text."""
     if kind == "arrow":
         try:
-            return pa.ipc.open_stream(file)
-        except pa.ArrowInvalid as error:
+            reader = pa.ipc.open_stream(file)
+            # Names that are not text are an error as soon as somebody asks for them.
+            _ = reader.schema.names
+        except _FAILURES as error:
             raise ValueError(f"{_NAME} is not an Arrow stream: {error}") from error
+        return pa.RecordBatchReader.from_batches(reader.schema, _whole(reader))
     given, head, schema = checked(dialect), head_of(file, _NAME), None
     if head.data.strip():
         written = recognize(head, given, "\t" if kind == "tsv" else ",", _NAME)
@@ -42,3 +46,13 @@ def open_pipe(
     rows = read_rows(Watched(file, head.data), schema, layout, None, _NAME)
     batches = (pa.record_batch(batch.columns, schema=schema) for batch in rows)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _whole(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Batches of a stream, each checked: Arrow itself would read past the end of a short buffer."""
+    try:
+        for batch in reader:
+            batch.validate()
+            yield batch
+    except _FAILURES as error:
+        raise ValueError(f"{_NAME} is truncated or damaged: {error}") from error

@@ -22,19 +22,13 @@ class SparseSource(LocalSource):
     def __init__(self, matrix: Any) -> None:
         check_dtype(matrix.dtype)
         check_shape(matrix.shape)
-        rows = sp.csr_array(matrix)
+        rows = as_csr(matrix)
         # Asked of the CSR array of the caller, which caches the answer.
         canonical = (matrix if matrix.format == "csr" else rows).has_canonical_format
         if not canonical:
             # Duplicate entries are summed; the matrix of the caller is not changed.
             rows = rows.copy()
             rows.sum_duplicates()
-        if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
-            # scipy does not check this; a kernel would write outside of its arrays.
-            raise ValueError(
-                f"the sparse data has column indices {rows.indices.min()} … {rows.indices.max()}, "
-                f"but {rows.shape[1]} columns; its indices are damaged"
-            )
         if (dtype := _computable(rows.dtype)) != rows.dtype:
             rows = rows.astype(dtype)
         self.rows = rows
@@ -62,6 +56,64 @@ class SparseSource(LocalSource):
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
         """Copy the requested rows."""
         return self.rows[rows]
+
+
+def as_csr(matrix: Any) -> sp.csr_array[Any]:
+    """A sparse array in CSR format, sharing memory if it has it already; refuse damaged ones."""
+    check_structure(matrix)
+    if matrix.format == "csr":
+        return sp.csr_array(matrix)
+    try:
+        rows = sp.csr_array(matrix)
+    except Exception as error:
+        # Formats of Python lists and dictionaries may hold anything.
+        raise _damaged(str(error)) from error
+    check_structure(rows)
+    return rows
+
+
+def check_structure(matrix: Any) -> None:
+    """Refuse a sparse array whose places are damaged: code in C would use them unchecked."""
+    if len(matrix.shape) != 2:
+        return
+    n_rows, n_columns = matrix.shape
+    if matrix.format == "coo":
+        for places, size, what in zip(matrix.coords, matrix.shape, ("row", "column"), strict=True):
+            _check_places(places, size, what)
+        if not len(matrix.data) == len(matrix.coords[0]) == len(matrix.coords[1]):
+            raise _damaged("it has more values than places, or less")
+    if matrix.format not in ("csr", "csc", "bsr"):
+        return
+    if matrix.format == "csc":
+        n_rows, n_columns = n_columns, n_rows
+    if matrix.format == "bsr":
+        height, width = matrix.data.shape[1:]
+        n_rows, n_columns = n_rows // max(height, 1), n_columns // max(width, 1)
+    ends = matrix.indptr
+    if ends.dtype.kind not in "iu" or ends.shape != (n_rows + 1,):
+        raise _damaged(f"indptr has shape {ends.shape} and dtype {ends.dtype}")
+    if ends[0] != 0 or (ends[1:] < ends[:-1]).any():
+        raise _damaged("indptr does not start at 0, or decreases")
+    if ends[-1] > min(len(matrix.indices), len(matrix.data)):
+        raise _damaged(
+            f"indptr ends at {ends[-1]}, but there are {len(matrix.indices)} indices and "
+            f"{len(matrix.data)} values"
+        )
+    _check_places(
+        matrix.indices[: ends[-1]], n_columns, "row" if matrix.format == "csc" else "column"
+    )
+
+
+def _check_places(places: Any, size: int, what: str) -> None:
+    if places.dtype.kind not in "iu":
+        raise _damaged(f"its {what} indices have dtype {places.dtype}")
+    # As unsigned numbers, negative ones are the largest: one comparison of the largest is enough.
+    if len(places) and places.view(f"u{places.dtype.itemsize}").max() >= size:
+        raise _damaged(f"it has {what} indices {places.min()} … {places.max()}, but {size} {what}s")
+
+
+def _damaged(what: str) -> ValueError:
+    return ValueError(f"the structure of the sparse data is damaged: {what}")
 
 
 def _computable(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ from lwcs.foundation.rows import container
 from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.batches import ArrayBatch
-from lwcs.sources.checks import check_unique
+from lwcs.sources.checks import check_not_empty, check_unique
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.dropping import DroppingSource
 from lwcs.sources.local import open_local
@@ -85,6 +85,7 @@ class BatchesSource(SequenceSource):
         )
         if first is None:
             raise ValueError(NO_ROWS)
+        check_not_empty((float("nan"), first.n_features))
         self.n_features, self.n_rows = first.n_features, None
         self.feature_names, self.skipped = first.feature_names, first.skipped
         self.weighted = options.weight is not None

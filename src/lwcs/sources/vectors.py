@@ -135,9 +135,18 @@ def as_csr(
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     places = np.empty(indptr[-1], dtype=np.int32)
     of_sparse = np.repeat(sparse, lengths)
-    places[of_sparse] = indices.flatten().to_numpy(zero_copy_only=False)
+    of_indices = indices.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    if (of_indices != lengths)[sparse].any() or indices.flatten().null_count:
+        raise ValueError(f"column {name!r} holds a sparse vector with more values than indices")
+    places[of_sparse] = indices.filter(pa.array(sparse)).flatten().to_numpy(zero_copy_only=False)
     dense = int((there & ~sparse).sum())
     places[~of_sparse] = np.tile(np.arange(width, dtype=np.int32), dense)
+    # As unsigned numbers, negative indices are the largest.
+    if len(places) and places.view(np.uint32).max() >= width:
+        raise ValueError(
+            f"column {name!r} holds a sparse vector with indices from {places.min()} to "
+            f"{places.max()}, but of length {width}"
+        )
     data = values.flatten().to_numpy(zero_copy_only=False, writable=True)
     return sp.csr_array((data, places, indptr), shape=(len(column), width))
 

@@ -109,13 +109,32 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
         check_total(total.weight)
         if source.scale == "standard":
             scale = standard_scale(total)
-        task = _PowersTask(replace(geometry, scale=scale, mean=total.mean))
+        geometry = replace(geometry, scale=scale, mean=total.mean)
+        scatter = total.scatter if scale is None else total.scatter / scale**2
+        unit = _unit(float(scatter.sum() / total.weight))
+        task = _PowersTask(geometry, unit)
         second, fourth = np.sum(list(source.gather(task, n_jobs=threads)), axis=0)
     if second <= 0.0:
         raise ValueError(
             "all rows are equal, so their kurtosis is not defined; pass rows that differ"
         )
-    return float(fourth * total.weight / second**2)
+    weight = _unit(total.weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(fourth / weight * (total.weight / weight) / (second / weight) ** 2)
+    if not np.isfinite(found):
+        raise ValueError(
+            "some rows are so far away that the fourth power of their distance overflows; scale "
+            "the data down, or leave such rows out"
+        )
+    return found
+
+
+def _unit(size: float) -> float:
+    """A power of two near a size: what is divided by it keeps all digits, and its square is near 1.
+
+    Squares of very small and very large numbers are not numbers of the machine.
+    """
+    return float(2.0 ** np.clip(np.frexp(size)[1], -1021, 1023)) if size > 0.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +142,8 @@ class _PowersTask:
     """Task for Σω·d and Σω·d² of a partition, where d is the squared distance to the mean."""
 
     geometry: Geometry
+    unit: float
+    """What distances are divided by."""
 
     def __call__(self, blocks: Iterator[Block], _: int) -> tuple[float, float]:
         assert self.geometry.mean is not None
@@ -130,6 +151,9 @@ class _PowersTask:
         for block in blocks:
             rows, distances = self.geometry.measured(block.points), np.empty(block.points.shape[0])
             rows.scan(block.weights, rows.pivot(self.geometry.mean), distances)
-            second += kernels.weighted_sum(block.weights, distances)
-            fourth += kernels.weighted_sum(block.weights, distances**2)
+            # What overflows is not finite in the end, and is refused then.
+            with np.errstate(over="ignore", invalid="ignore"):
+                distances /= self.unit
+                second += kernels.weighted_sum(block.weights, distances)
+                fourth += kernels.weighted_sum(block.weights, distances**2)
         return second, fourth

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from math import ceil, isfinite, log, sqrt
 from numbers import Real
+from typing import Any
 
 from lwcs import coreset
 from lwcs.foundation.checks import check_count
@@ -34,6 +35,7 @@ CALIBRATED_AT, CALIBRATED_POWER = 1.29, 0.748
 CALIBRATED_RANGE = (0.01, 0.5)
 # A bound of more draws than this is of no use.
 _LARGEST_USEFUL_SIZE = 10**12
+_LARGEST_COUNT = 2**63 - 1
 
 
 def coreset_size(
@@ -63,8 +65,8 @@ def coreset_size(
     >>> theory.coreset_size(n_clusters=10, n_features=5, epsilon=0.1)
     11744
     """
-    _positive(epsilon, "epsilon", "0.1")
-    return ceil(_complexity(n_clusters, n_features, delta, constant) / epsilon**2)
+    epsilon = _positive(epsilon, "epsilon", "0.1")
+    return _size(_complexity(n_clusters, n_features, delta, constant), epsilon * epsilon)
 
 
 def epsilon_for(
@@ -81,7 +83,7 @@ def epsilon_for(
     n_clusters, n_features, delta, constant
         As for `coreset_size`.
     """
-    check_count(size, "size")
+    size = _count(size, "size")
     return sqrt(_complexity(n_clusters, n_features, delta, constant) / size)
 
 
@@ -116,23 +118,24 @@ def bregman_size(
     >>> theory.bregman_size(n_clusters=10, n_features=5, epsilon=0.1, similarity=0.5)
     46973
     """
-    _positive(epsilon, "epsilon", "0.1")
-    if _is_number(similarity) and similarity >= 0.0 and (similarity * epsilon) ** 2 == 0.0:
+    epsilon, given = _positive(epsilon, "epsilon", "0.1"), similarity
+    similarity = _number(given)
+    if similarity >= 0.0 and (similarity * epsilon) * (similarity * epsilon) == 0.0:
         raise ValueError(
             f"similarity={similarity:g} makes the bound infinite: on this range of values no "
             "squared distance is close to the divergence, as for Itakura–Saito over many decades; "
             "keep the values away from the edge of their domain, or use the measured errors in "
             "docs/divergences.md instead"
         )
-    if not _is_number(similarity) or not 0.0 < similarity <= 1.0:
+    if not 0.0 < similarity <= 1.0:
         raise ValueError(
-            f"similarity={similarity!r} is not allowed; pass a number above 0 and at most 1, as "
+            f"similarity={_shown(given)} is not allowed; pass a number above 0 and at most 1, as "
             "returned by lwcs.theory.similarity(data, divergence)"
         )
     needed = _complexity(n_clusters, n_features, delta, constant)
     if soft:
-        needed = constant * ((n_features * n_clusters) ** 2 + log(1.0 / delta))
-    size = ceil(needed / (similarity * epsilon) ** 2)
+        needed = float(constant) * (float(n_features * n_clusters) ** 2 + log(1.0 / float(delta)))
+    size = _size(needed, (similarity * epsilon) * (similarity * epsilon))
     if size > _LARGEST_USEFUL_SIZE:
         warnings.warn(
             f"similarity={similarity:g} gives a size of {size:.1e} draws, which is too large to be "
@@ -168,14 +171,15 @@ def statistical_sample_size(
     epsilon : float
         Error ε, above 0 and at most 1.
     """
-    if not _is_number(kurtosis) or not 1.0 <= kurtosis < float("inf"):
+    given, kurtosis = kurtosis, _number(kurtosis)
+    if not 1.0 <= kurtosis < float("inf"):
         raise ValueError(
-            f"kurtosis={kurtosis!r} is not allowed; pass a finite number >= 1, as returned by "
+            f"kurtosis={_shown(given)} is not allowed; pass a finite number >= 1, as returned by "
             "lwcs.theory.kurtosis(data) (E‖x−μ‖⁴ is never below (E‖x−μ‖²)²)"
         )
-    _at_most_one(epsilon)
+    epsilon = _at_most_one(epsilon)
     needed = _complexity(n_clusters, n_features, delta, constant)
-    return ceil(kurtosis / (epsilon**2 * delta) * needed)
+    return _size(kurtosis * needed, epsilon * epsilon * float(delta))
 
 
 def solution_bound(
@@ -197,20 +201,20 @@ def solution_bound(
     approximation : float, default=1.0
         Approximation factor α ≥ 1 of the solver.
     """
-    _at_most_one(epsilon)
-    costs = _is_number(optimal_cost) and _is_number(total_cost)
-    if not costs or not 0.0 <= optimal_cost <= total_cost < float("inf"):
+    epsilon = _at_most_one(epsilon)
+    least, most, factor = _number(optimal_cost), _number(total_cost), _number(approximation)
+    if not 0.0 <= least <= most < float("inf"):
         raise ValueError(
-            f"optimal_cost={optimal_cost!r} and total_cost={total_cost!r} are not allowed; pass "
-            "finite numbers with 0 <= optimal_cost <= total_cost"
+            f"optimal_cost={_shown(optimal_cost)} and total_cost={_shown(total_cost)} are not "
+            "allowed; pass finite numbers with 0 <= optimal_cost <= total_cost"
         )
-    if not _is_number(approximation) or not 1.0 <= approximation < float("inf"):
+    if not 1.0 <= factor < float("inf"):
         raise ValueError(
-            f"approximation={approximation!r} is not allowed; pass a finite number >= 1, where 1 "
-            "is an optimal solver"
+            f"approximation={_shown(approximation)} is not allowed; pass a finite number >= 1, "
+            "where 1 is an optimal solver"
         )
-    multiplied = approximation * (1.0 + 2.0 * epsilon) * optimal_cost
-    return multiplied + (1.0 + approximation) * epsilon * total_cost
+    # Costs come last: a factor that overflows times a cost of zero would not be a number.
+    return factor * ((1.0 + 2.0 * epsilon) * least) + (1.0 + factor) * (epsilon * most)
 
 
 def reduced_epsilon(epsilon: float, depth: int) -> float:
@@ -225,8 +229,8 @@ def reduced_epsilon(epsilon: float, depth: int) -> float:
     depth : int
         Number of steps (`Coreset.depth`).
     """
-    _positive(epsilon, "epsilon", "0.1")
-    return coreset.reduced_epsilon(epsilon, check_count(depth, "depth"))
+    epsilon = _positive(epsilon, "epsilon", "0.1")
+    return coreset.reduced_epsilon(epsilon, _count(depth, "depth"))
 
 
 def calibrated_size(n_clusters: int, error: float) -> int:
@@ -250,38 +254,75 @@ def calibrated_size(n_clusters: int, error: float) -> int:
     >>> theory.calibrated_size(100, 0.05) > theory.calibrated_size(100, 0.1) > 1_000
     True
     """
-    k, (least, most) = check_count(n_clusters, "n_clusters"), CALIBRATED_RANGE
-    if not _is_number(error) or not least <= error <= most:
+    k, (least, most) = _count(n_clusters, "n_clusters"), CALIBRATED_RANGE
+    if not least <= _number(error) <= most:
         raise ValueError(
-            f"error={error!r} is outside the measured range; pass a number from {least} to {most}"
+            f"error={_shown(error)} is outside the measured range; pass a number from {least} to "
+            f"{most}"
         )
     return ceil(k * CALIBRATED_AT * float(error) ** (-1.0 / CALIBRATED_POWER))
 
 
 def _complexity(n_clusters: int, n_features: int, delta: float, constant: float) -> float:
     """c·(dk ln k + ln 1/δ), the factor that all sizes share."""
-    k, d = check_count(n_clusters, "n_clusters"), check_count(n_features, "n_features")
-    _positive(constant, "constant", "1")
-    if not _is_number(delta) or not 0.0 < delta < 1.0:
+    k, d = _count(n_clusters, "n_clusters"), _count(n_features, "n_features")
+    c, failure = _positive(constant, "constant", "1"), _number(delta)
+    if not 0.0 < failure < 1.0:
         raise ValueError(
-            f"delta={delta!r} is not a probability of failure; pass a number above 0 and below 1, "
-            "such as 0.1"
+            f"delta={_shown(delta)} is not a probability of failure; pass a number above 0 and "
+            "below 1, such as 0.1"
         )
-    return constant * (d * k * log(max(k, 2)) + log(1.0 / delta))
+    # ln 1/δ, where 1/δ may overflow.
+    return c * (d * k * log(max(k, 2)) - log(failure))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _positive(value: float, name: str, example: str) -> None:
-    if not _is_number(value) or not (value > 1e-50 and isfinite(value)):
-        raise ValueError(f"{name}={value!r} is not allowed; pass a number > 0, such as {example}")
-
-
-def _at_most_one(epsilon: float) -> None:
-    _positive(epsilon, "epsilon", "0.1")
-    if epsilon > 1.0:
+def _size(needed: float, error: float) -> int:
+    """needed/error, rounded up."""
+    found = needed / error if error > 0.0 else float("inf")
+    if not isfinite(found):
         raise ValueError(
-            f"epsilon={epsilon!r} is outside the theorem; pass a number above 0 and at most 1"
+            "these arguments give an infinite size; pass a larger epsilon, or smaller numbers of "
+            "clusters and features"
         )
+    return max(1, ceil(found))
+
+
+def _count(value: int, name: str) -> int:
+    """An integer of at least 1 that any data set could have."""
+    if check_count(value, name) > _LARGEST_COUNT:
+        raise ValueError(f"{name}={_shown(value)} is too large; pass {name} < 2**63")
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    """A real number as a float, infinite if it is too large; anything else is NaN."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    try:
+        return float(value) if number else float("nan")
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _positive(value: float, name: str, example: str) -> float:
+    number = _number(value)
+    if not (number > 1e-50 and isfinite(number)):
+        raise ValueError(
+            f"{name}={_shown(value)} is not allowed; pass a number > 0, such as {example}"
+        )
+    return number
+
+
+def _at_most_one(epsilon: float) -> float:
+    number = _positive(epsilon, "epsilon", "0.1")
+    if number > 1.0:
+        raise ValueError(
+            f"epsilon={_shown(epsilon)} is outside the theorem; pass a number above 0 and at most 1"
+        )
+    return number
+
+
+def _shown(value: object) -> str:
+    """A value for a message; Python refuses to write integers of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1} or more"
+    return repr(value)

@@ -159,6 +159,16 @@ class Family(ABC):
         for name, attribute in self.fitted.items():
             setattr(self, attribute, state[name])
 
+    def check(self) -> None:
+        """Refuse what no fit gives, after `restore` from a file that may be damaged."""
+        outside = self.divergence.domain.outside(self.means)
+        if outside.any():
+            component, column = map(int, np.argwhere(outside)[0])
+            raise ValueError(
+                f"the mean of component {component} is {self.means[component, column]} in column "
+                f"{column}, must be {self.divergence.domain}"
+            )
+
     def attributes(self) -> dict[str, Any]:
         """The fitted attributes that the estimator shows."""
         return {name: getattr(self, name) for name in self.shown()}

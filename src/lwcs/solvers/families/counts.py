@@ -87,6 +87,16 @@ class Multinomial(Family):
         """One probability per column and component, less one per component."""
         return len(self.means) * (self.means.shape[1] - 1)
 
+    def check(self) -> None:
+        """Refuse probabilities that do not sum to 1."""
+        super().check()
+        sums = self.means.sum(axis=1)
+        if np.abs(sums - 1.0).max() > 1e-6 or self.trials < 0.0:
+            raise ValueError(
+                f"the probabilities of a component sum to {sums[np.argmax(np.abs(sums - 1.0))]:g} "
+                f"and rows to {self.trials:g}, must be 1 and a number >= 0"
+            )
+
     def start_rows(self, rows: Rows) -> Rows:
         """Rows divided by their sums, so that long documents do not form their own cluster."""
         return divide_rows(rows, row_sums(rows))

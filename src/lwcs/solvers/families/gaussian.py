@@ -185,6 +185,15 @@ class Gaussian(Family):
         self.means = means
         self._set(covariances[0] if tied else covariances)
 
+    def check(self) -> None:
+        """Refuse covariances that are not symmetric and positive definite."""
+        super().check()
+        if self.covariance_type in ("full", "tied"):
+            turned = np.swapaxes(self.covariances, -1, -2)
+            if np.abs(self.covariances - turned).max() > 1e-6 * np.abs(self.covariances).max():
+                raise ValueError("a covariance is not symmetric")
+        _ = self.precisions_cholesky
+
 
 _SINGULAR = (
     "the covariance of a component is singular, since the component has too few distinct rows; "

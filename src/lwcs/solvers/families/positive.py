@@ -82,3 +82,9 @@ class Gamma(Family):
     def n_parameters(self) -> int:
         """One mean and one shape per column and component."""
         return 2 * self.means.size
+
+    def check(self) -> None:
+        """Refuse shapes that are not positive."""
+        super().check()
+        if self.shapes.shape != self.means.shape or not (self.shapes > 0.0).all():
+            raise ValueError("the shapes of a gamma mixture must be numbers > 0, one per mean")

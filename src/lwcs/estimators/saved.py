@@ -1,0 +1,59 @@
+"""What the tables of models share: their parameters, checked as `fit` checks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from lwcs.foundation.fields import NotDefinedError
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.tables import column_of
+from lwcs.samplers import available
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from sklearn.base import BaseEstimator
+
+    from lwcs.foundation.fields import Fields
+
+M = TypeVar("M", bound="BaseEstimator")
+_FLAGS = ("compute_labels", "verbose", "warm_start")
+
+
+def with_parameters(
+    kind: type[M], fields: Fields, check: Callable[[M], object], **others: Any
+) -> M:
+    """Create a model with the parameters of a file; `check` is what `fit` does to them."""
+    saved, known = fields.record("parameters"), kind().get_params()
+    for name in saved:
+        if name not in known:
+            raise fields.fail("parameters", f"parameters of {kind.__name__}, without {name!r}")
+        if isinstance(saved[name], list | dict):
+            raise fields.inner("parameters").fail(name, "a number, a text, true, false or null")
+    method = saved.get("method", "lightweight")
+    if isinstance(method, str) and method not in available():
+        raise NotDefinedError(
+            f"was saved with method={method!r}, which is not registered here; import the module "
+            "that defines this sampler first"
+        )
+    model = kind(**saved | others)
+    parameters: dict[str, Any] = model.get_params(deep=False)
+    check(model)
+    as_seed(parameters["random_state"])
+    as_threads(parameters["n_jobs"])
+    for name in _FLAGS:
+        if not isinstance(parameters.get(name, False), int | float):
+            raise fields.inner("parameters").fail(name, "a flag")
+    return model
+
+
+def check_numbering(table: pa.Table, name: str) -> None:
+    """Refuse a column that does not number the rows, of which there is at least one."""
+    if not len(table):
+        raise ValueError("it has no rows, must have at least one")
+    if not np.array_equal(column_of(table, name), np.arange(len(table))):
+        raise ValueError(f"column {name!r} does not number the rows from 0 to {len(table) - 1}")
