@@ -61,19 +61,20 @@ def scan(
 
         A Source is returned unchanged.
     columns : str or list of str, optional
-        The columns of a table to use, in this order. For files, queries and tables on a cluster,
-        patterns such as ``"x*"`` are allowed. By default, all columns except `weight` are used;
-        for files, queries and tables on a cluster, all that hold numbers (`Source.skipped` lists
-        the others), or the only column of vectors.
+        The columns of a table to use, in this order, by name or by patterns such as ``"x*"``. By
+        default, these are all columns of numbers and booleans except `weight`; or, if there is a
+        column that holds vectors (lists of one length), that column alone. A `ColumnWarning`
+        names the columns that are left out, and those that look like identifiers.
     exclude : str or list of str, optional
-        Columns that are not used, by name or pattern.
+        Columns that are not used, by name or pattern. No warning is given about these.
     weight : str or array of shape (n_rows,), optional
         One weight >= 0 per row: the name of the column of a table that holds the weights, or the
         weights themselves, for rows in memory and on Dask (for a Dask array, a Dask array; for a
         Dask DataFrame, a Dask Series).
     missing : {"error", "drop"}
-        What to do with rows of files, queries and tables on a cluster that have a null or NaN:
-        raise an error that names the row, or drop them and count them in `Coreset.details`.
+        What to do with rows that have a null or NaN: raise an error that names the row, or drop
+        them. Dropped rows keep their numbers, have the label −1, and are counted in
+        ``Coreset.details["dropped"]``.
     scale : {"standard"}, optional
         Measure distances in standard deviations of each column. Rows keep their units: a coreset
         holds rows of the data and the `scale`, and centers are in the units of the data. Sparse
@@ -83,7 +84,8 @@ def scan(
         not depend on it.
     delimiter, decimal, thousands, encoding : str, optional
         How CSV files are written: the characters between values, before decimals and between
-        thousands, and the encoding. By default, they are recognized from the first lines.
+        thousands, and the encoding. By default, these are recognized from the first lines, except
+        for separators between thousands, which must be given.
     header : bool, optional
         Whether the first line of CSV files holds the names of the columns; by default, that is
         recognized, too.
