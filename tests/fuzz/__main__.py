@@ -39,6 +39,8 @@ def main(jobs: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     assert lwcs.cli
     with tempfile.TemporaryDirectory() as folder:
+        # A mutated name of an output may be any name.
+        os.chdir(folder)
         for job in jobs:
             target, first, count = job.split(":")
             for case in range(int(first), int(first) + int(count)):

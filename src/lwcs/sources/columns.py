@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 WHY = b"lwcs.why"
 """Key of the metadata of a field: why a column that might hold numbers is text."""
+_LONGEST_VECTOR = 2**24
 _SHOWN = 8
 """Number of columns that a message names."""
 
@@ -189,7 +190,7 @@ class _Table:
         """Lengths of the first vectors of a column."""
         kind = self.kind(name)
         if kind.list_size:
-            return [kind.list_size]
+            return [_checked_length(kind.list_size, name)]
         return [shape_of(value, name)[0] for value in self.look(name)]
 
     def shape(self, name: str) -> tuple[int | None, bool]:
@@ -198,11 +199,21 @@ class _Table:
         if not is_vector(kind):
             return None, False
         if kind.list_size:
-            return kind.list_size, False
+            return _checked_length(kind.list_size, name), False
         first = self.look(name)
         if not len(first):
             raise ValueError(f"column {name!r} has no vector in any row; at least one is required")
         return shape_of(first[0], name)
+
+
+def _checked_length(length: int, name: str) -> int:
+    """Refuse a length that only a damaged file claims, before names are made for it."""
+    if length > _LONGEST_VECTOR:
+        raise ValueError(
+            f"column {name!r} claims vectors of length {length:,}, more than {_LONGEST_VECTOR:,}; "
+            "it is damaged, or not a column of vectors"
+        )
+    return length
 
 
 def _by_rule(
