@@ -198,7 +198,6 @@ def test_kurtosis_of_a_coreset_estimates_that_of_the_data():
         theory.kurtosis(coreset, sample_weight=np.ones(3))
 
 
-@pytest.mark.filterwarnings("ignore:.*cannot be verified:UserWarning")
 def test_the_calibration_is_that_of_its_experiment():
     """The rows of the experiment are in docs/results/calibration; the fit is made anew."""
     from benchmarks.calibrate import CLUSTERS, DATA, RESULTS, fit
