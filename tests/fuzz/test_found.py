@@ -89,3 +89,40 @@ def test_batches_without_columns_are_refused():
 def test_a_path_with_a_nul_character_is_refused():
     with pytest.raises(ValueError, match="is not a path: it contains the character NUL"):
         lwcs.build("rows\0.csv", 5)
+
+
+def test_weights_over_too_many_decades_are_refused_with_words():
+    matrix = sp.csr_array([[2.1e-09], [2.8e-09], [0.0]])
+    with pytest.raises(ValueError, match="sampling probabilities of some rows cannot be computed"):
+        lwcs.build(
+            matrix,
+            1,
+            method="sensitivity",
+            n_clusters=2,
+            sample_weight=[0.6, 0.4, 1e-300],
+            random_state=0,
+        )
+
+
+def test_a_mixture_without_all_bounds_is_saved_again(tmp_path):
+    table = table_of(objects()["mixture, gamma"])
+    record = json.loads(table.schema.metadata[b"lwcs"])
+    del record["lower_bounds"]
+    pq.write_table(storage.sealed(table, record), tmp_path / "m.parquet")
+    model = lwcs.load(tmp_path / "m.parquet")
+    model.save(tmp_path / "again.parquet")
+    assert lwcs.load(tmp_path / "again.parquet").lower_bounds_ == model.lower_bounds_
+
+
+def test_a_vector_longer_than_any_is_damage():
+    schema = pa.schema([("v", pa.list_(pa.float32(), 2**30)), ("x", pa.float64())])
+    with pytest.raises(ValueError, match=r"'v' claims vectors of length 1,073,741,824"):
+        lwcs.scan(pa.RecordBatchReader.from_batches(schema, []))
+
+
+def test_a_wrong_number_of_rows_names_the_file(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "t.parquet")
+    source = lwcs.scan(tmp_path / "t.parquet")
+    monkeypatch.setattr(source, "n_rows", 17)
+    with pytest.raises(ValueError, match=r"changed between .*t\.parquet': there were 17 rows"):
+        lwcs.build(source, 5)

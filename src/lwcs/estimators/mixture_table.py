@@ -60,7 +60,8 @@ def to_table(model: CoresetMixture) -> pa.Table:
     metadata = {
         "parameters": plain(model.get_params(deep=False) | fitted),
         "lower_bound": found.lower_bound,
-        "lower_bounds": found.bounds,
+        # Early files had the last bound only.
+        "lower_bounds": found.bounds if len(found.bounds) == found.n_iter else None,
         "n_iter": found.n_iter,
         "converged": found.converged,
         "numbers": numbers,
@@ -100,7 +101,6 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
     family.check()
     bound = float(fields.number("lower_bound"))
     n_iter, converged = fields.integer("n_iter", least=1), fields.boolean("converged")
-    # Early files have the last bound only.
     known = fields.vector("lower_bounds", n_iter, missing=True)
     bounds = (bound,) if known is None else tuple(known.tolist())
     weights = _weights(table, called["weight"])

@@ -78,6 +78,12 @@ def allocate_strata(
 def _shares(totals: Sequence[Sequence[float]]) -> FloatArray:
     """Every measure by partition, so that each measure with any mass sums to one."""
     sums = [float(np.sum(each)) for each in totals]
+    if not np.isfinite(sums).all():
+        raise ValueError(
+            "the sampling probabilities of some rows cannot be computed, since weights and "
+            "distances range over too many decades; leave out rows whose weight is negligible, or "
+            "scale the data to unit variance"
+        )
     shares = [
         np.asarray(each) / total if total > 0.0 else np.zeros(len(each))
         for each, total in zip(totals, sums, strict=True)

@@ -56,6 +56,9 @@ class FileSource(SequenceSource):
         if self.n_rows == 0:
             raise ValueError(f"{NO_ROWS} (in {_some(found.paths)})")
 
+    def _named(self) -> str:
+        return f", in {_some(self._found.paths)}"
+
     def _look(self, name: str) -> list[Any]:
         """The first values of a column."""
         with _explaining(self._found.paths):

@@ -91,6 +91,10 @@ class SequenceSource(Source, ABC):
         self.feature_names = selection.feature_names
         self.n_features, self.weighted = len(self.feature_names), selection.weight is not None
 
+    def _named(self) -> str:
+        """Where the rows are, for messages; for files, " in" and their names."""
+        return ""
+
     @abstractmethod
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the rows: batches, each with the name of its file, or "" if it has none."""
@@ -137,8 +141,8 @@ class SequenceSource(Source, ABC):
         yield from current.cut(batches)
         if self.n_rows is not None and current.n_rows != self.n_rows:
             raise ValueError(
-                f"{ROWS_CHANGED}: there were {self.n_rows} rows, now there are {current.n_rows}; "
-                "build again"
+                f"{ROWS_CHANGED}{self._named()}: there were {self.n_rows} rows, now there are "
+                f"{current.n_rows}; build again"
             )
         self.n_rows = current.n_rows
         if self.n_rows == 0:
