@@ -132,7 +132,8 @@ class Coreset(Tabular):
         weights : array of shape (r,)
             Their weights: finite, >= 0, and not all 0.
         indices : int array of shape (r,), optional
-            Different row numbers in the data; 0, …, r − 1 by default.
+            Different row numbers in the data, by which the rows are sorted; 0, …, r − 1 by
+            default.
         counts : int array of shape (r,), optional
             How often each row was drawn, at least once; once by default.
         n_samples : int, optional
@@ -147,8 +148,8 @@ class Coreset(Tabular):
         divergence : str or Divergence, default="sqeuclidean"
             Divergence that costs are measured by.
         method, seed, feature_names, details : optional
-            Metadata. The names of the columns are by default those of a table. The method
-            "all rows" says that these are all rows of the data, each counted once.
+            Metadata, which a file can hold. The names of the columns are by default those of a
+            table. The method "all rows" says that these are all rows, each counted once.
         depth : int, default=1
             With 1, `reduce` samples the weighted rows by importance. Pass 0 only for independent
             draws of a sampler, of which `reduce` keeps a uniform choice, or for "all rows".

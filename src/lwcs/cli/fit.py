@@ -131,18 +131,17 @@ def fit(
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    # Polished centers have another cost than those that were found on the coreset.
-    moved = polish and not cost
-    found = model.coreset_.cost(model.cluster_centers_) if moved else model.inertia_
-    on_all = cost or model.coreset_.method == "all rows"
+    cost_of = "the coreset" if polish else "the coreset, biased low"
+    if cost or model.coreset_.method == "all rows":
+        cost_of = "all rows"
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "clusters": clusters,
         "divergence": measured_by.name,
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
-        "cost": found,
-        "cost_of": "all rows" if on_all else "the coreset, biased low",
+        "cost": model.inertia_,
+        "cost_of": cost_of,
         "iterations": model.n_iter_,
         "dropped": dropped,
         "seconds": round(seconds, 3),
@@ -150,7 +149,7 @@ def fit(
     say(
         facts,
         f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
-        f"{found:.6g} on {facts['cost_of']}"
+        f"{model.inertia_:.6g} on {cost_of}"
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
