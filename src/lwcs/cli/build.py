@@ -111,5 +111,5 @@ def build(
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
-        as_json=as_json and output != "-",
+        as_json=as_json,
     )

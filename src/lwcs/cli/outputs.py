@@ -138,6 +138,11 @@ def _check_place(output: str, inputs: Iterable[str]) -> None:
     from lwcs.foundation.storage import check_target
 
     if output == "-":
+        if click.get_current_context().params.get("as_json"):
+            raise click.UsageError(
+                "--json and --output - both write to standard output; leave out --json, or pass "
+                "the name of a file"
+            )
         if sys.stdout.isatty():
             raise click.UsageError(
                 "--output - is standard output, which is a terminal; redirect it to a file or to "

@@ -94,6 +94,12 @@ class Selection:
         else:
             wanted, skipped = named(options.columns, rest, weight), ()
             chosen = [name for name in wanted if name not in excluded]
+            if isinstance(options.columns, Fitted) and len(chosen) < len(wanted):
+                lost = [name for name in wanted if name in excluded]
+                raise ValueError(
+                    f"the model was fitted on {_some(lost)}, but exclude= leaves this out; name "
+                    "only other columns in exclude="
+                )
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
         shapes = [table.shape(name) for name in chosen]
