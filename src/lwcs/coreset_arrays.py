@@ -10,7 +10,13 @@ import numpy as np
 
 from lwcs.coreset import ALL_ROWS, explaining_points
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import BadValueError, check_count, check_number, check_weights
+from lwcs.foundation.checks import (
+    BadValueError,
+    check_count,
+    check_number,
+    check_numbers,
+    check_weights,
+)
 from lwcs.foundation.fields import DEEPEST, LARGEST_INTEGER, MOST_DRAWS, SMALLEST_SCALE
 from lwcs.foundation.rows import stored_values
 from lwcs.sources.checks import check_not_empty
@@ -137,20 +143,13 @@ def _integers(values: Any, name: str, n: int, least: int) -> IntArray:
 
 
 def _vector(values: Any, name: str, n: int, above: float = -np.inf) -> FloatArray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} has dtype {array.dtype}; pass numbers")
-    if array.shape != (n,):
+    array = check_numbers(values, name, (n,), f"points of {n} columns")
+    small = np.flatnonzero(array <= above)
+    if len(small):
         raise ValueError(
-            f"{name} has shape {array.shape} but there are {n} columns; pass shape ({n},)"
+            f"{name}[{small[0]}]={array[small[0]]} is not allowed; pass numbers > {above:g}"
         )
-    bad = np.flatnonzero(~(np.isfinite(array) & (array > above)))
-    if len(bad):
-        bound = "" if above == -np.inf else f" > {above:g}"
-        raise ValueError(
-            f"{name}[{bad[0]}]={array[bad[0]]} is not allowed; pass finite numbers{bound}"
-        )
-    return array.astype(np.float64)
+    return array
 
 
 def _names(names: Sequence[str], n: int) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -52,7 +55,7 @@ def test_columns_in_another_order_than_those_of_the_model_are_refused(folder):
 
 def test_a_column_of_the_model_cannot_be_excluded(folder):
     message = refused("assign", "d.parquet", "m.parquet", "--exclude", "x", "-o", "l.csv")
-    assert "the model was fitted on 'x', but --exclude leaves this out" in message
+    assert "--exclude leaves out 'x', which the model was fitted on" in message
 
 
 @pytest.mark.parametrize("data", [("m.parquet", "d.parquet"), ("d.parquet",), ("m.parquet",) * 2])
@@ -84,7 +87,9 @@ def test_standard_input_says_what_is_wrong_with_it(folder):
     fit = ["-k", "2", "-o", "k.parquet"]
     assert "standard input is empty" in refused("fit", "-", *fit, stdin=b"")
     assert "pass --format csv" in refused("fit", "-", *fit, stdin=csv)
-    assert "standard input and files at once" in refused("fit", "d.parquet", "-", *fit, stdin=rows)
+    assert "DATA mixes - (standard input) with files" in refused(
+        "fit", "d.parquet", "-", *fit, stdin=rows
+    )
     assert "pass DATA first" in refused("assign", "d.parquet", "-", "-o", "l.csv", stdin=rows)
 
 
@@ -155,3 +160,19 @@ def test_missing_values_are_dropped_by_a_flag_or_by_scan(folder):
     for rows in (frame, "gap.parquet"):
         with pytest.raises(ValueError, match=r"such rows with lwcs\.scan\(…, missing='drop'\)$"):
             lwcs.build(rows, 5)
+
+
+def test_options_of_another_family_or_method_are_not_ignored(folder):
+    gamma = ["mixture", "d.parquet", "-n", "2", "--family", "gamma", "-o", "k.parquet"]
+    message = refused(*gamma, "--covariance", "diag", "--reg-covar", "1")
+    assert "--family gamma does not take --covariance or --reg-covar; leave out" in message
+    message = refused("build", "d.parquet", "--size", "9", "-k", "2", "-o", "k.parquet")
+    assert "--method lightweight does not take --clusters; leave out --clusters" in message
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_of_one_name_are_told_with_their_file(folder, ending):
+    table = pa.table([np.arange(9.0)] * 2, names=["a", "a"])
+    (pq.write_table if ending == "parquet" else pc.write_csv)(table, f"twice.{ending}")
+    message = refused("build", f"twice.{ending}", "--size", "5", "-o", "k.parquet")
+    assert f"'a' occurs more than once in 'twice.{ending}'; rename one of them" in message

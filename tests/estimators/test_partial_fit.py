@@ -214,7 +214,9 @@ def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
     monkeypatch.setattr(
         "lwcs.solvers.kmeans.lloyd", lambda *a, **how: runs.append(1) or lloyd(*a, **how)
     )
-    with pytest.warns(RuntimeWarning, match="one restart is made instead of n_init=4") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="one restart is performed instead of n_init=4"
+    ) as caught:
         model = CoresetKMeans(3, init=start, n_init=4).fit(X)
     assert caught[0].filename == __file__
     assert len(runs) == 1
@@ -229,9 +231,12 @@ def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"divergence": "kl"}, r"divergence=KL\(.*divergence=SquaredEuclidean\(\); set it back"),
-        ({"method": "uniform"}, "method='uniform' is not what.*method='lightweight'"),
-        ({"coreset_size": 50}, "coreset_size=50 is not what.*coreset_size=200"),
+        ({"divergence": "kl"}, r"divergence was SquaredEuclidean\(\) .* is KL\(.* now; set it"),
+        (
+            {"method": "uniform"},
+            "method was 'lightweight' for .*, but is 'uniform' now",
+        ),
+        ({"coreset_size": 50}, "coreset_size was 200 for the batches so far, but is 50 now"),
     ],
 )
 def test_parameters_of_the_stream_do_not_change_between_batches(changed, words):

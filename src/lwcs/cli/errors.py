@@ -49,7 +49,7 @@ class Commands(click.Group):
 
     @contextmanager
     def _showing_warnings(self, ctx: click.Context) -> Iterator[None]:
-        """Print what the library warns of, each warning once."""
+        """Print the warnings of the library, each once."""
         said: set[str] = set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:

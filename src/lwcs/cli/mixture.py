@@ -11,6 +11,7 @@ from lwcs.cli.fit import coreset_of
 from lwcs.cli.options import (
     drawing,
     dropped_words,
+    given_flags,
     open_rows,
     reading,
     say,
@@ -135,6 +136,10 @@ def mixture(
 
     start = time.perf_counter()
     check_output(output, data)
+    if family != "gaussian" and (given := given_flags(("covariance", "reg_covar"))):
+        raise click.UsageError(
+            f"--family {family} does not take {' or '.join(given)}; leave out {' and '.join(given)}"
+        )
     if size is not None and size < components:
         raise click.UsageError(
             f"--size {size} is smaller than -n {components}; pass --size {components} or more"

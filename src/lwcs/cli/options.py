@@ -218,9 +218,7 @@ def open_rows(
     }
     data = in_files(data, stdin_format)
     if len(data) > 1 and "-" in data:
-        raise click.UsageError(
-            "DATA is standard input and files at once; pass - alone, or files alone"
-        )
+        raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
         from lwcs.sources.options import Dialect
         from lwcs.sources.pipes import open_pipe

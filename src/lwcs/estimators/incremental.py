@@ -62,10 +62,10 @@ class Incremental:
         """Update the model with one more batch of rows, through a StreamingCoreset.
 
         Every call clusters the coreset of all rows so far, as soon as there are `n_clusters` of
-        them. The size of the batches does not matter. After `fit`, the rows that were fitted are
-        continued, by their coreset; `fit` itself starts again from nothing. For many small batches
-        without a look at the centers in between, it is faster to update a
-        `lwcs.StreamingCoreset`, and to fit its coreset in the end.
+        them. The size of the batches does not matter. After `fit`, the model continues from the
+        coreset of the rows that were fitted; `fit` itself starts from scratch. If the centers are
+        not needed between batches, it is faster to update a `lwcs.StreamingCoreset` and to fit
+        its coreset at the end.
 
         Parameters
         ----------
@@ -125,8 +125,8 @@ class Incremental:
         ):
             if own != given:
                 raise ValueError(
-                    f"{name}={given!r} is not what the first batch was taken with, {name}={own!r}; "
-                    f"set it back, or fit a new {type(self).__name__}"
+                    f"{name} was {own!r} for the batches so far, but is {given!r} now; set it "
+                    f"back, or start again with a new {type(self).__name__}"
                 )
         return stream
 

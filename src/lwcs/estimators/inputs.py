@@ -98,7 +98,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
 
 
 def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> Source | Coreset:
-    """What a method that fits and then reads the same rows again is given, opened to be fitted."""
+    """Open the rows of a method that fits them and reads them again, if they allow it."""
     if isinstance(X, Coreset):
         refuse_sample_weight(sample_weight)
         return X
@@ -107,8 +107,7 @@ def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> S
     if not source.rereadable:
         raise ValueError(
             f"X is a {type(X).__name__}, which can be read only once, but {method} reads the rows "
-            "twice; write them to a file first, or call fit, and predict on them once they are "
-            "read again"
+            "twice; write them to a file first, or call fit alone"
         )
     return source
 

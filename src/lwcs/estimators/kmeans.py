@@ -59,8 +59,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Initial centers: by greedy or plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
     n_init : int, default=1
-        Number of restarts on the coreset; the best one is kept. Only one is made if `init` is an
-        array.
+        Number of restarts on the coreset; the best one is kept. Only one is performed if `init` is
+        an array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
     tol : float, default=1e-4
@@ -68,8 +68,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         their divergence) is at most `tol` times the weighted variance of the coreset per column.
     polish : int, default=0
         Number of Lloyd steps on the full data after the solution on the coreset, one pass each.
-        One step about halves the remaining error. Not for a Coreset or rows that can be read only
-        once; `partial_fit` makes none.
+        One step about halves the remaining error. Must be 0 for a Coreset and for rows that can be
+        read only once; ignored by `partial_fit`.
     compute_labels : bool, default=True
         Whether to make a final pass over the data for `labels_` and the full-data `inertia_`.
     random_state : None, int or NumPy generator, default=None
@@ -88,8 +88,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     inertia_ : float
         Cost of exactly `cluster_centers_`: on the full data, or where no final pass is made
         (`compute_labels=False`, fitted on a Coreset, on rows that can be read only once, or by
-        `partial_fit`) on the coreset. That is biased low for centers that were fitted to the
-        coreset, that is, unless they were polished.
+        `partial_fit`) on the coreset. There it is biased low, since the centers were fitted to
+        the coreset, unless they were polished.
     n_iter_ : int
         Number of iterations of the best restart.
     coreset_ : Coreset
@@ -257,7 +257,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         given = not isinstance(self.init, str) and not callable(self.init)
         if given and self.n_init > 1:
             warn(
-                f"init is an array of centers, so that one restart is made instead of "
+                f"init is an array of centers, so only one restart is performed instead of "
                 f"n_init={self.n_init}; pass n_init=1",
                 RuntimeWarning,
             )

@@ -319,8 +319,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         if self.means_init is None or self.n_init == 1:
             return self.n_init
         warn(
-            f"n_init={self.n_init} has no effect with means_init, which every restart would begin "
-            "with: performing only one; pass n_init=1, or leave out means_init",
+            f"means_init is given, so only one restart is performed instead of "
+            f"n_init={self.n_init}; pass n_init=1, or leave out means_init",
             RuntimeWarning,
         )
         return 1

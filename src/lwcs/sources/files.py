@@ -99,7 +99,7 @@ class FileSource(SequenceSource):
                     self._check_unchanged(path)
 
     def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
-        check_unique(names, path)
+        check_unique(names, repr(path))
         there = {*names, *self._files.keys}
         for name in self._columns_to_read(selection):
             if name not in there:
@@ -207,7 +207,7 @@ def _common_schema(found: Found, dataset: ds.Dataset) -> pa.Schema:
                 f"{fragment.path!r} was saved by lwcs and is not a table of rows; open it with "
                 "lwcs.load"
             )
-        check_unique(schema.names, fragment.path)
+        check_unique(schema.names, repr(fragment.path))
         schemas.append(schema.remove_metadata())
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")
