@@ -102,9 +102,10 @@ def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> S
     if isinstance(X, Coreset):
         refuse_sample_weight(sample_weight)
         return X
-    # The model stays as it is where X is refused.
-    source = scan_rows(copy(model), X, sample_weight, reset=True)
-    if not source.rereadable:
+    # Neither is an iterator begun nor the model changed where X is refused.
+    iterator = hasattr(X, "__next__")
+    source = None if iterator else scan_rows(copy(model), X, sample_weight, reset=True)
+    if source is None or not source.rereadable:
         raise ValueError(
             f"X is a {type(X).__name__}, which can be read only once, but {method} reads the rows "
             "twice; write them to a file first, or call fit alone"
