@@ -176,3 +176,25 @@ def test_columns_of_one_name_are_told_with_their_file(folder, ending):
     (pq.write_table if ending == "parquet" else pc.write_csv)(table, f"twice.{ending}")
     message = refused("build", f"twice.{ending}", "--size", "5", "-o", "k.parquet")
     assert f"'a' occurs more than once in 'twice.{ending}'; rename one of them" in message
+
+
+ODD = [pa.binary(), pa.large_binary(), pa.binary(1), pa.list_(pa.int8())]
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_columns_that_text_cannot_hold_are_refused_by_name(folder, kind):
+    values = pa.array([[1]] * 300 if pa.types.is_list(kind) else [b"\xff"] * 300, kind)
+    pq.write_table(pq.read_table("d.parquet").append_column("odd", values), "odd.parquet")
+    assign = ["assign", "odd.parquet", "m.parquet", "--keep", "odd", "-o"]
+    assert "--keep odd: the column holds" in refused(*assign, "l.csv")
+    assert run(*assign, "l.parquet")[0] == 0
+    assert pq.read_table("l.parquet")["odd"].combine_chunks() == values
+
+
+def test_a_kept_column_that_a_file_does_not_have_is_named(folder):
+    table = pq.read_table("d.parquet")
+    pq.write_table(table.append_column("tag", pa.array(["t"] * 300)), "e.parquet")
+    files = ["e.parquet", "d.parquet", "m.parquet"]
+    message = refused("assign", *files, "--keep", "tag", "-o", "l.csv")
+    assert "'d.parquet' has no column 'tag', but other files have it" in message
+    assert message.endswith("select other columns with --keep …")

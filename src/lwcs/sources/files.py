@@ -103,9 +103,10 @@ class FileSource(SequenceSource):
         there = {*names, *self._files.keys}
         for name in self._columns_to_read(selection):
             if name not in there:
+                wish = "columns" if name in selection.columns_to_read else "keep"
                 raise ValueError(
                     f"{path!r} has no column {name!r}, but other files have it; leave out the "
-                    "file, or select other columns with columns=[…]"
+                    f"file, or select other columns with {wish}=[…]"
                 )
 
     def _check_unchanged(self, path: str) -> None:
