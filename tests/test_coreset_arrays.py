@@ -128,7 +128,7 @@ def test_given_weights_are_sampled_by_importance_when_reduced(X):
         ({"indices": [0, 1]}, ValueError, r"indices have shape \(2,\)"),
         ({"indices": [0, 1, -1]}, ValueError, r"indices\[2\]=-1"),
         ({"indices": [0.0, 1.0, 2.0]}, TypeError, "indices have dtype float64"),
-        ({"indices": [4, 4, 5]}, ValueError, "all be different"),
+        ({"indices": [4, 4, 5]}, ValueError, "must be different"),
         ({"indices": [0, 1, 9], "n_samples": 9}, ValueError, "pass n_samples > 9"),
         ({"indices": np.array([0, 1, 2**63], np.uint64)}, ValueError, "9223372036854775808"),
         ({"n_samples": 2}, ValueError, "n_samples=2"),
@@ -136,9 +136,13 @@ def test_given_weights_are_sampled_by_importance_when_reduced(X):
         ({"total_weight": 0.0}, ValueError, "total_weight=0.0 is not allowed"),
         ({"total_weight": np.nan}, ValueError, "total_weight=nan"),
         ({"total_cost": -1.0}, ValueError, "total_cost=-1.0"),
-        ({"mean": [1.0]}, ValueError, r"mean has shape \(1,\) but there are 2 columns"),
+        (
+            {"mean": [1.0]},
+            ValueError,
+            r"mean has shape \(1,\); pass shape \(2,\) for points of 2 columns",
+        ),
         ({"mean": [1.0, np.nan]}, ValueError, r"mean\[1\]=nan"),
-        ({"scale": [1.0, 0.0]}, ValueError, r"scale\[1\]=0.0 .* finite numbers > 0"),
+        ({"scale": [1.0, 0.0]}, ValueError, r"scale\[1\]=0.0 .* numbers > 1e-150"),
         ({"scale": [1.0, 1.0], "divergence": "kl"}, ValueError, "only for squared Euclidean"),
         ({"points": [[1.0, -1.0]] * 3, "divergence": "kl"}, ValueError, "requires x >= 0"),
         ({"divergence": "nonsense"}, ValueError, "nonsense"),
@@ -280,3 +284,37 @@ def test_a_reduced_direct_coreset_of_all_rows_keeps_the_identity(X):
     coreset = all_rows(X).reduce(100, random_state=0)
     at_mean = coreset.cost(coreset.mean[None, :]) / coreset.total_cost
     assert coreset.weights.sum() / coreset.total_weight + at_mean == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"depth": 10**12}, ValueError, "depth=1000000000000 is too large; pass depth <= 10"),
+        ({"n_samples": 2**80}, ValueError, "n_samples=.* is too large"),
+        ({"counts": [2**62, 2**62]}, ValueError, "counts sum to .*less than 1e"),
+        ({"scale": [1e-300, 1.0]}, ValueError, r"scale\[0\]=1e-300 is not allowed"),
+        ({"indices": [3, 3]}, ValueError, "must be different, but 3 occurs more than once"),
+        ({"feature_names": 5}, TypeError, "feature_names=5 are not all text; pass a list of 2"),
+        ({"details": 3}, TypeError, "details=3 is not a dict"),
+        ({"details": {"a": object()}}, TypeError, "cannot be saved"),
+        ({"details": {"a": np.nan}}, TypeError, "cannot be saved"),
+        ({"details": {"dropped": "x"}}, TypeError, r"details\['dropped'\]='x' is not an integer"),
+    ],
+)
+def test_what_a_file_cannot_hold_is_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        lwcs.Coreset.from_arrays([[0.0, 1.0], [2.0, 3.0]], [1, 2], **options)
+
+
+@MAKE
+def test_rows_are_sorted_by_their_numbers_and_come_back_from_a_file(make, tmp_path):
+    points = make(np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
+    coreset = lwcs.Coreset.from_arrays(
+        points, [1, 2, 3], indices=[5, 1, 3], counts=[1, 2, 1], details={"a": (1, 2), 3: 4}
+    )
+    assert list(coreset.indices) == [1, 3, 5]
+    assert list(coreset.weights) == [2, 3, 1]
+    assert list(coreset.counts) == [2, 1, 1]
+    assert values_of(coreset.points).ravel()[0] == 2.0
+    coreset.save(tmp_path / "c.parquet")
+    assert lwcs.load(tmp_path / "c.parquet") == coreset

@@ -304,7 +304,7 @@ def test_partial_fit_says_what_is_wrong():
         model.predict(X)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :2])
-    with pytest.raises(ValueError, match="method of partial_fit"):
+    with pytest.raises(ValueError, match="not supported by partial_fit"):
         lwcs.CoresetKMeans(4, method="refined").partial_fit(X)
 
 

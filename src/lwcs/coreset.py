@@ -42,7 +42,7 @@ class Coreset(Tabular):
     """Weighted rows that represent a data set.
 
     Created by `lwcs.build`, by the union of coresets (``a + b``, ``sum(coresets)``) and by
-    `reduce`; `Coreset.from_arrays` makes one of arrays of your own, which it checks. A coreset
+    `reduce`; `Coreset.from_arrays` makes one from your own arrays, which it checks. A coreset
     cannot be changed: it copies arrays that are writeable. ``len(coreset)`` is the number of its
     distinct rows, and pyarrow, polars, pandas and DuckDB take it as a table.
 
@@ -132,11 +132,11 @@ class Coreset(Tabular):
         weights : array of shape (r,)
             Their weights: finite, >= 0, and not all 0.
         indices : int array of shape (r,), optional
-            Different row numbers in the data; 0, …, r − 1 by default.
+            Row numbers in the data, all different; rows are sorted by them. By default 0, …, r − 1.
         counts : int array of shape (r,), optional
             How often each row was drawn, at least once; once by default.
         n_samples : int, optional
-            Number of rows of the data, more than every index; by default the largest index + 1.
+            Number of rows of the data, larger than every index; by default the largest index + 1.
         total_weight : float, optional
             Total weight of the data; the sum of the weights by default.
         mean, total_cost : array of shape (d,) and float, optional
@@ -147,8 +147,8 @@ class Coreset(Tabular):
         divergence : str or Divergence, default="sqeuclidean"
             Divergence that costs are measured by.
         method, seed, feature_names, details : optional
-            Metadata. The names of the columns are by default those of a table. The method
-            "all rows" says that these are all rows of the data, each counted once.
+            Metadata, which a file can hold. The names of the columns are by default those of a
+            table. The method "all rows" says that these are all rows, each counted once.
         depth : int, default=1
             With 1, `reduce` samples the weighted rows by importance. Pass 0 only for independent
             draws of a sampler, of which `reduce` keeps a uniform choice, or for "all rows".

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from math import isfinite
-from numbers import Real
+import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.coreset import ALL_ROWS, explaining_points
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import BadValueError, check_count, check_weights
+from lwcs.foundation.checks import (
+    BadValueError,
+    check_count,
+    check_number,
+    check_numbers,
+    check_weights,
+)
+from lwcs.foundation.fields import DEEPEST, LARGEST_INTEGER, MOST_DRAWS, SMALLEST_SCALE
 from lwcs.foundation.rows import stored_values
 from lwcs.sources.checks import check_not_empty
 from lwcs.sources.local import open_local
@@ -56,15 +63,26 @@ def checked_fields(
     if not omega.any():
         raise ValueError("all weights are zero; give at least one row a weight > 0")
     at = np.arange(r) if indices is None else _integers(indices, "indices", r, 0)
-    if len(np.unique(at)) < r:
-        raise ValueError("indices are row numbers, and must all be different")
+    different, times = np.unique(at, return_counts=True)
+    if len(different) < r:
+        raise ValueError(
+            f"indices are row numbers and must be different, but {different[times > 1][0]} occurs "
+            "more than once"
+        )
     last = int(at.max())
-    n_rows = last + 1 if n_samples is None else check_count(n_samples, "n_samples")
+    n_rows = last + 1
+    if n_samples is not None:
+        n_rows = check_count(n_samples, "n_samples", most=LARGEST_INTEGER)
     if n_rows <= last:
         raise ValueError(
             f"indices go up to {last}, but n_samples={n_rows}; pass n_samples > {last}"
         )
     drawn = np.ones(r, dtype=np.int64) if counts is None else _integers(counts, "counts", r, 1)
+    if float(drawn.sum(dtype=np.float64)) >= MOST_DRAWS:
+        raise ValueError(
+            f"counts sum to {drawn.sum(dtype=np.float64):g}; pass numbers of draws that sum to "
+            f"less than {MOST_DRAWS:g}"
+        )
     if method == ALL_ROWS and not (n_rows == r == int(drawn.sum())):
         raise ValueError(
             f"method={ALL_ROWS!r} is for all rows of the data, each counted once, but n_samples="
@@ -72,24 +90,27 @@ def checked_fields(
         )
     if scale is not None and type(own) is not SquaredEuclidean:
         raise ValueError(f"scale is only for squared Euclidean distances, not for {own!r}")
+    order = np.argsort(at)
+    if not np.array_equal(order, np.arange(r)):
+        rows, omega, at, drawn = rows[order], omega[order], at[order], drawn[order]
     return {
         "points": rows,
         "weights": omega,
         "indices": at,
         "counts": drawn,
         "n_samples": n_rows,
-        "total_weight": _number(
-            float(omega.sum()) if total_weight is None else total_weight, "total_weight", 0.0
+        "total_weight": check_number(
+            float(omega.sum()) if total_weight is None else total_weight, "total_weight", above=0.0
         ),
         "mean": None if mean is None else _vector(mean, "mean", d),
-        "total_cost": None if total_cost is None else _number(total_cost, "total_cost"),
-        "scale": None if scale is None else _vector(scale, "scale", d, 0.0),
+        "total_cost": None if total_cost is None else check_number(total_cost, "total_cost"),
+        "scale": None if scale is None else _vector(scale, "scale", d, SMALLEST_SCALE),
         "divergence": own,
         "method": str(method),
         "seed": None if seed is None else check_count(seed, "seed", least=0),
         "feature_names": names,
-        "depth": check_count(depth, "depth", least=0),
-        "details": {} if details is None else dict(details),
+        "depth": check_count(depth, "depth", least=0, most=DEEPEST),
+        "details": {} if details is None else _details(details),
     }
 
 
@@ -122,33 +143,18 @@ def _integers(values: Any, name: str, n: int, least: int) -> IntArray:
 
 
 def _vector(values: Any, name: str, n: int, above: float = -np.inf) -> FloatArray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} has dtype {array.dtype}; pass numbers")
-    if array.shape != (n,):
+    array = check_numbers(values, name, (n,), f"points of {n} columns")
+    small = np.flatnonzero(array <= above)
+    if len(small):
         raise ValueError(
-            f"{name} has shape {array.shape} but there are {n} columns; pass shape ({n},)"
+            f"{name}[{small[0]}]={array[small[0]]} is not allowed; pass numbers > {above:g}"
         )
-    bad = np.flatnonzero(~(np.isfinite(array) & (array > above)))
-    if len(bad):
-        bound = "" if above == -np.inf else f" > {above:g}"
-        raise ValueError(
-            f"{name}[{bad[0]}]={array[bad[0]]} is not allowed; pass finite numbers{bound}"
-        )
-    return array.astype(np.float64)
-
-
-def _number(value: Any, name: str, above: float | None = None) -> float:
-    """A finite number that is not negative, or that is above a bound."""
-    bound = ">= 0" if above is None else f"> {above:g}"
-    number = np.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    if not isfinite(number) or not (number >= 0.0 if above is None else number > above):
-        raise ValueError(f"{name}={value!r} is not allowed; pass a finite number {bound}")
-    return number
+    return array
 
 
 def _names(names: Sequence[str], n: int) -> tuple[str, ...]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    listed = isinstance(names, Iterable) and not isinstance(names, str)
+    if not listed or not all(isinstance(name, str) for name in names):
         raise TypeError(f"feature_names={names!r} are not all text; pass a list of {n} names")
     if len(names) != n:
         raise ValueError(f"there are {len(names)} feature_names but {n} columns; pass {n} names")
@@ -156,3 +162,19 @@ def _names(names: Sequence[str], n: int) -> tuple[str, ...]:
         twice = next(name for name in names if list(names).count(name) > 1)
         raise ValueError(f"feature_names must be different, but {twice!r} occurs more than once")
     return tuple(names)
+
+
+def _details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as a file gives it back: tuples as lists, and keys as text."""
+    try:
+        plain = json.loads(json.dumps(details, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"details={details!r} cannot be saved ({error}); pass a dict of numbers, texts and "
+            "lists of them"
+        ) from None
+    if not isinstance(plain, dict):
+        raise TypeError(f"details={details!r} is not a dict; pass a dict, or leave it out")
+    if "dropped" in plain:
+        check_count(plain["dropped"], "details['dropped']", least=0)
+    return plain

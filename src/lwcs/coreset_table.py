@@ -15,6 +15,8 @@ import pyarrow as pa
 from lwcs.coreset import Coreset
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
 from lwcs.foundation.fields import (
+    DEEPEST,
+    MOST_DRAWS,
     MOST_FEATURES,
     SMALLEST_SCALE,
     Fields,
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 KIND = "coreset"
 _OWN = ("index", "weight", "count")
 # More reductions of unions than anybody makes.
-_DEEPEST = 10**9
-_MOST_DRAWS = 10**9
 _PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
 
 
@@ -126,7 +126,7 @@ def assemble(
     check_weights_of(weights, "weight")
     check_indices(indices, "index", n_samples)
     check_numbers(counts, "count", 1)
-    if float(counts.sum(dtype=np.float64)) >= _MOST_DRAWS:
+    if float(counts.sum(dtype=np.float64)) >= MOST_DRAWS:
         raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
     return Coreset(
         points=points,
@@ -142,6 +142,13 @@ def assemble(
         divergence=read_divergence(fields, d),
         seed=None if fields.null("seed") else fields.seed("seed"),
         feature_names=fields.names("feature_names", d),
-        depth=fields.integer("depth", most=_DEEPEST),
-        details=fields.record("details", missing=True),
+        depth=fields.integer("depth", most=DEEPEST),
+        details=_details(fields),
     )
+
+
+def _details(fields: Fields) -> dict[str, Any]:
+    details = fields.record("details", missing=True)
+    if "dropped" in details:
+        fields.inner("details").integer("dropped")
+    return details

@@ -196,7 +196,8 @@ def test_sparse_data_leaves_faiss_out(X):
 
 
 def test_sizes_below_k_are_left_out(X):
-    result = lwcs.compare(X, [4, 60], sizes=[50], methods=FAST, repeats=1)
+    with pytest.warns(UserWarning, match=r"sizes=\[50\] are left out for n_clusters=60; pass"):
+        result = lwcs.compare(X, [4, 60], sizes=[50], methods=FAST, repeats=1)
     assert {t.key.size for t in result.trials if t.key.n_clusters == 60} == {0}
 
 

@@ -287,7 +287,9 @@ def test_starts_are_checked_before_rows_are_read():
 
 def test_restarts_from_given_means_are_one_restart_with_a_warning(monkeypatch):
     options = {"n_init": 4, "random_state": 0}
-    with pytest.warns(RuntimeWarning, match="n_init=4 has no effect with means_init") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="only one restart is performed instead of n_init=4"
+    ) as caught:
         model = CoresetMixture(2, means_init=MEANS, **options).fit(X)
     assert caught[0].filename == __file__
     assert model.lower_bounds_ == CoresetMixture(2, means_init=MEANS).fit(X).lower_bounds_

@@ -146,7 +146,7 @@ def test_what_cannot_be_continued_is_refused_with_words(tmp_path):
     scaled = CoresetKMeans(2, random_state=0).fit(lwcs.scan(X, scale="standard"))
     with pytest.raises(ValueError, match=r"scale='standard'.*scale the data beforehand"):
         scaled.partial_fit(X)
-    with pytest.raises(ValueError, match="method of partial_fit='refined' is not one of"):
+    with pytest.raises(ValueError, match="method='refined' is not supported by partial_fit"):
         CoresetKMeans(2, method="refined", random_state=0).fit(X).partial_fit(X)
     coarse = CoresetKMeans(2, random_state=0).fit(X)
     with pytest.raises(ValueError, match="measured by SquaredEuclidean"):
@@ -214,7 +214,9 @@ def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
     monkeypatch.setattr(
         "lwcs.solvers.kmeans.lloyd", lambda *a, **how: runs.append(1) or lloyd(*a, **how)
     )
-    with pytest.warns(RuntimeWarning, match="one restart is made instead of n_init=4") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="one restart is performed instead of n_init=4"
+    ) as caught:
         model = CoresetKMeans(3, init=start, n_init=4).fit(X)
     assert caught[0].filename == __file__
     assert len(runs) == 1
@@ -224,3 +226,31 @@ def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
         warnings.simplefilter("error")
         CoresetKMeans(3, init=start).fit(X)
         CoresetKMeans(3, init=lambda X, k, **_: X[:k], n_init=2).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"divergence": "kl"}, r"divergence was SquaredEuclidean\(\) .* is KL\(.* now; set it"),
+        (
+            {"method": "uniform"},
+            "method was 'lightweight' for .*, but is 'uniform' now",
+        ),
+        ({"coreset_size": 50}, "coreset_size was 200 for the batches so far, but is 50 now"),
+    ],
+)
+def test_parameters_of_the_stream_do_not_change_between_batches(changed, words):
+    model = CoresetKMeans(2, random_state=0).partial_fit(np.abs(rows(300)))
+    model.set_params(**changed)
+    with pytest.raises(ValueError, match=words):
+        model.partial_fit(np.abs(rows(300)))
+
+
+def test_the_number_of_clusters_may_change_between_batches():
+    model = CoresetKMeans(2, random_state=0).partial_fit(rows(300)).set_params(n_clusters=5)
+    assert model.partial_fit(rows(300, seed=1)).cluster_centers_.shape == (5, 3)
+
+
+def test_rows_that_are_not_in_memory_are_refused_with_advice():
+    with pytest.raises(TypeError, match=r"not a BatchesSource; call it with one array.*call fit"):
+        CoresetKMeans(2).partial_fit(part for part in [rows(300)])

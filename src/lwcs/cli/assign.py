@@ -13,6 +13,7 @@ import pyarrow as pa
 import lwcs
 from lwcs.cli.options import dropped_words, open_rows, reading, say, saying, within_memory
 from lwcs.cli.outputs import TableOutput
+from lwcs.cli.standard_input import saved_file
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.passes import measured
@@ -66,7 +67,7 @@ def assign(
     """Assign every row of DATA to a cluster of MODEL.
 
     DATA are files, a folder, a glob pattern, or - for standard input. MODEL is a file written by
-    `lwcs fit` or `lwcs mixture`.
+    `lwcs fit` or `lwcs mixture`, or - if that is standard input.
 
     Example: lwcs assign "events/*.parquet" model.parquet --keep id -o labels.parquet
 
@@ -77,24 +78,15 @@ def assign(
     """
     start = time.perf_counter()
     target = TableOutput.of(output, (*data, model))
-    fitted = lwcs.load(model)
-    if not isinstance(fitted, lwcs.CoresetKMeans | lwcs.CoresetMixture):
-        raise ValueError(
-            f"MODEL {model!r} is a saved {type(fitted).__name__}, not a model; pass a file that "
-            "`lwcs fit` or `lwcs mixture` wrote"
-        )
+    fitted = _load(model, data)
     known = hasattr(fitted, "feature_names_in_") and columns is None
     source = open_rows(
         data,
         columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
-        keep=keep.split(",") if keep else (),
+        keep=() if keep is None else keep.split(","),
         **options,
     )
-    if source.n_features != fitted.n_features_in_:
-        raise ValueError(
-            f"DATA has {source.n_features} columns, but MODEL was fitted on "
-            f"{fitted.n_features_in_}; choose the same columns with --columns"
-        )
+    _check_features(fitted, source)
     schema = _with_kept(schema_of(fitted), source, target)
     threads = within_memory(source, memory, jobs)
     task = Assign(_finder(fitted, source))
@@ -115,8 +107,45 @@ def assign(
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
-        as_json=as_json and output != "-",
+        as_json=as_json,
     )
+
+
+def _load(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """Load MODEL, or say that it is something else."""
+    from lwcs.foundation.storage import NotOursError
+
+    if model == "-" and "-" in data:
+        raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
+    instead = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
+    try:
+        found = lwcs.load(saved_file(model))
+    except NotOursError as error:
+        raise click.UsageError(
+            f"MODEL {model!r} is not a file that lwcs wrote, or is damaged; {instead}"
+        ) from error
+    if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
+        raise click.UsageError(
+            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
+        )
+    return found
+
+
+def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
+    """Refuse columns of another number or, if both have names, of another name or order."""
+    names = getattr(model, "feature_names_in_", None)
+    if source.n_features != model.n_features_in_:
+        raise ValueError(
+            f"DATA has {source.n_features} column{'s' * (source.n_features != 1)}, but MODEL was "
+            f"fitted on {model.n_features_in_}; choose the same columns with --columns"
+        )
+    if names is not None and source.feature_names not in (None, tuple(names)):
+        own = ",".join(map(str, names))
+        raise click.UsageError(
+            f"--columns selects {','.join(source.feature_names or ())}, but MODEL was fitted on "
+            f"{own}, in this order; leave out --columns, so that they are found by name (rename "
+            "columns of DATA that have other names)"
+        )
 
 
 def _with_kept(schema: pa.Schema, source: Source, target: TableOutput) -> pa.Schema:

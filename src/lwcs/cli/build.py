@@ -19,6 +19,7 @@ from lwcs.cli.options import (
     within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
+from lwcs.samplers import as_sampler
 
 
 def _as_passes(_: object, __: object, value: str) -> int | Literal["auto"]:
@@ -79,6 +80,11 @@ def build(
 
     start = time.perf_counter()
     check_output(output, data)
+    if clusters is not None and not as_sampler(method, clusters).solves_first:
+        raise click.UsageError(
+            f"--method {method} does not take --clusters; leave out --clusters, or pass --method "
+            "sensitivity or --method refined"
+        )
     source = open_rows(data, standardize=standardize, **options)
     coreset = lwcs.build(
         source,
@@ -111,5 +117,5 @@ def build(
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
-        as_json=as_json and output != "-",
+        as_json=as_json,
     )

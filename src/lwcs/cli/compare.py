@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.core import ParameterSource
 
 from lwcs.cli.options import (
     Numbers,
     dropped_words,
+    given_flags,
     open_rows,
     reading,
     saying,
@@ -141,14 +141,11 @@ def compare(
 
 def _refuse_reading(options: dict[str, Any]) -> None:
     """Refuse options for reading: the paper says which columns of its data sets are used."""
-    ctx = click.get_current_context()
-    for option in ctx.command.params:
-        given = option.name in options and ctx.get_parameter_source(str(option.name))
-        if given == ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"{option.opts[0]} is not for data sets of the paper, whose columns are known; "
-                f"leave out {option.opts[0]} or --paper"
-            )
+    for flag in given_flags(options):
+        raise click.UsageError(
+            f"{flag} is not for data sets of the paper, whose columns are known; leave out {flag} "
+            "or --paper"
+        )
 
 
 def _places(data: tuple[str, ...], output: Path, *, paper: bool) -> dict[str, str]:

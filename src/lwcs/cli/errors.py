@@ -49,7 +49,7 @@ class Commands(click.Group):
 
     @contextmanager
     def _showing_warnings(self, ctx: click.Context) -> Iterator[None]:
-        """Print what the library warns of, each warning once."""
+        """Print the warnings of the library, each once."""
         said: set[str] = set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -72,6 +72,6 @@ class Commands(click.Group):
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.strerror}: {str(error.filename)!r}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f": {str(error.filename)!r}" if error.filename else "")
     return " ".join(str(error).split()) or type(error).__name__

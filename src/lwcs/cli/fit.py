@@ -12,6 +12,7 @@ from lwcs.cli.options import (
     divergence_of,
     drawing,
     dropped_words,
+    given_flags,
     in_files,
     measuring,
     open_rows,
@@ -24,6 +25,9 @@ from lwcs.cli.outputs import check_output, write_to
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
+
+_ON_ALL_ROWS = ("polish", "cost")
+_FIXED = ("size", "method", "standardize", "memory")
 
 
 @click.command()
@@ -107,9 +111,8 @@ def fit(
         raise click.UsageError(
             f"--size {size} is smaller than -k {clusters}; pass --size {clusters} or more"
         )
-    on_all_rows = {"--polish": polish, "--cost": cost}
-    _refuse_second_pass(data, options, on_all_rows)
-    coreset = coreset_of(data, options, {"--standardize": standardize, **on_all_rows})
+    _refuse_second_pass(data, options["stdin_format"])
+    coreset = coreset_of(data, options)
     measured_by = divergence_of(divergence, smoothing, floor, coreset)
     rows: Any = coreset
     if coreset is None:
@@ -131,18 +134,17 @@ def fit(
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    # Polished centers have another cost than those that were found on the coreset.
-    moved = polish and not cost
-    found = model.coreset_.cost(model.cluster_centers_) if moved else model.inertia_
-    on_all = cost or model.coreset_.method == "all rows"
+    cost_of = "the coreset" if polish else "the coreset, biased low"
+    if cost or model.coreset_.method == "all rows":
+        cost_of = "all rows"
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "clusters": clusters,
         "divergence": measured_by.name,
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
-        "cost": found,
-        "cost_of": "all rows" if on_all else "the coreset, biased low",
+        "cost": model.inertia_,
+        "cost_of": cost_of,
         "iterations": model.n_iter_,
         "dropped": dropped,
         "seconds": round(seconds, 3),
@@ -150,20 +152,18 @@ def fit(
     say(
         facts,
         f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
-        f"{found:.6g} on {facts['cost_of']}"
+        f"{model.inertia_:.6g} on {cost_of}"
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
-        as_json=as_json and output != "-",
+        as_json=as_json,
     )
 
 
-def _refuse_second_pass(
-    data: tuple[str, ...], options: dict[str, Any], on_all_rows: dict[str, Any]
-) -> None:
+def _refuse_second_pass(data: tuple[str, ...], stdin_format: str | None) -> None:
     """Refuse options that read all rows again, if DATA can be read only once."""
-    given = [name for name, value in on_all_rows.items() if value]
-    if given and in_files(data, options["stdin_format"]) == ("-",):
+    given = given_flags(_ON_ALL_ROWS)
+    if given and in_files(data, stdin_format) == ("-",):
         raise click.UsageError(
             f"{' and '.join(given)} need{'s' * (len(given) == 1)} further passes over the rows, "
             "but standard input can be read only once; write the rows to a file first, or leave "
@@ -171,12 +171,10 @@ def _refuse_second_pass(
         )
 
 
-def coreset_of(
-    data: tuple[str, ...], options: dict[str, Any], more: dict[str, Any] | None = None
-) -> Coreset | None:
+def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None:
     """Return the union of DATA if they are coresets or streams, and None if they are not.
 
-    Options that a coreset fixes are refused.
+    Options that a coreset fixes are refused; `options` are those for reading rows.
     """
     import lwcs
     from lwcs.foundation.storage import is_ours
@@ -188,6 +186,8 @@ def coreset_of(
     for name in data:
         one = lwcs.load(name)
         if isinstance(one, lwcs.StreamingCoreset):
+            if not one.n_samples:
+                raise ValueError(f"{name!r} is a saved stream that has no rows yet; pass another")
             one = one.coreset()
         if not isinstance(one, lwcs.Coreset):
             raise ValueError(
@@ -200,13 +200,9 @@ def coreset_of(
         whole = whole + one
     dropped = sum(one.details.get("dropped", 0) for one in found)
     whole = replace(whole, details={**whole.details, "dropped": dropped})
-    given = [name for name, value in (more or {}).items() if value]
-    for name, value in options.items():
-        if name != "stdin_format" and value not in (None, "error"):
-            given.append(f"--{name}")
-    if given:
+    if given := given_flags({*options, *_FIXED, *_ON_ALL_ROWS} - {"stdin_format"}):
         raise click.UsageError(
-            "DATA is a coreset, whose columns, weights and scale are fixed and whose original rows "
-            f"are not available; leave out {', '.join(given)}"
+            "DATA is a coreset, whose size, columns, weights and scale are fixed and whose "
+            f"original rows are not available; leave out {', '.join(given)}"
         )
     return whole

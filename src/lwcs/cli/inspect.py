@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from lwcs.cli.options import saying
+from lwcs.cli.standard_input import NAME, saved_file
 from lwcs.foundation.progress import track
+from lwcs.foundation.storage import NotOursError
 from lwcs.sources.base import PARTITION_ROWS
 
 
@@ -19,8 +21,9 @@ from lwcs.sources.base import PARTITION_ROWS
 def inspect(file: str, quiet: bool, as_json: bool) -> None:
     """Describe a data file, or a file saved by lwcs.
 
-    FILE holds rows, a coreset, a model, a stream or a comparison.
+    FILE holds rows, a coreset, a model, a stream or a comparison; - is standard input.
     """
+    name, file = (NAME if file == "-" else Path(file).name), saved_file(file)
     facts = _facts(file, progress=not quiet)
     if as_json:
         click.echo(json.dumps(facts))
@@ -28,7 +31,7 @@ def inspect(file: str, quiet: bool, as_json: bool) -> None:
         from rich.console import Console
         from rich.table import Table
 
-        table = Table(title=Path(file).name, show_header=False)
+        table = Table(title=name, show_header=False)
         for name, value in facts.items():
             table.add_row(name.replace("_", " "), _shown(value))
         Console().print(table)
@@ -53,9 +56,7 @@ def _facts(file: str, *, progress: bool) -> dict[str, Any]:
 
     try:
         found = lwcs.load(file)
-    except ValueError as error:
-        if "did not write" not in str(error) and "cannot be read as Parquet" not in str(error):
-            raise
+    except NotOursError:
         return _rows(file, progress=progress)
     if isinstance(found, lwcs.Coreset):
         return {

@@ -11,6 +11,7 @@ from lwcs.cli.fit import coreset_of
 from lwcs.cli.options import (
     drawing,
     dropped_words,
+    given_flags,
     open_rows,
     reading,
     say,
@@ -52,7 +53,7 @@ def _covariances() -> Iterable[str]:
 @click.option(
     "-n", "--components", required=True, type=click.IntRange(1), help="Number of components."
 )
-@click.option("-o", "--output", required=True, help="File to write the model to; - for stdout.")
+@click.option("-o", "--output", required=True, help="Model file (Parquet); - for standard output.")
 @click.option(
     "--family",
     default="gaussian",
@@ -77,7 +78,7 @@ def _covariances() -> Iterable[str]:
 @click.option(
     "--size",
     type=click.IntRange(1),
-    help="Number of draws in the coreset.  [default: 1000 per component]",
+    help="Number of draws of the coreset.  [default: 1000 × components]",
 )
 @click.option(
     "--n-init",
@@ -122,9 +123,12 @@ def mixture(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Fit a mixture to DATA: files, a folder, a glob, a coreset, or - for standard input.
+    """Fit a mixture of distributions to DATA through a coreset.
 
-    lwcs mixture "events/*.parquet" -n 10 -o model.parquet
+    DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
+    `lwcs build` (or a saved StreamingCoreset).
+
+    Example: lwcs mixture "events/*.parquet" -n 10 -o model.parquet
 
     `lwcs assign` then gives the most likely component and the log-likelihood of every row.
     """
@@ -132,6 +136,10 @@ def mixture(
 
     start = time.perf_counter()
     check_output(output, data)
+    if family != "gaussian" and (given := given_flags(("covariance", "reg_covar"))):
+        raise click.UsageError(
+            f"--family {family} does not take {' or '.join(given)}; leave out {' and '.join(given)}"
+        )
     if size is not None and size < components:
         raise click.UsageError(
             f"--size {size} is smaller than -n {components}; pass --size {components} or more"
@@ -170,10 +178,10 @@ def mixture(
     }
     say(
         facts,
-        f"{components} components fitted to {model.coreset_.n_samples:,} rows in {seconds:.1f} s, "
+        f"Fitted {components} components to {model.coreset_.n_samples:,} rows in {seconds:.1f} s, "
         f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
         + dropped_words(dropped)
-        + ("" if output == "-" else f": {output}"),
+        + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
-        as_json=as_json and output != "-",
+        as_json=as_json,
     )

@@ -8,13 +8,14 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from lwcs.cli.standard_input import FORMATS, standard_input
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lwcs.coreset import Coreset
     from lwcs.divergences import Divergence
@@ -216,6 +217,8 @@ def open_rows(
         "scale": "standard" if standardize else None,
     }
     data = in_files(data, stdin_format)
+    if len(data) > 1 and "-" in data:
+        raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
         from lwcs.sources.options import Dialect
         from lwcs.sources.pipes import open_pipe
@@ -237,11 +240,24 @@ def open_rows(
     return source
 
 
+def given_flags(names: Collection[str]) -> list[str]:
+    """The flags of these options that were given on the command line, as they were written."""
+    ctx = click.get_current_context()
+    flags = []
+    for option in ctx.command.params:
+        if (
+            isinstance(option, click.Option)
+            and option.name in names
+            and ctx.get_parameter_source(option.name) == ParameterSource.COMMANDLINE
+        ):
+            off = option.secondary_opts and ctx.params.get(option.name) is False
+            flags.append((option.secondary_opts if off else option.opts)[-1])
+    return flags
+
+
 def _refuse_dialect(dialect: dict[str, Any]) -> None:
-    given = [name for name, value in dialect.items() if value is not None]
-    if given:
-        flag = "header/--no-header" if given[0] == "header" else given[0]
-        raise click.UsageError(f"--{flag} is for CSV, not for Arrow; leave it out")
+    if given := given_flags(dialect):
+        raise click.UsageError(f"{given[0]} is for CSV, not for Arrow; leave it out")
 
 
 def in_files(data: tuple[str, ...], stdin_format: str | None) -> tuple[str, ...]:

@@ -53,19 +53,28 @@ class TableOutput:
 
     def check(self, columns: pa.Schema) -> None:
         """Refuse columns that the format has no place for."""
-        import pyarrow as pa
-
         for field in columns:
-            gap = pa.table([pa.nulls(1, field.type)], names=[field.name])
-            try:
-                with _writer(self.kind, BytesIO(), gap.schema) as writer:
-                    writer.write_table(gap)
-            except pa.ArrowException as error:
+            if not self._holds(field):
                 raise click.UsageError(
                     f"--keep {field.name}: the column holds {field.type}, which cannot be written "
                     f"as {self.kind.upper()}; leave it out, or write to a name that ends in "
                     ".parquet or .feather"
-                ) from error
+                )
+
+    def _holds(self, field: pa.Field) -> bool:
+        import pyarrow as pa
+
+        own = field.type
+        if self.kind in _TEXT and (pa.types.is_fixed_size_binary(own) or _is_bytes(own)):
+            # pyarrow writes those bytes that happen to be text.
+            return False
+        gap = pa.table([pa.nulls(1, own)], names=[field.name])
+        try:
+            with _writer(self.kind, BytesIO(), gap.schema) as writer:
+                writer.write_table(gap)
+        except pa.ArrowException:
+            return False
+        return True
 
     @contextmanager
     def writing(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
@@ -82,6 +91,12 @@ class TableOutput:
                 sink = stack.enter_context(pa.CompressedOutputStream(sink, self.codec))
             writer = stack.enter_context(_writer(self.kind, sink, schema))
             yield writer.write_table
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _writer(kind: str, sink: Any, schema: pa.Schema) -> Any:
@@ -138,6 +153,11 @@ def _check_place(output: str, inputs: Iterable[str]) -> None:
     from lwcs.foundation.storage import check_target
 
     if output == "-":
+        if click.get_current_context().params.get("as_json"):
+            raise click.UsageError(
+                "--json and --output - both write to standard output; leave out --json, or pass "
+                "the name of a file"
+            )
         if sys.stdout.isatty():
             raise click.UsageError(
                 "--output - is standard output, which is a terminal; redirect it to a file or to "

@@ -50,6 +50,8 @@ def _open(file: Any, kind: str | None) -> Piped:
     if kind is not None:
         return Piped(kind, file)
     head = file.read(len(_ARROW_FILE))
+    if not head:
+        raise click.UsageError(f"{NAME} is empty; pipe rows or a saved coreset into this command")
     whole = Chained(head, file)
     if head.startswith(_PARQUET):
         return _copied(whole, ".parquet")
@@ -61,6 +63,16 @@ def _open(file: Any, kind: str | None) -> Piped:
         f"--format is missing; {NAME} is neither Parquet nor Arrow, so pass --format csv or "
         "--format tsv"
     )
+
+
+def saved_file(name: str) -> str:
+    """The path of a file that is loaded; standard input is copied to one."""
+    if name != "-":
+        return name
+    path = standard_input(None).path
+    if path is None:
+        raise click.UsageError(f"{NAME} is not Parquet; pass a file that lwcs wrote")
+    return path
 
 
 def _copied(file: IO[bytes] | Chained, ending: str) -> Piped:

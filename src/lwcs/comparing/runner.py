@@ -11,6 +11,7 @@ from lwcs import kernels
 from lwcs.comparing.methods import FULL, METHODS, Problem, answers, missing, sized
 from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
 from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.notices import warn
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
@@ -184,8 +185,11 @@ def compare(
     source, unseen = _held_out(source, settings.holdout_rows, first)
     if max(settings.ks, default=0) > source.n_rows:
         raise ValueError(
-            f"n_clusters={max(settings.ks)} is more than the {source.n_rows} rows of the data"
+            f"n_clusters={max(settings.ks)} is more than the {source.n_rows} rows of the data; "
+            f"pass n_clusters <= {source.n_rows}"
         )
+    if any(map(sized, able)):
+        _warn_of_sizes(settings)
     jobs = _plan(settings, able)
     log = Log(path, _setup(source, holdout_rows, first, n_jobs))
     todo = [job for job in jobs if not all(k in log.trials for k in _keys(job, name, steps))]
@@ -203,6 +207,15 @@ def compare(
         )
     wanted = {key for job in jobs for key in _keys(job, name, steps)}
     return CompareResult(tuple(t for t in log.result().trials if t.key in wanted))
+
+
+def _warn_of_sizes(settings: Settings) -> None:
+    """Warn about sizes that are left out, since a coreset has at least one draw per cluster."""
+    for k in settings.ks:
+        small = [size for size in settings.sizes if size < k]
+        if small:
+            message = f"sizes={small} are left out for n_clusters={k}; pass sizes >= {k}"
+            warn(message, UserWarning)
 
 
 def _plan(settings: Settings, methods: list[str]) -> list[Job]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.divergences.base import Divergence, Domain
-from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.checks import BadValueError, check_number
 from lwcs.foundation.rows import place_of, stored_values, with_values
 
 if TYPE_CHECKING:
@@ -141,10 +141,7 @@ class ItakuraSaito(Divergence):
     remedy = "pass ItakuraSaito(floor=…), the smallest value that counts"
 
     def __init__(self, floor: Any = 0.0) -> None:
-        number = isinstance(floor, Real) and not isinstance(floor, bool)
-        if not number or not 0.0 <= float(floor) < np.inf:
-            raise ValueError(f"floor={floor!r} is not allowed; pass a number >= 0")
-        self.floor = float(floor)
+        self.floor = check_number(floor, "floor")
 
     @property
     def zero(self) -> float:

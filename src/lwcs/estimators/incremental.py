@@ -22,8 +22,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
+from lwcs.divergences import as_divergence
 from lwcs.estimators.inputs import check_parameters, scan_rows
-from lwcs.foundation.checks import check_choice
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.sources import LocalSource
@@ -62,10 +62,10 @@ class Incremental:
         """Update the model with one more batch of rows, through a StreamingCoreset.
 
         Every call clusters the coreset of all rows so far, as soon as there are `n_clusters` of
-        them. The size of the batches does not matter. After `fit`, the rows that were fitted are
-        continued, by their coreset; `fit` itself starts again from nothing. For many small batches
-        without a look at the centers in between, it is faster to update a
-        `lwcs.StreamingCoreset`, and to fit its coreset in the end.
+        them. The size of the batches does not matter. After `fit`, the model continues from the
+        coreset of the rows that were fitted; `fit` itself starts from scratch. If the centers are
+        not needed between batches, it is faster to update a `lwcs.StreamingCoreset` and to fit
+        its coreset at the end.
 
         Parameters
         ----------
@@ -88,14 +88,21 @@ class Incremental:
     def _take(self, X: Any, sample_weight: Any) -> None:
         model: Any = self
         size = check_parameters(model)
-        check_choice(self.method, "method of partial_fit", METHODS)
+        if self.method not in METHODS:
+            raise ValueError(
+                f"method={self.method!r} is not supported by partial_fit; pass one of "
+                f"{', '.join(map(repr, METHODS))}"
+            )
         known = vars(self)
         fresh = not {"_stream", "cluster_centers_"} & known.keys()
         # The stream of the model stays as it is until all has gone well.
-        stream = copy(known["_stream"]) if "_stream" in known else self._start(size)
+        stream = self._continued(size) if "_stream" in known else self._start(size)
         source = scan_rows(model, X, sample_weight, reset=fresh)
         if not isinstance(source, LocalSource):
-            raise TypeError(f"partial_fit takes rows in memory, not a {type(source).__name__}")
+            raise TypeError(
+                f"partial_fit takes rows in memory, not a {type(source).__name__}; call it with "
+                "one array or table after the other, or call fit, which reads all rows itself"
+            )
         # scikit-learn's check of the names has passed, which also lets rows without names pass.
         names = source.feature_names if stream.n_features is None else stream.feature_names
         stream.add_rows(source.read(0, source.n_rows), source.weights, names)
@@ -104,6 +111,24 @@ class Incremental:
         for name in _ANSWERS:
             known.pop(name, None)
         known.update(answers, _stream=stream)
+
+    def _continued(self, size: int) -> StreamingCoreset:
+        """The stream of the batches before, which was created with the same parameters."""
+        stream: StreamingCoreset = copy(self._stream)
+        model: Any = self
+        # The size "auto" follows from n_clusters, which may change.
+        sizes = (stream.size, stream.size if model.coreset_size == "auto" else size)
+        for name, own, given in (
+            ("method", stream.method, self.method),
+            ("divergence", stream.divergence, as_divergence(self.divergence)),
+            ("coreset_size", *sizes),
+        ):
+            if own != given:
+                raise ValueError(
+                    f"{name} was {own!r} for the batches so far, but is {given!r} now; set it "
+                    f"back, or start again with a new {type(self).__name__}"
+                )
+        return stream
 
     def _start(self, size: int) -> StreamingCoreset:
         """A stream that begins with what `fit` has left, if anything."""

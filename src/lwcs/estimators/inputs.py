@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from lwcs.coreset import Coreset
+from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import check_count, refuse_masked
+from lwcs.foundation.checks import check_count, check_number, refuse_masked
 from lwcs.foundation.tabular import refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.samplers import as_sampler
@@ -40,9 +40,7 @@ def check_parameters(model: CoresetKMeans) -> int:
     check_count(model.n_init, "n_init")
     check_count(model.max_iter, "max_iter")
     check_count(model.polish, "polish", least=0)
-    tol: Any = model.tol
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
-        raise ValueError(f"tol={tol!r} is not allowed; pass a number >= 0, such as 1e-4")
+    check_number(model.tol, "tol")
     if isinstance(model.init, str) and model.init not in INITS:
         raise ValueError(
             f"init={model.init!r} is not one of {', '.join(map(repr, INITS))}; "
@@ -99,6 +97,22 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     return scan(X, weight=sample_weight)
 
 
+def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> Source | Coreset:
+    """Open the rows of a method that fits them and reads them again, if they allow it."""
+    if isinstance(X, Coreset):
+        refuse_sample_weight(sample_weight)
+        return X
+    # Neither is an iterator begun nor the model changed where X is refused.
+    iterator = hasattr(X, "__next__")
+    source = None if iterator else scan_rows(copy(model), X, sample_weight, reset=True)
+    if source is None or not source.rereadable:
+        raise ValueError(
+            f"X is a {type(X).__name__}, which can be read only once, but {method} reads the rows "
+            "twice; write them to a file first, or call fit alone"
+        )
+    return source
+
+
 def _may_have_columns(X: Any) -> bool:
     """Whether data is more than an array: a source, a table, a path, a stream, on an engine."""
     if isinstance(X, Source) or needs_scan(X) or engine_of(X) is not None:
@@ -123,10 +137,7 @@ def summarize(
         sampler = as_sampler(method, k)
         coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, progress=progress)
         n_rows = coreset.n_samples
-    if n_rows < k:
-        raise ValueError(
-            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
-        )
+    _check_n_rows(n_rows, k, name)
     if coreset is None or (n_rows <= size and job.source.rereadable):
         return job.all_rows(n_jobs)
     return coreset
@@ -176,9 +187,17 @@ def check_features(model: Model, source: Source) -> None:
 def check_rows(coreset: Coreset, k: int, name: str = "n_clusters") -> None:
     """Check that a coreset built elsewhere has rows enough, all of which can be measured."""
     refuse_bad_rows(coreset)
+    _check_n_rows(coreset.n_samples, k, name)
     rows = len(coreset)
     if rows < k:
         raise ValueError(
             f"the coreset has {rows} distinct rows but {name}={k}; "
-            f"build one with size > {coreset.size}, or ask for fewer clusters"
+            f"build one with size > {coreset.size}, or pass a smaller {name}"
+        )
+
+
+def _check_n_rows(n_rows: int, k: int, name: str) -> None:
+    if n_rows < k:
+        raise ValueError(
+            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
         )

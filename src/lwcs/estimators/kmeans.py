@@ -6,13 +6,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.cluster import KMeans
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from lwcs import kernels
@@ -25,37 +19,26 @@ from lwcs.estimators.inputs import (
     check_rows,
     forget,
     measured_by,
+    open_for_answers,
     scan_rows,
     set_features,
     summarize,
 )
-from lwcs.foundation import storage
+from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
-from lwcs.foundation.tabular import Tabular
-from lwcs.passes import AssignTask, DistancesTask, LabelTask, full_cost, polish
+from lwcs.passes import AssignTask, full_cost, polish
 from lwcs.solvers.kmeans import cluster
 from lwcs.sources import LocalSource, Source
 
 if TYPE_CHECKING:
-    import os
-
-    import pyarrow as pa
-
     from lwcs.geometry import Centers
 
 
-class CoresetKMeans(
-    Incremental,
-    Tabular,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    BaseEstimator,
-):
+class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     """k-means clustering of data of any size, by clustering a coreset of it.
 
     Parameters
@@ -76,8 +59,8 @@ class CoresetKMeans(
         Initial centers: by greedy or plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
     n_init : int, default=1
-        Number of restarts on the coreset; the best one is kept. Only one is made if `init` is an
-        array.
+        Number of restarts on the coreset; the best one is kept. Only one is performed if `init` is
+        an array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
     tol : float, default=1e-4
@@ -85,7 +68,8 @@ class CoresetKMeans(
         their divergence) is at most `tol` times the weighted variance of the coreset per column.
     polish : int, default=0
         Number of Lloyd steps on the full data after the solution on the coreset, one pass each.
-        One step about halves the remaining error.
+        One step about halves the remaining error. Must be 0 for a Coreset and for rows that can be
+        read only once; ignored by `partial_fit`.
     compute_labels : bool, default=True
         Whether to make a final pass over the data for `labels_` and the full-data `inertia_`.
     random_state : None, int or NumPy generator, default=None
@@ -102,9 +86,10 @@ class CoresetKMeans(
     labels_ : int32 array of shape (n_samples,)
         Label of every row, equal to ``predict(X)``. Set for data in memory if `compute_labels`.
     inertia_ : float
-        Cost of exactly `cluster_centers_` on the full data. Where no final pass is made
-        (`compute_labels=False`, fitted on a Coreset or by `partial_fit`) it is the coreset's own
-        cost, which is biased low, since the centers were fitted to it.
+        Cost of exactly `cluster_centers_`: on the full data, or where no final pass is made
+        (`compute_labels=False`, fitted on a Coreset, on rows that can be read only once, or by
+        `partial_fit`) on the coreset. There it is biased low, since the centers were fitted to
+        the coreset, unless they were polished.
     n_iter_ : int
         Number of iterations of the best restart.
     coreset_ : Coreset
@@ -196,16 +181,14 @@ class CoresetKMeans(
         divergence, job = as_divergence(self.divergence), None
         if isinstance(X, Coreset):
             refuse_sample_weight(sample_weight)
+            self._check_polish("X is a Coreset, without the rows of the data", "fit the data")
             coreset, kernel = measured_by(X, divergence), kernels.choose(X.points.size)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
         else:
             job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
-            if self.polish and not job.source.rereadable:
-                raise ValueError(
-                    f"polish={self.polish} needs further passes over the rows, but these can be "
-                    "read only once; write them to a file first, or pass polish=0"
-                )
+            if not job.source.rereadable:
+                self._check_polish("these can be read only once", "write them to a file first")
             kernel = job.geometry.kernel
             coreset = summarize(
                 job,
@@ -228,7 +211,16 @@ class CoresetKMeans(
             centers = geometry.to_data(own).astype(centers.dtype)
         if self.compute_labels:
             fitted |= self._final_pass(job.source, geometry.own_centers(centers), threads)
+        elif self.polish:
+            fitted["inertia_"] = coreset.cost(centers)
         return fitted | {"cluster_centers_": centers}
+
+    def _check_polish(self, why: str, instead: str) -> None:
+        if self.polish:
+            raise ValueError(
+                f"polish={self.polish} needs further passes over the rows, but {why}; {instead}, "
+                "or pass polish=0"
+            )
 
     def _solve(
         self, coreset: Coreset, kernel: kernels.KernelName, seed: int, threads: int
@@ -265,7 +257,7 @@ class CoresetKMeans(
         given = not isinstance(self.init, str) and not callable(self.init)
         if given and self.n_init > 1:
             warn(
-                f"init is an array of centers, so that one restart is made instead of "
+                f"init is an array of centers, so only one restart is performed instead of "
                 f"n_init={self.n_init}; pass n_init=1",
                 RuntimeWarning,
             )
@@ -295,77 +287,23 @@ class CoresetKMeans(
             cost = fsum(track(costs, "labels", total, show=bool(self.verbose)))
         return {"inertia_": cost, "labels_": labels}
 
-    def measured_centers(self, source: Source) -> Centers:
-        """The centers as they are measured, by the kernel that pays for so much data."""
-        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
-        return geometry.own_centers(self.cluster_centers_)
-
-    def predict(self, X: Any) -> Any:
-        """Label every row by its nearest center.
-
-        The result is in the container of X: for arrays and tables an int32 array, for a
-        PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
-        Ray their table with one more column, `label`.
-        """
-        self._check_is_fitted()
-        source = scan_rows(self, X, reset=False)
-        task = LabelTask(self.measured_centers(source))
-        with source.explaining():
-            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
-
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit, and label the rows that were fitted."""
-        self.fit(X, y, sample_weight)
+        """Fit, and label the rows that were fitted; for a Coreset, its points.
+
+        Rows that can be read only once, such as those of a generator, are refused.
+        """
+        self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
         if "labels_" in vars(self):
             return self.labels_
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
-    def transform(self, X: Any) -> Any:
-        """Distances of every row to every center, of shape (n_samples, n_clusters).
-
-        As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
-        is.
-        """
-        self._check_is_fitted()
-        source = scan_rows(self, X, reset=False)
-        if not isinstance(source, LocalSource):
-            raise TypeError(
-                f"transform returns n_samples × n_clusters numbers, too many for a "
-                f"{type(source).__name__}; use predict"
-            )
-        task = DistancesTask(self.measured_centers(source))
-        with source.explaining():
-            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
-        self._check_is_fitted()
-        source = scan_rows(self, X, sample_weight, reset=False)
-        return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
-
-    def to_sklearn(self) -> KMeans:
-        """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
-        from lwcs.estimators.kmeans_sklearn import to_sklearn
-
-        self._check_is_fitted()
-        return to_sklearn(self)
-
-    _instead_of_rows = "pass rows of data, such as its cluster_centers_"
-
-    def to_arrow(self) -> pa.Table:
-        """Convert to a pyarrow table: one row per center, with metadata in its schema."""
-        from lwcs.estimators.kmeans_table import to_table
-
-        self._check_is_fitted()
-        return to_table(self)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a Parquet file, atomically; `lwcs.load` reads it.
-
-        The coreset and the labels are not saved, nor are parameters that are objects (an `init`
-        array, a sampler), which come back as their defaults.
-        """
-        storage.write_table(self.to_arrow(), path)
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the distances of `transform`; for a Coreset, those of its points."""
+        rows = open_for_answers(self, X, sample_weight, "fit_transform")
+        if not isinstance(rows, Coreset):
+            refuse_transform(rows)
+        self.fit(rows)
+        return self.transform(X.points if isinstance(X, Coreset) else X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -385,7 +323,8 @@ def _why_fewer(coreset: Coreset, k: int) -> str:
     """Why fewer than k clusters have rows, and what to do."""
     rows = count_distinct(coreset.points[np.flatnonzero(coreset.weights)])
     whole = coreset.method == "all rows"
-    has = f"{'the data' if whole else 'the coreset'} has {'only ' * (rows < k)}{rows} distinct rows"
+    has = f"{'the data' if whole else 'the coreset'} has {'only ' * (rows < k)}{rows} distinct row"
+    has += "s" * (rows != 1)
     if rows >= k:
         return f"{has}, but some are equally far from several centers; pass a smaller n_clusters"
     return f"{has}; pass n_clusters <= {rows}" + ("" if whole else ", or a coreset of more draws")

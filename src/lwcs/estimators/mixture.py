@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.building import Job
 from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
-from lwcs.estimators.inputs import check_rows, forget, scan_rows, set_features, size_of, summarize
+from lwcs.estimators.inputs import (
+    check_rows,
+    forget,
+    open_for_answers,
+    scan_rows,
+    set_features,
+    size_of,
+    summarize,
+)
 from lwcs.estimators.mixture_answers import MixtureAnswers
 from lwcs.estimators.mixture_rows import prepared
-from lwcs.foundation.checks import check_count
+from lwcs.foundation.checks import check_count, check_number
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
@@ -22,7 +28,6 @@ from lwcs.samplers import as_sampler
 from lwcs.solvers.families import available, new_family
 from lwcs.solvers.mixture import Mixture, fit_mixture, maximize, responsibilities
 from lwcs.solvers.mixture_start import Given, begin, check_init
-from lwcs.sources import Source
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
@@ -203,13 +208,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         Equal to ``fit(X).predict(X)``; for a Coreset, the labels of its points. Rows that can be
         read only once, such as those of a generator, are refused, since labels need a second pass.
         """
-        if not X.rereadable if isinstance(X, Source) else hasattr(X, "__next__"):
-            raise ValueError(
-                f"X is a {type(X).__name__}, which can be read only once, but fit_predict reads "
-                "the rows twice; write them to a file first, or call fit, and predict on them once "
-                "they are read again"
-            )
-        self.fit(X, y, sample_weight)
+        self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
     def _fit(self, X: Any, sample_weight: Any, before: Mixture | None) -> tuple[Coreset, Mixture]:
@@ -251,9 +250,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         k = check_count(self.n_components, "n_components")
         check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
-        tol: Any = self.tol
-        if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= float(tol) < np.inf:
-            raise ValueError(f"tol={tol!r} is not allowed; pass a finite number >= 0")
+        check_number(self.tol, "tol")
         check_init(self.init)
         as_sampler(self.method)
         return size_of(self.coreset_size, k, DRAWS_PER_COMPONENT, "n_components")
@@ -322,8 +319,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         if self.means_init is None or self.n_init == 1:
             return self.n_init
         warn(
-            f"n_init={self.n_init} has no effect with means_init, which every restart would begin "
-            "with: performing only one; pass n_init=1, or leave out means_init",
+            f"means_init is given, so only one restart is performed instead of "
+            f"n_init={self.n_init}; pass n_init=1, or leave out means_init",
             RuntimeWarning,
         )
         return 1

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _LARGEST_WEIGHT = 1e200
 
 
-def check_count(value: object, name: str, *, least: int = 1) -> int:
-    """Check that `value` is an integer of at least `least`."""
+def check_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """Check that `value` is an integer of at least `least`, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         near = _nearest_integer(value, least)
         raise TypeError(
@@ -30,6 +30,8 @@ def check_count(value: object, name: str, *, least: int = 1) -> int:
         )
     if value < least:
         raise ValueError(f"{name}={value} is too small; pass {name} >= {least}")
+    if most is not None and int(value) > most:
+        raise ValueError(f"{name}={value} is too large; pass {name} <= {most}")
     return int(value)
 
 
@@ -41,6 +43,15 @@ def _nearest_integer(value: object, least: int) -> int | None:
         return max(least, round(float(value)))
     except (ValueError, OverflowError):
         return None
+
+
+def check_number(value: object, name: str, *, above: float | None = None) -> float:
+    """Check a finite number that is not negative or, if a bound is given, above it."""
+    number = np.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if not np.isfinite(number) or not (number >= 0.0 if above is None else number > above):
+        bound = ">= 0" if above is None else f"> {above:g}"
+        raise ValueError(f"{name}={value!r} is not allowed; pass a finite number {bound}")
+    return number
 
 
 def check_choice(value: str, name: str, choices: Sequence[object]) -> None:

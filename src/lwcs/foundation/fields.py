@@ -22,6 +22,9 @@ LARGEST_INTEGER = 2**63 - 1
 MOST_FEATURES = 2**31 - 1
 # The squares of smaller ones have no inverse.
 SMALLEST_SCALE = 1e-150
+# Of a coreset: how often it was reduced, and how many draws it stands for.
+DEEPEST = 10**9
+MOST_DRAWS = 10**9
 _MOST_AXES = 8
 _SHOWN = 60
 _FAILURES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lwcs
 from lwcs.foundation.fields import Fields, reading
+from lwcs.foundation.notices import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +28,18 @@ _KEY = b"lwcs"
 _CHECKSUM = "checksum"
 
 
+class NotOursError(ValueError):
+    """A file that lwcs did not write, or that cannot be read at all."""
+
+
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Refuse a path that cannot be written, before any work is done; return the file to write."""
     # A link is followed: its target is replaced, not the link itself.
     target = Path(os.path.realpath(path))
     if not str(path) or target.is_dir():
         raise IsADirectoryError(f"cannot write {str(path)!r}: that is a folder; name a file in it")
-    if target.exists() and not target.is_file():
+    # The link of a pipe, such as /dev/stdout, has a target that is not there.
+    if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(
             f"cannot replace {str(path)!r}: it is not a regular file; pass another path"
         )
@@ -43,7 +48,13 @@ def check_target(path: str | os.PathLike[str]) -> Path:
             f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
             "create it first"
         )
+    if not os.access(target.parent, os.W_OK):
+        raise _cannot_write(path, f"the folder {str(target.parent)!r} is read-only")
     return target
+
+
+def _cannot_write(path: str | os.PathLike[str], why: str) -> OSError:
+    return OSError(f"cannot write {str(path)!r}: {why}; pass a path that you may write to")
 
 
 @contextmanager
@@ -53,6 +64,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = target.parent / f".lwcs-{secrets.token_hex(8)}.tmp"
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        raise _cannot_write(path, error.strerror or str(error)) from error
+    try:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
@@ -119,7 +133,7 @@ def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, PermissionError):
             raise
-        raise ValueError(
+        raise NotOursError(
             f"{str(file)!r} cannot be read as Parquet (truncated, corrupted or of another format): "
             f"{str(error).splitlines()[0]}"
         ) from error
@@ -130,7 +144,7 @@ def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
     """Read the metadata of lwcs from the schema of a table, and check its checksum."""
     raw = (table.schema.metadata or {}).get(_KEY)
     if raw is None:
-        raise ValueError(
+        raise NotOursError(
             f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); to "
             "build a coreset of its rows, use lwcs.build"
         )
@@ -151,11 +165,10 @@ def _check_checksum(table: pa.Table, metadata: dict[str, Any], version: int, nam
     from lwcs.foundation.checksums import checksum
 
     if version < 2 and _CHECKSUM not in metadata:
-        warnings.warn(
+        warn(
             f"{name!r} was written by an earlier version of lwcs, without a checksum, so that it "
             "cannot be verified; load it and save it again to give it one",
             UserWarning,
-            stacklevel=5,
         )
         return
     with reading(name):

@@ -116,7 +116,7 @@ class ArrowBatch:
             f"column {name!r} has a missing value in row {self.first_row + start + at}"
             f"{self._where}; "
             "values must be present and finite: fill the missing values, or drop such rows with "
-            "missing='drop'"
+            "lwcs.scan(…, missing='drop')"
         )
 
     def weights(self, start: int, stop: int) -> FloatArray | None:

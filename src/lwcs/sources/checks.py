@@ -50,6 +50,6 @@ def check_unique(names: Iterable[object], place: str = "") -> None:
         if name in seen:
             raise ValueError(
                 f"column names must be unique, but {name!r} occurs more than once"
-                f"{place and f' in {place!r}'}; rename one of them"
+                f"{place and f' in {place}'}; rename one of them"
             )
         seen.add(name)

@@ -76,7 +76,7 @@ class Selection:
         The columns of `keys`, which come from the names of folders, are selected only by name.
         `place` names the data in messages.
         """
-        check_unique(schema.names)
+        check_unique(schema.names, place)
         table = _Table(schema, look)
         weight = options.weight_column
         if weight is not None:
@@ -95,6 +95,12 @@ class Selection:
         else:
             wanted, skipped = named(options.columns, rest, weight), ()
             chosen = [name for name in wanted if name not in excluded]
+            if isinstance(options.columns, Fitted) and len(chosen) < len(wanted):
+                lost = [name for name in wanted if name in excluded]
+                raise ValueError(
+                    f"exclude= leaves out {_some(lost)}, which the model was fitted on; name only "
+                    "other columns in exclude="
+                )
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
         shapes = [table.shape(name) for name in chosen]

@@ -102,13 +102,14 @@ class FileSource(SequenceSource):
                     self._check_unchanged(path)
 
     def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
-        check_unique(names, path)
+        check_unique(names, repr(path))
         there = {*names, *self._files.keys}
         for name in self._columns_to_read(selection):
             if name not in there:
+                wish = "columns" if name in selection.columns_to_read else "keep"
                 raise ValueError(
                     f"{path!r} has no column {name!r}, but other files have it; leave out the "
-                    "file, or select other columns with columns=[…]"
+                    f"file, or select other columns with {wish}=[…]"
                 )
 
     def _check_unchanged(self, path: str) -> None:
@@ -210,7 +211,7 @@ def _common_schema(found: Found, dataset: ds.Dataset) -> pa.Schema:
                 f"{fragment.path!r} was saved by lwcs and is not a table of rows; open it with "
                 "lwcs.load"
             )
-        check_unique(schema.names, fragment.path)
+        check_unique(schema.names, repr(fragment.path))
         schemas.append(schema.remove_metadata())
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")

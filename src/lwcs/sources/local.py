@@ -33,7 +33,7 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
     refuse_results(data)
     weight, given = options.weight_column, options.weight_array
     if isinstance(data, LocalSource):
-        options.refuse_columns("an array that is opened already")
+        options.refuse_columns("an array")
         return _weighted(data, given, "sample_weight")
     if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
         import pyarrow as pa

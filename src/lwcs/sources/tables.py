@@ -106,7 +106,8 @@ class TableSource(LocalSource):
         return ValueError(
             f"column {self.selection.columns[at]!r} has a missing value in row {row}"
             f"{f', the first of {count:,} such rows' if count > 1 else ''}; values must be present "
-            "and finite: fill the missing values, or drop such rows with missing='drop'"
+            "and finite: fill the missing values, or drop such rows with "
+            "lwcs.scan(…, missing='drop')"
         )
 
 

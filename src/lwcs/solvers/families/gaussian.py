@@ -6,14 +6,13 @@ a coreset is a heuristic.
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from lwcs.divergences import SquaredEuclidean
-from lwcs.foundation.checks import check_choice, check_numbers
+from lwcs.foundation.checks import check_choice, check_number, check_numbers
 from lwcs.solvers.families.base import Family, weighted_means
 
 if TYPE_CHECKING:
@@ -48,10 +47,7 @@ class Gaussian(Family):
 
     def __init__(self, covariance_type: str, reg_covar: float) -> None:
         check_choice(covariance_type, "covariance_type", COVARIANCES)
-        given: Any = reg_covar
-        number = isinstance(given, Real) and not isinstance(given, bool)
-        if not number or not 0.0 <= float(given) < np.inf:
-            raise ValueError(f"reg_covar={given!r} is not allowed; pass a finite number >= 0")
+        check_number(reg_covar, "reg_covar")
         self.covariance_type, self.reg_covar = covariance_type, reg_covar
 
     def fit(self, rows: Rows, weights: FloatArray) -> None:

@@ -1,0 +1,103 @@
+"""What a fitted CoresetKMeans answers: labels, distances and costs of rows, and other forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.cluster import KMeans
+
+from lwcs import kernels
+from lwcs.estimators.inputs import scan_rows
+from lwcs.foundation import storage
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.tabular import Tabular
+from lwcs.passes import DistancesTask, LabelTask, full_cost
+from lwcs.sources import LocalSource, Source
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
+    from lwcs.foundation.types import FloatArray
+    from lwcs.geometry import Centers, Geometry
+
+
+# scikit-learn wraps the `transform` of the class that inherits its mixin.
+class KMeansAnswers(Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """What CoresetKMeans is made of once it is fitted."""
+
+    _instead_of_rows = "pass rows of data, such as its cluster_centers_"
+
+    cluster_centers_: FloatArray
+    geometry_: Geometry
+    n_jobs: int | None
+
+    def _fitted(self) -> Any:
+        model: Any = self
+        model._check_is_fitted()
+        return model
+
+    def measured_centers(self, source: Source) -> Centers:
+        """The centers as they are measured, by the kernel that pays for so much data."""
+        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        return geometry.own_centers(self.cluster_centers_)
+
+    def predict(self, X: Any) -> Any:
+        """Label every row by its nearest center.
+
+        The result is in the container of X: for arrays and tables an int32 array, for a
+        PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
+        Ray their table with one more column, `label`.
+        """
+        source = scan_rows(self._fitted(), X, reset=False)
+        task = LabelTask(self.measured_centers(source))
+        with source.explaining():
+            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
+
+    def transform(self, X: Any) -> Any:
+        """Distances of every row to every center, of shape (n_samples, n_clusters).
+
+        As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
+        is.
+        """
+        source = scan_rows(self._fitted(), X, reset=False)
+        refuse_transform(source)
+        task = DistancesTask(self.measured_centers(source))
+        with source.explaining():
+            return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
+        source = scan_rows(self._fitted(), X, sample_weight, reset=False)
+        return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
+
+    def to_sklearn(self) -> KMeans:
+        """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
+        from lwcs.estimators.kmeans_sklearn import to_sklearn
+
+        return to_sklearn(self._fitted())
+
+    def to_arrow(self) -> pa.Table:
+        """Convert to a pyarrow table: one row per center, with metadata in its schema."""
+        from lwcs.estimators.kmeans_table import to_table
+
+        return to_table(self._fitted())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a Parquet file, atomically; `lwcs.load` reads it.
+
+        The coreset and the labels are not saved, nor are parameters that are objects (an `init`
+        array, a sampler), which come back as their defaults.
+        """
+        storage.write_table(self.to_arrow(), path)
+
+
+def refuse_transform(source: Source) -> None:
+    """Refuse to compute the distances of rows that are not in memory."""
+    if not isinstance(source, LocalSource):
+        raise TypeError(
+            f"transform returns n_samples × n_clusters numbers, too many for a "
+            f"{type(source).__name__}; use predict"
+        )
