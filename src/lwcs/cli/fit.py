@@ -134,9 +134,8 @@ def fit(
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    cost_of = "the coreset" if polish else "the coreset, biased low"
-    if cost or model.coreset_.method == "all rows":
-        cost_of = "all rows"
+    on_all = cost or model.coreset_.method == "all rows"
+    cost_of = "all rows" if on_all else "the coreset, biased low"
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "clusters": clusters,

@@ -89,7 +89,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Cost of exactly `cluster_centers_`: on the full data, or where no final pass is made
         (`compute_labels=False`, fitted on a Coreset, on rows that can be read only once, or by
         `partial_fit`) on the coreset. There it is biased low, since the centers were fitted to
-        the coreset, unless they were polished.
+        the coreset; less so if they were polished.
     n_iter_ : int
         Number of iterations of the best restart.
     coreset_ : Coreset
