@@ -366,7 +366,6 @@ def test_a_cost_of_all_rows_is_not_called_biased(folder, polish):
     rows = pq.read_table("d.parquet", columns=["x", "y"])
     assert facts["cost"] == pytest.approx(-lwcs.load("k.parquet").score(rows))
     code, _, said = run("fit", "d.parquet", *options, "--size", "100")
-    # Polished centers were not chosen by the coreset alone.
     words = "on the coreset, biased low;"
     assert (code, words in said) == (0, True)
 
