@@ -19,12 +19,12 @@ def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
         )
 
 
-def check_shape(shape: tuple[float, ...]) -> None:
-    """Refuse data that is not two-dimensional."""
-    if len(shape) != 2:
+def check_shape(shape: tuple[float, ...] | None) -> None:
+    """Refuse data that is not two-dimensional; an empty dataset of HDF5 has no shape at all."""
+    if shape is None or len(shape) != 2:
         raise ValueError(
             f"data has shape {shape}; pass data of shape (n_rows, n_columns)"
-            + (", for one column X.reshape(-1, 1)" if len(shape) == 1 else "")
+            + (", for one column X.reshape(-1, 1)" if shape is not None and len(shape) == 1 else "")
         )
 
 
@@ -50,6 +50,6 @@ def check_unique(names: Iterable[object], place: str = "") -> None:
         if name in seen:
             raise ValueError(
                 f"column names must be unique, but {name!r} occurs more than once"
-                f"{place and f' in {place!r}'}; rename one of them"
+                f"{place and f' in {place}'}; rename one of them"
             )
         seen.add(name)
