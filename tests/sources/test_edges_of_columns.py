@@ -154,3 +154,14 @@ def test_names_of_a_batch_are_listed_once_whatever_the_number_of_columns():
     formed = in_form(SimpleNamespace(schema=counted, column=batch.column), selection)
     assert counted.asked == 1
     assert ArrowBatch.of(formed, selection, False, "", 0).n_rows == 1
+
+
+@pytest.mark.parametrize(("kind", "place"), [(list, "partition 1"), (iter, "batch 1")])
+def test_an_error_in_one_of_several_tables_names_it(kind, place):
+    good, gap = pd.DataFrame({"x": [1.0, 2.0]}), pd.DataFrame({"x": [1.0, np.nan]})
+    with pytest.raises(ValueError, match=f"^{place}: column 'x' has a missing value in row 1"):
+        lwcs.build(kind([good, gap]), 2)
+    with pytest.raises(TypeError, match=f"^{place}: column 'x' holds text"):
+        lwcs.build(kind([good, good.assign(x="a")]), 2)
+    with pytest.raises(ValueError, match=f"^{place}: the columns 'v' have 1 features, where 2 are"):
+        lwcs.build(kind([pd.DataFrame({"v": [[1, 2]]}), pd.DataFrame({"v": [[1]]})]), 2)

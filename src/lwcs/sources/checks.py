@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation.checks import BadValueError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Say in which of several tables an error is; a bad value is explained by its source."""
+    try:
+        yield
+    except BadValueError:
+        raise
+    except (TypeError, ValueError) as error:
+        kept = TypeError if isinstance(error, TypeError) else ValueError
+        raise kept(f"{place}: {error}") from error
 
 
 def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:

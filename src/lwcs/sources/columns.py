@@ -353,9 +353,8 @@ def _check_fitted(selection: Selection, features: Fitted) -> None:
     found = selection.feature_names
     if found != tuple(features):
         raise ValueError(
-            f"the columns {some_names(selection.columns)} have {len(found)} features, but the "
-            f"model was fitted on {len(features)}, {some_names(features)}; pass vectors of the "
-            "same length"
+            f"the columns {some_names(selection.columns)} have {len(found)} features, where "
+            f"{len(features)} are expected, {some_names(features)}; pass vectors of the same length"
         )
 
 
