@@ -105,3 +105,21 @@ def test_nan_in_an_array_may_be_dropped_as_the_error_says():
     with pytest.raises(ValueError, match=r"row 1, column 1 is nan.*missing='drop'"):
         lwcs.build(rows, 2)
     assert lwcs.build(lwcs.scan(rows, missing="drop"), 2).total_weight == 2
+
+
+def test_names_of_folders_are_columns_of_csv_as_of_parquet(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    for year in (2023, 2024):
+        for kind in ("csv", "parquet"):
+            (tmp_path / kind / f"year={year}").mkdir(parents=True)
+        frame.to_csv(tmp_path / "csv" / f"year={year}" / "p.csv", index=False)
+        frame.to_parquet(tmp_path / "parquet" / f"year={year}" / "p.parquet")
+    for kind in ("csv", "parquet"):
+        with pytest.warns(lwcs.ColumnWarning, match=r"'year' \(from the names of folders\)"):
+            source = lwcs.scan(tmp_path / kind)
+        np.testing.assert_array_equal(rows_of(source), np.vstack([X, X]))
+        named = rows_of(lwcs.scan(tmp_path / kind, columns=["year", "b"]))
+        np.testing.assert_array_equal(named[:, 0], np.repeat([2023, 2024], 3))
+        np.testing.assert_array_equal(named[:, 1], [*X[:, 1], *X[:, 1]])
+        alone = rows_of(lwcs.scan(tmp_path / kind, columns="year"))
+        np.testing.assert_array_equal(alone[:, 0], np.repeat([2023, 2024], 3))

@@ -29,6 +29,7 @@ from lwcs.sources.cells import (
 from lwcs.sources.column_types import is_number
 from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
+from lwcs.sources.hive import FolderColumns
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
@@ -214,7 +215,6 @@ class DelimitedFiles:
     def __init__(self, found: Found, dialect: Dialect) -> None:
         self._found, self._dialect = found, checked(dialect)
         self._encodings: dict[str, str] = {}
-        self.keys: list[str] = []
         self.n_rows: int | None = None
         for path in found.paths:
             head = self._head(path)
@@ -223,7 +223,9 @@ class DelimitedFiles:
             written = self._recognize(head, path)
             schema = schema_of(head, written, repr(path))
             if schema is not None:
-                self.schema = schema
+                self._folders = FolderColumns.of(found, schema.names)
+                self.keys = self._folders.schema.names
+                self.schema = pa.schema([*schema, *self._folders.schema])
                 self._dialect = written.as_given(self._dialect.encoding)
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
@@ -265,5 +267,15 @@ class DelimitedFiles:
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path) as file:
-                rows = read_rows(Watched(file), self.schema, layout, columns, repr(path))
-                yield path, layout.names, rows
+                yield path, layout.names, self._rows(Watched(file), layout, columns, path)
+
+    def _rows(
+        self, file: Watched, layout: Layout, columns: list[str], path: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of a file; columns from the names of its folders come last."""
+        beside = [name for name in columns if name in self.keys]
+        own = [name for name in columns if name not in self.keys]
+        # Asked for no columns, pyarrow reads all.
+        wanted = own or layout.names[:1]
+        for batch in read_rows(file, self.schema, layout, wanted, repr(path)):
+            yield self._folders.append(batch, path, beside, self.schema)
