@@ -328,3 +328,21 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
     assert child.returncode == 130
     assert "Interrupted" in said
     assert list(out.iterdir()) == []
+
+
+def test_inspect_reads_rows_as_the_options_say(folder):
+    Path("a.csv").write_text("7;1,5;x\n8;;y\n9;3,5;z\n")
+    options = ["--no-header", "--delimiter", ";", "--decimal", ",", "--missing", "drop"]
+    code, out, err = run("inspect", "a.csv", *options, "--exclude", "x0,x2", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["features"] == ["x1"]
+    assert facts["left_out"] == ["x0", "x2"]
+    assert (facts["rows"], facts["dropped"]) == (3, 1)
+
+
+def test_inspect_refuses_options_for_rows_of_a_saved_coreset(folder, X):
+    lwcs.build(X, 10, random_state=0).save("c.parquet")
+    code, _, err = run("inspect", "c.parquet", "--exclude", "x0")
+    assert code == 2
+    assert "--exclude is for rows, but 'c.parquet' is a saved Coreset" in err

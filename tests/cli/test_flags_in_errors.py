@@ -48,6 +48,16 @@ def said_by(command: str, message: str) -> str:
         ("header=False", "--no-header"),
         ("header=True", "--header"),
         ("delimiter=';'", "--delimiter ';'"),
+        ("decimal=',', as it", "--decimal ',', as it"),
+        ('thousands="\'"', "--thousands ''\"'\"''"),
+        (
+            "pass one of them, for example np.load('a')['b']",
+            "save one of them in a file of its own",
+        ),
+        (
+            "pass one of them, for example lwcs.scan(h5py.File('a')['b'])",
+            "save one of them in a file of its own",
+        ),
         ("delimiter='\\t'", "--delimiter $'\\t'"),
         ("pass ItakuraSaito(floor=…), or", "pass --floor …, or"),
         ("a larger max_iter or tol", "a larger --max-iter or --tol"),

@@ -7,6 +7,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from contextlib import chdir
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -213,7 +214,9 @@ def command(rng: Rng, folder: Path) -> None:
         if rng.integers(3):
             arguments.insert(at + 1, mutate.pick(rng, VALUES))
     before = {path.name for path in folder.iterdir()}
-    result = CliRunner().invoke(lwcs.cli.main, arguments)
+    with chdir(folder):
+        # An option in the place of an output is a path from here.
+        result = CliRunner().invoke(lwcs.cli.main, arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     demand(result.exit_code in (0, 1, 2), f"exit code {result.exit_code}")

@@ -35,6 +35,10 @@ _ADVICE = (
     (r"scan the data without (\w+)=?", r"leave out \1="),
     (r"pass divergence=coreset\.divergence, or build another", "leave out divergence="),
     (r"index the array to select columns, and pass weights as an array", "leave it out"),
+    (
+        r"pass one of them, for example (?:lwcs\.scan\()?[\w.]+\(.*?\)\[.*?\]\)?",
+        "save one of them in a file of its own",
+    ),
     (r"pass dense rows, X\.toarray\(\)", "pass dense rows"),
     (r"n_samples=(\d+)", r"the number of rows, \1,"),
 )
@@ -102,6 +106,10 @@ def _shown(value: str) -> str:
         return ",".join(map(_shown, parts))
     if value[:1] in ("'", '"'):
         text = str(literal_eval(value))
-        return shlex.quote(text) if text.isprintable() else f"${value}"
+        if not text.isprintable():
+            return f"${value}"
+        quoted = shlex.quote(text)
+        # A bare comma or point would read as part of the sentence.
+        return quoted if quoted != text or any(map(str.isalnum, text)) else f"'{text}'"
     # A letter that stands for a number, as in n_clusters=k.
     return value.upper() if len(value) == 1 and value.isalpha() else value

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.options import saying
+from lwcs.cli.options import choosing, open_rows, saying
 from lwcs.cli.standard_input import NAME, saved_file
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import NotOursError
 from lwcs.sources.base import PARTITION_ROWS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.sources import Block
+
 
 @click.command()
 @click.argument("file")
+@choosing
 @saying
-def inspect(file: str, quiet: bool, as_json: bool) -> None:
+def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Describe a data file, or a file saved by lwcs.
 
-    FILE holds rows, a coreset, a model, a stream or a comparison; - is standard input.
+    FILE holds rows, a coreset, a model, a stream or a comparison; - is standard input. The options
+    for columns, missing values and CSV are those of the other commands, and show how these would
+    read the rows.
     """
     name, file = (NAME if file == "-" else Path(file).name), saved_file(file)
-    facts = _facts(file, progress=not quiet)
+    facts = _facts(file, options, progress=not quiet)
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:
@@ -51,13 +59,14 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _facts(file: str, *, progress: bool) -> dict[str, Any]:
+def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, Any]:
     import lwcs
 
     try:
         found = lwcs.load(file)
     except NotOursError:
-        return _rows(file, progress=progress)
+        return _rows(file, options, progress=progress)
+    _refuse_choices(options, file, found)
     if isinstance(found, lwcs.Coreset):
         return {
             "kind": "coreset",
@@ -117,11 +126,19 @@ def _facts(file: str, *, progress: bool) -> dict[str, Any]:
     }
 
 
-def _rows(file: str, *, progress: bool) -> dict[str, Any]:
-    import lwcs
+def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
+    """Refuse the options for rows, for what is none."""
+    given = [name for name, value in options.items() if value not in (None, "error")]
+    if given:
+        flag = "header/--no-header" if given[0] == "header" else given[0]
+        raise click.UsageError(
+            f"--{flag} is for rows, but {file!r} is a saved {type(found).__name__}; leave it out"
+        )
 
-    source = lwcs.scan(file)
-    if source.n_rows is None:
+
+def _rows(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, Any]:
+    source = open_rows((file,), stdin_format=None, **options)
+    if source.n_rows is None or options["missing"] == "drop":
         parts = source.gather(_number, n_jobs=1)
         for _ in track(parts, "counting", None, show=progress, rows=PARTITION_ROWS):
             pass
@@ -129,10 +146,13 @@ def _rows(file: str, *, progress: bool) -> dict[str, Any]:
         "kind": "rows",
         "rows": source.n_rows,
         "features": list(source.feature_names or [f"{source.n_features} without names"]),
-        "left_out": list(getattr(source, "skipped", ())),
+        "left_out": list(source.skipped),
+        "dropped": source.dropped,
     }
 
 
-def _number(_: Any, partition: int) -> int:
-    """A task that looks at no row; the number of rows is known once all are read."""
+def _number(blocks: Iterator[Block], partition: int) -> int:
+    """A task that goes through all rows, after which it is known how many were dropped."""
+    for _ in blocks:
+        pass
     return partition

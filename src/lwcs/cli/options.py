@@ -65,7 +65,7 @@ def _noted(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
     return value
 
 
-_READING = [
+_CHOOSING = [
     click.option("--columns", help="Comma-separated names or patterns of the columns to use."),
     click.option("--exclude", help="Comma-separated names or patterns of columns not to use."),
     click.option("--weight", help="Column with the weight of each row."),
@@ -76,12 +76,6 @@ _READING = [
         show_default=True,
         help="Whether a missing value is an error or its row is dropped.",
     ),
-    click.option(
-        "--format",
-        "stdin_format",
-        type=click.Choice(FORMATS),
-        help="Format of standard input.  [default: Parquet and Arrow are recognized]",
-    ),
     click.option("--delimiter", help="Character between values of CSV files.  [default: found]"),
     click.option("--decimal", help="Decimal separator of CSV files.  [default: found]"),
     click.option("--thousands", help="Thousands separator of CSV files.  [default: none]"),
@@ -91,6 +85,15 @@ _READING = [
         help="Whether CSV files begin with the names of their columns.  [default: found]",
     ),
     click.option("--encoding", help="Encoding of CSV files.  [default: found]"),
+]
+_READING = [
+    *_CHOOSING,
+    click.option(
+        "--format",
+        "stdin_format",
+        type=click.Choice(FORMATS),
+        help="Format of standard input.  [default: Parquet and Arrow are recognized]",
+    ),
     click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
         "--memory",
@@ -150,6 +153,11 @@ _SAYING = [
         help="Show the traceback of an error.",
     ),
 ]
+
+
+def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for which columns and rows of a file to use, and how it is written."""
+    return _with(command, _CHOOSING)
 
 
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -200,7 +200,8 @@ class BadValueError(ValueError):
             )
         name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""
         wants = self.wants or (
-            "every value must be finite (no NaN, no infinity): drop or fill such rows first"
+            "every value must be finite (no NaN, no infinity): fill such values, or drop such rows"
+            + (" with lwcs.scan(…, missing='drop')" if np.isnan(self.value) else "")
         )
         return ValueError(
             f"the value in row {row}, column {self.column}{name}{where} is {self.value}; {wants}"

@@ -112,12 +112,26 @@ class ArrowBatch:
         if self.drop:
             return
         at = int(np.flatnonzero(np.asarray(gaps))[0])
+        for other in self.selection.columns_to_read:
+            # The first row of all, not that of the first column.
+            before = self._gaps(other, start, at)
+            if before.any():
+                name, at = other, int(np.flatnonzero(before)[0])
         raise ValueError(
             f"column {name!r} has a missing value in row {self.first_row + start + at}"
             f"{self._where}; "
             "values must be present and finite: fill the missing values, or drop such rows with "
             "lwcs.scan(…, missing='drop')"
         )
+
+    def _gaps(self, name: str, start: int, n_rows: int) -> Mask:
+        """Rows that have a null in a column, or in its vectors."""
+        column = self.batch.column(name).slice(start, n_rows)
+        gaps: Mask = column.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_fixed_size_list(column.type):
+            inside = values_of(column).is_null().to_numpy(zero_copy_only=False)
+            gaps = gaps | inside.reshape(-1, column.type.list_size).any(axis=1)
+        return gaps
 
     def weights(self, start: int, stop: int) -> FloatArray | None:
         """The column of weights, checked."""

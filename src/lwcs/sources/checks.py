@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation.checks import BadValueError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Say in which of several tables an error is; a bad value is explained by its source."""
+    try:
+        yield
+    except BadValueError:
+        raise
+    except (TypeError, ValueError) as error:
+        kept = TypeError if isinstance(error, TypeError) else ValueError
+        raise kept(f"{place}: {error}") from error
 
 
 def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
@@ -19,12 +34,12 @@ def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
         )
 
 
-def check_shape(shape: tuple[float, ...]) -> None:
-    """Refuse data that is not two-dimensional."""
-    if len(shape) != 2:
+def check_shape(shape: tuple[float, ...] | None) -> None:
+    """Refuse data that is not two-dimensional; an empty dataset of HDF5 has no shape at all."""
+    if shape is None or len(shape) != 2:
         raise ValueError(
             f"data has shape {shape}; pass data of shape (n_rows, n_columns)"
-            + (", for one column X.reshape(-1, 1)" if len(shape) == 1 else "")
+            + (", for one column X.reshape(-1, 1)" if shape is not None and len(shape) == 1 else "")
         )
 
 

@@ -108,7 +108,7 @@ def _is_array(data: Any) -> bool:
 def _only_array(group: Any, name: str, opened: str = "group") -> Any:
     """The only array of a group, at any depth."""
     found: dict[str, Any] = {}
-    _collect(group, "", found)
+    _collect(group, "", found, {getattr(group, "id", "")})
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
@@ -123,10 +123,15 @@ def _only_array(group: Any, name: str, opened: str = "group") -> Any:
     )
 
 
-def _collect(group: Any, prefix: str, found: dict[str, Any]) -> None:
+def _collect(group: Any, prefix: str, found: dict[str, Any], seen: set[Any]) -> None:
     for key in sorted(group.keys()):
-        each = group[key]
+        # Links of HDF5 may lead nowhere, in a circle, or to what was seen under another name.
+        each = group.get(key)
+        own = getattr(each, "id", prefix + key)
+        if each is None or own in seen:
+            continue
+        seen.add(own)
         if _is_array(each):
             found[prefix + key] = each
-        else:
-            _collect(each, f"{prefix}{key}/", found)
+        elif hasattr(each, "keys"):
+            _collect(each, f"{prefix}{key}/", found, seen)

@@ -91,6 +91,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     """A type of vectors as a list of a fixed size, 0 where the type does not tell it."""
     if is_spark_vector(kind):
         return pa.list_(pa.float64(), 0)
+    if isinstance(kind, pa.FixedShapeTensorType) and len(kind.shape) != 1:
+        return pa.list_(pa.list_(kind.value_type, 0), 0)
     if isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape"):
         values = getattr(kind.storage_type, "value_type", pa.float64())
         known = kind.shape is not None and len(kind.shape) == 1 and kind.shape[0]
@@ -123,18 +125,29 @@ def holding(kind: pa.DataType) -> str:
 
 def remedy(kind: pa.DataType) -> str:
     """How to turn such a column into numbers."""
+    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return "turn them into lists of numbers, all of one length"
     return next((advice for holds, _, advice in _OTHERS if holds(kind)), "turn it into numbers")
+
+
+def in_words(kind: pa.DataType) -> str:
+    """What a column that is left out holds, and how to turn it into numbers.
+
+    Text, which most tables have beside their numbers, goes without advice.
+    """
+    words = holding(kind)
+    return words if words == "text" else f"{words}; {remedy(kind)}"
 
 
 def numpy_type(kind: pa.DataType, name: str, why: str = "") -> np.dtype[Any]:
     """The dtype of a column of numbers; any other column is refused."""
     if not is_number(kind):
         words = holding(kind)
-        exact = "" if words == str(kind) else f" ({kind})"
+        plain = words == str(kind) or pa.types.is_fixed_size_list(kind)
+        exact = "" if plain else f" ({kind})"
         raise TypeError(
-            f"column {name!r} holds {why or f'{words}{exact}, not numbers'}; "
-            + ("" if why else f"{remedy(kind)}, or ")
-            + "select other columns with columns=[…]"
+            f"column {name!r} holds {why or f'{words}{exact}, not numbers; {remedy(kind)}'}, or "
+            "select other columns with columns=[…]"
         )
     if pa.types.is_decimal(kind):
         return np.dtype(np.float64)

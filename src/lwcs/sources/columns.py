@@ -22,6 +22,7 @@ from lwcs.foundation.notices import warn
 from lwcs.sources.checks import check_unique
 from lwcs.sources.column_types import (
     holding,
+    in_words,
     is_number,
     is_vector,
     numpy_type,
@@ -91,15 +92,16 @@ class Selection:
                 raise ValueError(_nothing(schema.names, left_out, place))
             if left_out:
                 warn(_left_out(left_out, chosen, place))
-            skipped = tuple(name for name in rest if name not in chosen)
+            used = set(chosen)
+            skipped = tuple(name for name in rest if name not in used)
         else:
             wanted, skipped = named(options.columns, rest, weight), ()
             chosen = [name for name in wanted if name not in excluded]
             if isinstance(options.columns, Fitted) and len(chosen) < len(wanted):
                 lost = [name for name in wanted if name in excluded]
                 raise ValueError(
-                    f"exclude= leaves out {_some(lost)}, which the model was fitted on; name only "
-                    "other columns in exclude="
+                    f"exclude= leaves out {some_names(lost)}, which the model was fitted on; name "
+                    "only other columns in exclude="
                 )
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
@@ -165,7 +167,7 @@ class Selection:
         if names and self.by_default and len(self.columns) > 1:
             several = len(names) > 1
             warn(
-                f"{'columns' if several else 'column'} {_some(names)} "
+                f"{'columns' if several else 'column'} {some_names(names)} "
                 f"{'look like identifiers' if several else 'looks like an identifier'}, whose "
                 f"numbers say nothing about a row, and {'are' if several else 'is'} used as "
                 f"{'features' if several else 'a feature'}; leave {'them' if several else 'it'} "
@@ -228,6 +230,7 @@ def _by_rule(
     """The columns that are used by default, and why others are not."""
     numbers: list[str] = []
     vectors: list[str] = []
+    uneven: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for name in allowed:
         kind = table.kind(name)
@@ -239,16 +242,21 @@ def _by_rule(
             lengths = set(table.lengths(name))
             if len(lengths) == 1 and 0 not in lengths:
                 vectors.append(name)
-            elif not lengths:
-                left_out[name] = "lists, all of them missing"
+            elif not lengths - {0}:
+                left_out[name] = "empty lists" if lengths else "lists, all of them missing"
             else:
                 some = ", ".join(map(str, sorted(lengths)[:3]))
-                left_out[name] = f"lists of different lengths ({some}, …)"
+                uneven[name] = f"lists of different lengths ({some}, …)"
         else:
-            left_out[name] = table.why(name) or holding(kind)
+            left_out[name] = table.why(name) or in_words(kind)
+    if not numbers and not vectors and len(uneven) == 1:
+        # Reading them names the row that differs.
+        vectors = list(uneven)
+    else:
+        left_out |= uneven
     if len(vectors) > 1:
         raise ValueError(
-            f"the columns {_some(vectors)} hold vectors; name the one to use with "
+            f"the columns {some_names(vectors)} hold vectors; name the one to use with "
             f"columns=[{vectors[0]!r}], or several, which are then used side by side"
         )
     if vectors:
@@ -262,7 +270,7 @@ def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> st
     reasons: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         reasons.setdefault(reason, []).append(name)
-    each = "; ".join(f"{_some(names)} ({reason})" for reason, names in reasons.items())
+    each = "; ".join(f"{some_names(names)} ({reason})" for reason, names in reasons.items())
     some = list(left_out)[:_SHOWN]
     more = ", …" if len(left_out) > len(some) else ""
     return (
@@ -284,13 +292,20 @@ def _nothing(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
     return f"no column{of} holds numbers: {each}; turn a column into numbers, or pass other data"
 
 
-def _some(names: Sequence[str]) -> str:
+def some_names(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _excluded(exclude: Sequence[str] | str | None, names: list[str]) -> set[str]:
     return set() if exclude is None else set(matched(exclude, names, "exclude"))
+
+
+def is_excluded(name: str, exclude: Sequence[str] | str | None) -> bool:
+    """Whether names or patterns exclude a column that they were not checked against."""
+    wishes = [exclude] if isinstance(exclude, str) else exclude or ()
+    return any(name == str(wish) or fnmatchcase(name, str(wish)) for wish in wishes)
 
 
 def _check_weight(kind: pa.DataType, name: str) -> None:
@@ -317,14 +332,16 @@ def named(columns: Sequence[str] | str, names: list[str], weight: str | None) ->
 def matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
     """The columns that names and patterns of a parameter select, in the order given."""
     found: dict[str, None] = {}
+    known = set(names)
     for wish in [wishes] if isinstance(wishes, str) else map(str, wishes):
-        if any(sign in wish for sign in "*?[") and wish not in names:
+        if any(sign in wish for sign in "*?[") and wish not in known:
             matching = [name for name in names if fnmatchcase(name, wish)]
             if not matching:
-                raise ValueError(f"no column matches {wish!r}; the columns are {_some(names)}")
+                raise ValueError(f"no column matches {wish!r}; the columns are {some_names(names)}")
             found |= dict.fromkeys(matching)
             continue
-        check_choice(wish, "column", names)
+        if wish not in known:
+            check_choice(wish, "column", names)
         if wish in found and parameter != "exclude":
             raise ValueError(f"{parameter}= must be unique, but {wish!r} is given more than once")
         found[wish] = None
@@ -334,16 +351,17 @@ def matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> li
 def _holding_features(features: Fitted, names: list[str]) -> list[str]:
     """The columns that hold features of a model; v[0], v[1], … may be in one column v."""
     columns: dict[str, None] = {}
+    known = set(names)
     for feature in features:
         stem = feature.rpartition("[")[0]
-        if feature in names:
+        if feature in known:
             columns[feature] = None
-        elif stem in names and feature.endswith("]"):
+        elif stem in known and feature.endswith("]"):
             columns[stem] = None
         else:
             raise ValueError(
                 f"there is no column {feature!r}, one of the feature names that were passed during "
-                f"fit; the columns are {_some(names)}"
+                f"fit; the columns are {some_names(names)}"
             )
     return list(columns)
 
@@ -352,8 +370,8 @@ def _check_fitted(selection: Selection, features: Fitted) -> None:
     found = selection.feature_names
     if found != tuple(features):
         raise ValueError(
-            f"the columns {_some(selection.columns)} have {len(found)} features, but the model was "
-            f"fitted on {len(features)}, {_some(features)}; pass vectors of the same length"
+            f"the columns {some_names(selection.columns)} have {len(found)} features, where "
+            f"{len(features)} are expected, {some_names(features)}; pass vectors of the same length"
         )
 
 
@@ -366,7 +384,8 @@ def named_like_identifier(name: str) -> bool:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     words = [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
     if not words:
-        return False
+        # pandas writes its index without a name.
+        return not name.strip()
     return words[-1] in _LAST_WORDS or words[0] == "id" or "_".join(words) in _WHOLE_NAMES
 
 

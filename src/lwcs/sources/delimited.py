@@ -16,9 +16,20 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from lwcs.sources.base import NO_ROWS
-from lwcs.sources.cells import FALSE, MISSING, TRUE, Kind, kind_of_column, remedy, why_text
+from lwcs.sources.cells import (
+    FALSE,
+    MISSING,
+    TRUE,
+    Kind,
+    is_missing,
+    kind_of_column,
+    remedy,
+    why_text,
+)
+from lwcs.sources.column_types import is_number
 from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
+from lwcs.sources.hive import FolderColumns
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
@@ -64,6 +75,9 @@ def schema_of(head: Head, written: Written, name: str) -> pa.Schema | None:
     for column, values in zip(names, columns, strict=True):
         kind = kind_of_column(values, written.spelling)
         why = why_text(values, written.spelling) if kind is Kind.TEXT else None
+        if not column.strip() and all(map(is_missing, values)):
+            # Rows that end in a delimiter.
+            kind, why = Kind.TEXT, "no name and no values"
         metadata = None if why is None else {WHY: why.encode()}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
     return pa.schema(fields)
@@ -83,10 +97,10 @@ def read_rows(
     written, rows = layout.written, 0
     spelling, chosen = written.spelling, schema.names if columns is None else columns
     # pyarrow knows no separators between thousands: such columns are read as text, then converted.
-    as_text = [
+    as_text = {
         each for each in chosen
         if spelling.thousands is not None and schema.field(each).type == pa.float64()
-    ]  # fmt: skip
+    }  # fmt: skip
     types = {each: schema.field(each).type for each in chosen} | dict.fromkeys(as_text, pa.string())
     try:
         reader = csv.open_csv(
@@ -115,10 +129,7 @@ def read_rows(
                 batch = reader.read_next_batch()
             except StopIteration:
                 break
-            for each in as_text:
-                numbers = _numbers(batch.column(each), spelling, each, rows, name)
-                batch = batch.set_column(batch.schema.get_field_index(each), each, numbers)
-            yield batch
+            yield _with_numbers(batch, as_text, spelling, rows, name)
             rows += batch.num_rows
         if file.ends_in_quotes(written.delimiter):
             raise ValueError(
@@ -170,6 +181,20 @@ def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelli
     )
 
 
+def _with_numbers(
+    batch: pa.RecordBatch, as_text: set[str], spelling: Spelling, first: int, name: str
+) -> pa.RecordBatch:
+    """A batch whose columns of numbers, read as text, are numbers."""
+    if not as_text:
+        return batch
+    names = batch.schema.names
+    columns = [
+        _numbers(column, spelling, each, first, name) if each in as_text else column
+        for each, column in zip(names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
 def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
     """Numbers with separators between thousands, as float64."""
     assert spelling.thousands is not None
@@ -190,7 +215,6 @@ class DelimitedFiles:
     def __init__(self, found: Found, dialect: Dialect) -> None:
         self._found, self._dialect = found, checked(dialect)
         self._encodings: dict[str, str] = {}
-        self.keys: list[str] = []
         self.n_rows: int | None = None
         for path in found.paths:
             head = self._head(path)
@@ -199,7 +223,9 @@ class DelimitedFiles:
             written = self._recognize(head, path)
             schema = schema_of(head, written, repr(path))
             if schema is not None:
-                self.schema = schema
+                self._folders = FolderColumns.of(found, schema.names)
+                self.keys = self._folders.schema.names
+                self.schema = pa.schema([*schema, *self._folders.schema])
                 self._dialect = written.as_given(self._dialect.encoding)
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
@@ -221,6 +247,15 @@ class DelimitedFiles:
         self._encodings[path] = written.encoding
         return written
 
+    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
+        """Columns of numbers of a file that the first file with rows does not have."""
+        known = set(self.schema.names)
+        if known.issuperset(names):
+            return []
+        head = self._head(path)
+        schema = schema_of(head, self._recognize(head, path), repr(path)) or ()
+        return [each.name for each in schema if each.name not in known and is_number(each.type)]
+
     def open(
         self, columns: list[str], batch_rows: int
     ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
@@ -232,5 +267,15 @@ class DelimitedFiles:
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path) as file:
-                rows = read_rows(Watched(file), self.schema, layout, columns, repr(path))
-                yield path, layout.names, rows
+                yield path, layout.names, self._rows(Watched(file), layout, columns, path)
+
+    def _rows(
+        self, file: Watched, layout: Layout, columns: list[str], path: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of a file; columns from the names of its folders come last."""
+        beside = [name for name in columns if name in self.keys]
+        own = [name for name in columns if name not in self.keys]
+        # Asked for no columns, pyarrow reads all.
+        wanted = own or layout.names[:1]
+        for batch in read_rows(file, self.schema, layout, wanted, repr(path)):
+            yield self._folders.append(batch, path, beside, self.schema)

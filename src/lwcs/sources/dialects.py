@@ -113,8 +113,20 @@ def values_of(head: Head, written: Written, name: str) -> list[list[str]]:
     """The first values of each column; rows of another length are left to the reader."""
     rows = rows_of(text_of(head, written.encoding, name), written.delimiter, head.whole)
     width = len(rows[0]) if rows else 0
-    body = [row for row in rows[written.header :] if len(row) == width]
+    others = rows[written.header :]
+    body = [row for row in others if len(row) == width]
+    if others and not body:
+        raise ValueError(
+            f"the first line of {name} has {_counted(rows[0])}, but the line after it has "
+            f"{_counted(others[0])}, if values are separated by delimiter={written.delimiter!r}; "
+            "pass the right delimiter, or correct the file: all lines must have as many values"
+        )
     return _columns(body) or [[] for _ in range(width)]
+
+
+def _counted(row: list[str]) -> str:
+    shown = ", ".join(map(repr, row[:3])) + (", …" if len(row) > 3 else "")
+    return f"{len(row)} value{'s' * (len(row) != 1)} ({shown})"
 
 
 def rows_of(text: str, delimiter: str, whole: bool, most: int | None = None) -> list[list[str]]:

@@ -18,7 +18,7 @@ from pyarrow import fs
 from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.checks import check_unique
-from lwcs.sources.columns import Selection, matched
+from lwcs.sources.columns import Selection, is_excluded, matched, some_names
 from lwcs.sources.delimited import DelimitedFiles, with_text
 from lwcs.sources.sequence import SequenceSource
 
@@ -37,7 +37,7 @@ class FileSource(SequenceSource):
 
     def __init__(self, found: Found, options: ScanOptions) -> None:
         super().__init__()
-        self._found, self._drop = found, options.drop
+        self._found, self._drop, self._exclude = found, options.drop, options.exclude
         self._batch_rows = options.batch_size or _BATCH_ROWS
         self._stamps = _stamps(found)
         with _explaining(found.paths):
@@ -108,9 +108,16 @@ class FileSource(SequenceSource):
             if name not in there:
                 wish = "columns" if name in selection.columns_to_read else "keep"
                 raise ValueError(
-                    f"{path!r} has no column {name!r}, but other files have it; leave out the "
-                    f"file, or select other columns with {wish}=[…]"
+                    f"{path!r} has no column {name!r}, but other files have it; its columns are "
+                    f"{some_names(names)}: leave out the file, or select other columns with "
+                    f"{wish}=[…]"
                 )
+        new = self._files.numbers_beyond(path, names) if selection.by_default else []
+        if new := [name for name in new if not is_excluded(name, self._exclude)]:
+            raise ValueError(
+                f"{path!r} has a column {new[0]!r} of numbers, but files before it do not; leave "
+                "out the file, or select columns that all files have with columns=[…]"
+            )
 
     def _check_unchanged(self, path: str) -> None:
         if _stamp(self._found.filesystem.get_file_info(path)) != self._stamps[path]:
@@ -141,6 +148,11 @@ class DatasetFiles:
         self.schema = pa.schema([*own, *([] if keys is None else keys)])
         self._dataset = _dataset(found, self.schema, keys)
         self.n_rows = int(self._dataset.count_rows()) if self._parquet else None
+
+    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
+        """Columns of numbers of a file that the schema does not have: it has those of all files."""
+        del path, names
+        return []
 
     def open(
         self, columns: list[str], batch_rows: int

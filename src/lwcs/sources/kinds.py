@@ -111,7 +111,10 @@ def _open_chunked(data: Any, options: ScanOptions) -> Source:
 def _open_parts(data: Any, options: ScanOptions) -> Source:
     options.refuse_weight_array()
     opened = (open_chunked(part) if is_chunked(part) else part for part in data)
-    return PartitionedSource(open_parts(list(opened), options))
+    source = PartitionedSource(open_parts(list(opened), options))
+    if source.dropped == source.n_rows:
+        raise ValueError(ALL_DROPPED)
+    return source
 
 
 def _open_query(data: Any, options: ScanOptions) -> Source:

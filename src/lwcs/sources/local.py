@@ -35,11 +35,15 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
     if isinstance(data, LocalSource):
         options.refuse_columns("an array")
         return _weighted(data, given, "sample_weight")
-    if not is_table(data) and not is_sparse(data) and _speaks_arrow(data):
+    if not is_table(data) and not is_sparse(data) and hasattr(data, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        # pa.table does not take a record batch.
-        data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
+        try:
+            data = pa.table(data)
+        except pa.ArrowInvalid as error:
+            raise TypeError(
+                f"data of type {type(data).__name__} is not a table: {error}; pass a table"
+            ) from None
     if is_table(data):
         from lwcs.sources.tables import TableSource
 
@@ -96,14 +100,9 @@ def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:
     return source
 
 
-def _speaks_arrow(data: object) -> bool:
-    """Whether `data` supports the Arrow C stream interface (DuckDB, readers …)."""
-    return hasattr(data, "__arrow_c_stream__") or type(data).__name__ == "RecordBatch"
-
-
 def is_table(data: object) -> bool:
     """Whether data is a table in memory; told by its type, so that no library is imported."""
     homes = {base.__module__.split(".")[0] for base in type(data).__mro__}
     if "pyarrow" in homes:
-        return type(data).__name__ == "Table"
+        return type(data).__name__ in ("Table", "RecordBatch")
     return bool(homes & _TABLE_LIBRARIES)

@@ -13,6 +13,7 @@ from lwcs.foundation.checks import BadValueError, check_choice
 from lwcs.foundation.parallel import ordered_map
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources.base import LocalSource, ScaleName, Source, Task
+from lwcs.sources.checks import naming
 from lwcs.sources.local import open_local
 from lwcs.sources.options import Fitted, ScanOptions
 
@@ -29,8 +30,9 @@ _DEFAULT = ScanOptions()
 def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[LocalSource]:
     """Open every table; the columns of the first are found by name in the others."""
     sources, alike = list[LocalSource](), options
-    for part in parts:
-        sources.append(open_local(part, options if isinstance(part, LocalSource) else alike))
+    for i, part in enumerate(parts):
+        with naming(f"partition {i}"):
+            sources.append(open_local(part, options if isinstance(part, LocalSource) else alike))
         if sources[0].feature_names is not None:
             alike = replace(options, columns=Fitted(sources[0].feature_names), exclude=None)
     return sources
@@ -119,7 +121,11 @@ class PartitionedSource(Source):
         """Run a task over every table, on threads."""
         partitions = range(len(self.parts))
         told = partitions if items is None else items
-        return ordered_map(lambda i: task(self.parts[i].all_blocks(), told[i]), partitions, n_jobs)
+        return ordered_map(lambda i: task(self._blocks(i), told[i]), partitions, n_jobs)
+
+    def _blocks(self, partition: int) -> Iterator[Block]:
+        with naming(f"partition {partition}"):
+            yield from self.parts[partition].all_blocks()
 
     def map_rows(
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
@@ -127,7 +133,7 @@ class PartitionedSource(Source):
         """Compute one value per row, as one array per table."""
         values = []
         for i, part in enumerate(self.parts):
-            with BadValueError.in_partition(i):
+            with BadValueError.in_partition(i), naming(f"partition {i}"):
                 values.append(part.map_rows(task, n_jobs=n_jobs))
         return values
 

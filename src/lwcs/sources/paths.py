@@ -34,9 +34,11 @@ _PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 def format_of(path: str) -> str | None:
     """The format that the name of a file stands for, or None."""
     name = Path(path).name.lower()
-    for ending in _PACKED:
-        name = name.removesuffix(ending)
-    return _FORMATS.get(Path(name).suffix)
+    found = _FORMATS.get(Path(name).suffix)
+    if found is None and name.endswith(_PACKED):
+        found = _FORMATS.get(Path(name).with_suffix("").suffix)
+        return found if found == "csv" else None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def find(data: Any) -> Found:
         raise ValueError(
             "files of different formats cannot be read together: "
             + ", ".join(map(repr, kinds.values()))
+            + "; pass those of one format, for example with a pattern such as '*.parquet'"
         )
     return Found(str(next(iter(kinds))), paths, filesystem, base)
 

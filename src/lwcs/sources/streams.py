@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from lwcs.foundation.rows import container
 from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.batches import ArrayBatch
-from lwcs.sources.checks import check_not_empty, check_unique
+from lwcs.sources.checks import check_not_empty, check_unique, naming
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.dropping import DroppingSource
 from lwcs.sources.local import open_local
@@ -80,9 +79,8 @@ class BatchesSource(SequenceSource):
         reading = iter(batches)
         super().__init__(rereadable=reading is not batches)
         self._batches = batches
-        first = next(
-            (part for part in (open_local(b, options) for b in reading) if part.n_rows), None
-        )
+        opened = (_opened(batch, options, i) for i, batch in enumerate(reading))
+        first = next((part for part in opened if part.n_rows), None)
         if first is None:
             raise ValueError(NO_ROWS)
         check_not_empty((float("nan"), first.n_features))
@@ -92,8 +90,8 @@ class BatchesSource(SequenceSource):
         if first.feature_names is not None:
             # The columns of the first batch are found by name in the others.
             options = replace(options, columns=Fitted(first.feature_names), exclude=None)
-        self._open = partial(open_local, options=options)
-        self._started: Iterator[LocalSource] | None = chain([first], map(self._open, reading))
+        self._options = options
+        self._started: Iterator[LocalSource] | None = chain([first], self._each(reading, 1))
         rows = first.read(0, 1)
         narrow = rows.dtype in (np.float32, np.float16)
         self.dtype, self._container = (
@@ -101,12 +99,16 @@ class BatchesSource(SequenceSource):
             container(rows),
         )
 
+    def _each(self, batches: Iterable[Any], first: int) -> Iterator[LocalSource]:
+        return (_opened(batch, self._options, i) for i, batch in enumerate(batches, first))
+
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Check every batch against the first."""
         started, self._started = self._started, None
-        reading = map(self._open, self._batches) if started is None else started
+        reading = self._each(self._batches, 0) if started is None else started
         for i, part in enumerate(reading):
-            rows = part.read(0, part.n_rows)
+            with naming(f"batch {i}"):
+                rows = part.read(0, part.n_rows)
             if part.n_features != self.n_features or container(rows) != self._container:
                 raise ValueError(
                     f"batch {i} is {container(rows)} with {part.n_features} columns, but the first "
@@ -127,6 +129,11 @@ class BatchesSource(SequenceSource):
             gone = part.gone if isinstance(part, DroppingSource) else None
             weights = None if part.weights is None else part.weights.copy()
             yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, gone)
+
+
+def _opened(batch: Any, options: ScanOptions, number: int) -> LocalSource:
+    with naming(f"batch {number}"):
+        return open_local(batch, options)
 
 
 def open_query(data: Any, options: ScanOptions) -> QuerySource:

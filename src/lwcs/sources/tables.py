@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
     from lwcs.sources.options import ScanOptions
 
+_IN_COLUMNS = "pass their real and imaginary parts as columns"
 _LOOK = 1000
 """Number of Python objects that are looked at to tell text from others."""
 
@@ -207,19 +208,24 @@ class _Given:
     @classmethod
     def of(cls, series: nw.Series[Any]) -> _Given:
         """Look at Python objects, whose type does not tell what they are."""
-        if not isinstance(series.dtype, nw.Object | nw.Unknown):
+        in_arrow = isinstance(series.to_native(), pa.Array | pa.ChunkedArray)
+        if in_arrow or not isinstance(series.dtype, nw.Object | nw.Unknown):
             return cls(series)
         values = series.to_list()
         first = [value for value in values[:_LOOK] if value is not None]
         if first and all(isinstance(value, str) for value in first):
-            return cls(series, why="text")
+            return cls(series, pa.array([], pa.string()))
         if any(isinstance(value, complex) for value in first):
-            return cls(series, why="complex numbers")
+            return cls(series, why=f"complex numbers; {_IN_COLUMNS}")
+        if any(isinstance(value, set | frozenset) for value in first):
+            return cls(series, why="sets, whose elements have no order; pass lists of one length")
         try:
             return cls(series, pa.array(values, from_pandas=True))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            kinds = sorted({type(value).__name__ for value in first})
-            return cls(series, why=f"Python objects ({', '.join(kinds[:3])})")
+            kinds = sorted({type(value).__name__ for value in values if value is not None})
+            return cls(
+                series, why=f"Python objects ({', '.join(kinds[:3])}); turn them into numbers"
+            )
 
     def field(self, name: str) -> pa.Field:
         """Name and type."""
@@ -227,7 +233,11 @@ class _Given:
             return pa.field(name, pa.string(), metadata={WHY: self.why})
         if self.objects is not None:
             return pa.field(name, self.objects.type)
-        return pa.field(name, self.series.head(0).to_arrow().type)
+        try:
+            return pa.field(name, self.series.head(0).to_arrow().type)
+        except (pa.ArrowException, TypeError):
+            why = f"{self.series.dtype}, which Arrow does not know; cast it to float64"
+            return pa.field(name, pa.string(), metadata={WHY: why})
 
     def _arrow(self) -> pa.Array:
         whole = self.series.to_arrow() if self.objects is None else self.objects
@@ -249,6 +259,8 @@ class _Given:
 
 
 def _framed(table: Any) -> nw.DataFrame[Any]:
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
     try:
         frame = nw.from_native(table, eager_only=True)
     except DuplicateError:

@@ -36,8 +36,9 @@ def in_form(
 
     Messages number rows from `first_row` on, in `place`.
     """
+    there = set(batch.schema.names)
     for name in selection.columns_to_read:
-        if name not in batch.schema.names:
+        if name not in there:
             raise ValueError(f"column {name!r} is missing, but other partitions have it")
     columns = []
     widths = dict(zip(selection.columns, selection.widths, strict=True))
@@ -69,6 +70,8 @@ def as_lists(
     if pa.types.is_fixed_size_list(column.type):
         where.check(np.array([column.type.list_size]))
         return column
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        return as_lists(column.storage, width, name, place, first_row)
     if isinstance(column.type, pa.BaseExtensionType):
         rows = np.asarray(column.to_numpy(zero_copy_only=False))
         if rows.dtype == object or rows.ndim != 2:
@@ -87,7 +90,7 @@ def as_lists(
     if not is_list(column.type):
         raise TypeError(f"column {name!r} holds {holding(column.type)}, not vectors of numbers")
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        column = column.cast(pa.large_list(column.type.value_type))
+        column = _in_order(column)
     numpy_type(column.type.value_type, name)
     where.check(column.value_lengths())
     if not column.null_count:
@@ -98,6 +101,14 @@ def as_lists(
     taken = present.take(pa.array(np.maximum(at, 0))) if len(present) else None
     values = pa.nulls(len(column) * width, pa.float64()) if taken is None else taken.flatten()
     return _with_nulls(pa.FixedSizeListArray.from_arrays(values, width), column)
+
+
+def _in_order(views: Any) -> pa.LargeListArray:
+    """List views as lists; pyarrow's own cast reads past the end of their offsets."""
+    gaps = views.is_null()
+    sizes = np.where(gaps.to_numpy(zero_copy_only=False), 0, views.sizes.to_numpy())
+    ends = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+    return pa.LargeListArray.from_arrays(ends, views.flatten(), mask=gaps)
 
 
 def _field(column: pa.StructArray, name: str) -> pa.Array:
