@@ -14,7 +14,8 @@ import pytest
 
 import lwcs
 from lwcs.sources.arrow import ArrowBatch
-from lwcs.sources.columns import Selection, named_like_identifier
+from lwcs.sources.columns import Selection
+from lwcs.sources.identifiers import named_like_identifier
 from lwcs.sources.options import ScanOptions
 from lwcs.sources.vectors import in_form
 

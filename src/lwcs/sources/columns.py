@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from lwcs.sources.column_types import (
     plain_type,
     shape_of,
 )
+from lwcs.sources.identifiers import identifiers_among
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -154,13 +154,8 @@ class Selection:
         if not self.by_default or len(self.columns) == 1:
             return []
         rows = block.points if block.dropped is None else block.points[~block.dropped]
-        places = [(name, part.start) for name, width, part in self.places() if width is None]
-        whole = {name: rows[:, at] for name, at in places if _are_integers(rows[:, at])}
-        distinct = [name for name, values in whole.items() if _never_repeat(values)]
-        # If all of them look like that, none of them is told apart by it.
-        telling = distinct if len(distinct) < len(places) else []
-        named = [n for n, v in whole.items() if named_like_identifier(n) and v.min() < v.max()]
-        return [name for name in whole if name in telling or name in named]
+        numbers = {n: rows[:, part.start] for n, width, part in self.places() if width is None}
+        return identifiers_among(numbers)
 
     def warn_of_identifiers(self, names: Sequence[str]) -> None:
         """Warn that columns look like identifiers, if they were not named."""
@@ -373,35 +368,3 @@ def _check_fitted(selection: Selection, features: Fitted) -> None:
             f"the columns {some_names(selection.columns)} have {len(found)} features, where "
             f"{len(features)} are expected, {some_names(features)}; pass vectors of the same length"
         )
-
-
-_LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
-_WHOLE_NAMES = {"index", "idx", "row", "row_number", "rownumber", "rownum", "unnamed_0"}
-
-
-def named_like_identifier(name: str) -> bool:
-    """Whether a column has a name such as id, customer_id, customerId, uuid or index."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    words = [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
-    if not words:
-        # pandas writes its index without a name.
-        return not name.strip()
-    return words[-1] in _LAST_WORDS or words[0] == "id" or "_".join(words) in _WHOLE_NAMES
-
-
-def _are_integers(values: Any) -> bool:
-    with np.errstate(invalid="ignore"):
-        # Most columns of other numbers are told by their first value.
-        return (
-            len(values) > 0
-            and bool(values[0] == np.floor(values[0]))
-            and np.array_equal(values, np.floor(values))
-        )
-
-
-def _never_repeat(values: Any) -> bool:
-    """Whether values are all different: many of them, or a counter."""
-    n = len(values)
-    if n < 100 or len(np.unique(values)) < n:
-        return False
-    return n >= 1000 or float(values.max()) - float(values.min()) == n - 1

@@ -16,7 +16,7 @@ from lwcs.sources.checks import check_not_empty, check_unique, naming
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.dropping import DroppingSource
 from lwcs.sources.local import open_local
-from lwcs.sources.options import Fitted
+from lwcs.sources.options import Fitted, ScanOptions
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
     from lwcs.sources.base import LocalSource
     from lwcs.sources.batches import Batch
-    from lwcs.sources.options import ScanOptions
 
     Query = Callable[[], Iterable[pa.RecordBatch]]
+
+
+_DEFAULT = ScanOptions()
 
 
 class QuerySource(SequenceSource):
@@ -75,7 +77,7 @@ class QuerySource(SequenceSource):
 class BatchesSource(SequenceSource):
     """Arrays or tables, one after the other: what an iterator or an iterable yields."""
 
-    def __init__(self, batches: Iterable[Any], options: ScanOptions) -> None:
+    def __init__(self, batches: Iterable[Any], options: ScanOptions = _DEFAULT) -> None:
         reading = iter(batches)
         super().__init__(rereadable=reading is not batches)
         self._batches = batches
