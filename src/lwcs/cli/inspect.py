@@ -127,7 +127,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
 
 
 def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
-    """Refuse the options for rows, for what is none."""
+    """Refuse the options for rows, for a file that lwcs saved."""
     given = [name for name, value in options.items() if value not in (None, "error")]
     if given:
         flag = "header/--no-header" if given[0] == "header" else given[0]

@@ -6,21 +6,22 @@ this class.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Tabular:
+class Tabular(ABC):
     """A result that pyarrow, polars, pandas and DuckDB take as a table."""
 
     _instead_of_rows: ClassVar[str]
     """What to pass where rows of data are expected."""
 
+    @abstractmethod
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table."""
-        raise NotImplementedError
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The table of `to_arrow`, by the Arrow C stream interface."""

@@ -79,7 +79,7 @@ class ScanOptions:
             )
 
     def refuse_dialect(self, data: str) -> None:
-        """Refuse the options of text files, for data that is none."""
+        """Refuse the options of text files, for other data."""
         given = [name for name in self.dialect.__slots__ if getattr(self.dialect, name) is not None]
         if given:
             raise ValueError(
