@@ -256,8 +256,11 @@ def test_spark_sparse_vectors_with_gaps_and_weights(spark):
     vector = Vectors.sparse(3, [0, 2], [1.0, 5.0])
     rows = [(vector, 1.0), (vector, 2.0), (None, 1.0), (vector, None), (vector, 3.0)]
     frame = spark.session.createDataFrame(rows, schema).coalesce(1)
-    with pytest.raises(ValueError, match="column 'w' has a missing value in row 3 of partition 0"):
+    with pytest.raises(ValueError, match="column 'v' has a missing value in row 2 of partition 0"):
         lwcs.build(lwcs.scan(frame, columns="v", weight="w"), 10)
+    present = frame.where("v is not null")
+    with pytest.raises(ValueError, match="column 'w' has a missing value in row 2 of partition 0"):
+        lwcs.build(lwcs.scan(present, columns="v", weight="w"), 10)
     with pytest.raises(ValueError, match="column 'v' has a missing value in row 2 of partition 0"):
         lwcs.build(lwcs.scan(frame, columns="v"), 10)
     source = lwcs.scan(frame, columns="v", weight="w", missing="drop")
