@@ -39,6 +39,7 @@ def made(name, started):
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*look like identifiers")
 @pytest.mark.parametrize("name", ["dask", "spark", "ray"])
 def test_the_driver_holds_moments_plan_and_coreset(started, name):
     rows = made(name, started)
