@@ -212,7 +212,7 @@ def test_quoted_fields_hold_delimiters_quotes_and_ends_of_lines(tmp_path):
 @pytest.mark.parametrize("opening", ['"open', '"'])
 def test_a_quote_that_is_not_closed_does_not_swallow_rows(opening, rows, tmp_path):
     text = "a,b,t\n1,2,x\n" + "1,2,x\n" * 2 * rows + f"3,4,{opening}y\n" + "5,6,x\n" * rows
-    where = "row 5 of .*" if rows == 2 else r"after row \d+ .*"
+    where = "row 5 of .*" if rows == 2 else r"after \d+ .*"
     with pytest.raises(ValueError, match=f"{where}quote (that is|may) not( be)? closed"):
         lwcs.build(scan(write(tmp_path, text), columns=["a", "b"]), 5)
     # Quotes within a value, and at the end of the file, are no such thing.
@@ -224,7 +224,7 @@ def test_a_quote_that_is_not_closed_does_not_swallow_rows(opening, rows, tmp_pat
 
 def test_a_row_that_is_very_long_is_explained(tmp_path):
     text = "a,t\n" + "1,x\n" * 40_000 + f"2,{'y' * 3_000_000}\n" + "1,x\n"
-    with pytest.raises(ValueError, match=r"a row after row \d+ has more than 1 MB"):
+    with pytest.raises(ValueError, match=r"one of the rows after \d+ has more than 1 MB"):
         lwcs.build(scan(write(tmp_path, text), columns="a"), 5)
 
 

@@ -10,7 +10,9 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SPARSE = 0
+WHY = b"lwcs.why"
+"""Key of the metadata of a field: why a column that might hold numbers is text."""
+SPARSE = 0
 """The type of a Spark vector that is sparse."""
 
 _OTHERS: tuple[tuple[Callable[[pa.DataType], bool], str, str], ...] = (
@@ -105,7 +107,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 def shape_of(vector: Any, name: str) -> tuple[int, bool]:
     """Length of a vector, and whether it is a sparse one of Spark."""
     if isinstance(vector, dict):
-        sparse = vector["type"] == _SPARSE
+        sparse = vector["type"] == SPARSE
         return (vector["size"] if sparse else len(vector["values"])), sparse
     shape = np.shape(vector)
     if len(shape) != 1:

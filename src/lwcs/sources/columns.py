@@ -20,6 +20,7 @@ from lwcs.foundation.checks import check_choice
 from lwcs.foundation.notices import warn
 from lwcs.sources.checks import check_unique
 from lwcs.sources.column_types import (
+    WHY,
     holding,
     in_words,
     is_number,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     Look = Callable[[str], Sequence[Any]]
     """Fetches the first values of a column, missing ones left out; at least one, if there is."""
 
-WHY = b"lwcs.why"
-"""Key of the metadata of a field: why a column that might hold numbers is text."""
 _LONGEST_VECTOR = 2**24
 _SHOWN = 8
 """Number of columns that a message names."""

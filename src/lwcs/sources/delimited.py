@@ -26,7 +26,7 @@ from lwcs.sources.cells import (
     remedy,
     why_text,
 )
-from lwcs.sources.column_types import is_number
+from lwcs.sources.column_types import WHY, is_number
 from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
 from lwcs.sources.hive import FolderColumns
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 _BLOCK = 2**20
 _TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
-WHY = b"lwcs.why"
-"""Metadata of a field: why the column is text although it resembles numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,7 @@ def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
         )
     if "straddling" in said:
         return (
-            f"{name} cannot be read as CSV: a row after row {rows} has more than "
+            f"{name} cannot be read as CSV: one of the rows after {rows} has more than "
             f"{layout.block / 1e6:.0f} MB, far more than the first rows; a quote may not be closed"
         )
     if found := _OF_ROW.search(said):

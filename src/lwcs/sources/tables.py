@@ -13,8 +13,8 @@ from narwhals.exceptions import DuplicateError
 
 from lwcs.sources.base import Block, LocalSource
 from lwcs.sources.checks import check_one_level, check_unique
-from lwcs.sources.column_types import numbers_of
-from lwcs.sources.columns import WHY, Selection
+from lwcs.sources.column_types import WHY, numbers_of
+from lwcs.sources.columns import Selection
 from lwcs.sources.vectors import as_lists, values_of
 
 if TYPE_CHECKING:

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.sources.column_types import holding, is_list, is_spark_vector, numpy_type
+from lwcs.sources.column_types import SPARSE, holding, is_list, is_spark_vector, numpy_type
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from lwcs.sources.columns import Selection
-
-_SPARSE = 0
-"""The type of a Spark vector that is sparse."""
 
 
 def values_of(vectors: pa.FixedSizeListArray) -> pa.Array:
@@ -82,7 +79,7 @@ def as_lists(
         return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
     if is_spark_vector(column.type):
         # Sparse vectors among dense ones are made dense.
-        if not (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE).any():
+        if not (column.field("type").to_numpy(zero_copy_only=False) == SPARSE).any():
             return as_lists(_field(column, "values"), width, name, place, first_row)
         rows = as_csr(column, width, name, place, first_row).toarray()
         lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
@@ -137,7 +134,7 @@ def as_csr(
     if not is_spark_vector(column.type):
         raise TypeError(f"column {name!r} holds {holding(column.type)}, not Spark ML vectors")
     there = column.is_valid().to_numpy(zero_copy_only=False)
-    sparse = there & (column.field("type").to_numpy(zero_copy_only=False) == _SPARSE)
+    sparse = there & (column.field("type").to_numpy(zero_copy_only=False) == SPARSE)
     values, indices = _field(column, "values"), _field(column, "indices")
     lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     sizes = column.field("size").fill_null(0).to_numpy(zero_copy_only=False)
