@@ -16,6 +16,7 @@ from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import frozen, stack
+from lwcs.foundation.splits import deal, part_of
 from lwcs.foundation.tabular import Tabular
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
@@ -308,16 +309,46 @@ class Coreset(Tabular):
         if self._exact:
             whole = size == self.size
             return self if whole else self._sampled(size, seed, 0, self.details)
-        rng = generator(seed, Stage.REDUCE)
-        kept = rng.multivariate_hypergeometric(self.counts, size, method="marginals")
-        at = np.flatnonzero(kept)
-        share = (kept[at] / self.counts[at]) * (self.size / size)
+        kept = deal(self.counts, [size], generator(seed, Stage.REDUCE))
+        return self._some(kept[0], seed)
+
+    def split(self, size: int, *, random_state: object = None) -> tuple[Coreset, Coreset]:
+        """Deal the draws at random into two coresets, of `size` draws and of the others.
+
+        Both are coresets of the data by themselves. For a coreset that was drawn directly from
+        data they are independent of each other: the cost of centers that were fitted on one of
+        them is estimated without bias by the other.
+
+        Parameters
+        ----------
+        size : int
+            Number of draws of the first coreset, less than the present `size`.
+        random_state : None, int or NumPy generator
+            Random seed of the choice.
+        """
+        size, seed = check_count(size, "size"), as_seed(random_state)
+        if self._exact:
+            raise ValueError(
+                "this coreset has all rows of the data, which are no random draws to be split; "
+                "build a coreset with lwcs.build, and split that"
+            )
+        if size >= self.size:
+            raise ValueError(
+                f"size={size} leaves nothing of the {self.size} draws of this coreset for the "
+                f"second part; pass size < {self.size}"
+            )
+        first = deal(self.counts, [size], generator(seed, Stage.REDUCE))[0]
+        return self._some(first, seed), self._some(self.counts - first, seed)
+
+    def _some(self, kept: IntArray, seed: int) -> Coreset:
+        """Some of the draws."""
+        part = part_of(self.weights, self.counts, kept)
         return replace(
             self,
-            points=self.points[at],
-            weights=self.weights[at] * share,
-            indices=self.indices[at],
-            counts=kept[at],
+            points=self.points[part.at],
+            weights=part.weights,
+            indices=self.indices[part.at],
+            counts=part.counts,
             seed=seed,
         )
 

@@ -48,7 +48,7 @@ def kmeans_plusplus(
     # Below 1 by more than rounding: a draw can then never fall behind the last point.
     uniforms = rng.random((k, greedy_candidates(k) if candidates is None else candidates))
     uniforms *= 1.0 - 1e-15
-    chosen = _draw(np.cumsum(points.weights), uniforms[0, :1])
+    chosen = draw_points(np.cumsum(points.weights), uniforms[0, :1])
     # Distances that overflow end the rounds in float32.
     with np.errstate(over="ignore", invalid="ignore"):
         single = pairwise(points.rows, np.float32)
@@ -59,7 +59,7 @@ def kmeans_plusplus(
     return np.concatenate([chosen, np.repeat(chosen[:1], k - len(chosen))])
 
 
-def _draw(sums: FloatArray, uniforms: FloatArray) -> IntArray:
+def draw_points(sums: FloatArray, uniforms: FloatArray) -> IntArray:
     """Points in proportion to the steps of `sums`; a point without a step is never drawn."""
     return np.searchsorted(sums, uniforms * sums[-1], side="right")
 
@@ -83,7 +83,7 @@ def _rounds(
         np.cumsum(mass, out=sums)
         if not stop_at < sums[-1] < np.inf:
             break
-        drawn = _draw(sums, uniforms[len(picked)])
+        drawn = draw_points(sums, uniforms[len(picked)])
         reached = distances(drawn)
         np.minimum(reached, closest, out=reached)
         best = int(np.argmin(reached @ light))

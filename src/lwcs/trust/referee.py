@@ -1,0 +1,90 @@
+"""The referee: how far is an answer off because it was fitted on a sample?
+
+Centers Q that were fitted on a coreset C cost less on C than on the data. At a regular optimum,
+what they gain on their own sample and what they lose on the data are equal to first order (the
+argument of AIC), so the gap between the two costs is twice the loss:
+
+    sampling error ≈ ½·(φ_R(Q)/φ_C(Q) − 1),
+
+where R is anything that knows nothing of Q: draws that were not used, or all rows. In practice
+the whole gap is an upper bound. It says nothing of a poor local optimum, which restarts are for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The cost of some centers, and the variance of that as an estimate for all rows."""
+
+    cost: float
+    variance: float = 0.0
+    """0 for the cost on all rows."""
+
+    @classmethod
+    def on_draws(cls, weights: FloatArray, counts: IntArray, distances: FloatArray) -> Price:
+        """Σw·d over rows that stand for independent draws, `counts` of them each.
+
+        With y = m·w·d of a draw, the cost is their mean, and its variance that of y over m.
+        """
+        m = int(counts.sum())
+        costs = weights * distances
+        cost = float(costs.sum())
+        squares = float((costs / counts) @ costs) * m
+        return cls(cost, max(squares - cost**2, 0.0) / max(m - 1, 1))
+
+    @property
+    def relative_variance(self) -> float:
+        """Variance of the cost as a part of itself; 0 for a cost of 0."""
+        return self.variance / self.cost**2 if self.cost else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingError:
+    """How much more an answer costs than one on all rows, as a part of it, and at most."""
+
+    estimate: float
+    gap: float
+    """What the answer costs elsewhere, less what it costs on its own sample; may be negative."""
+    noise: float
+    """Standard error of the gap."""
+
+    @classmethod
+    def of(cls, own: Price, other: Price) -> SamplingError:
+        """Compare the cost on the sample that was fitted with that on another one."""
+        if not own.cost:
+            return NONE if not other.cost else cls(inf, inf, 0.0)
+        ratio = other.cost / own.cost
+        noise = ratio * sqrt(own.relative_variance + other.relative_variance)
+        return cls(max(0.5 * (ratio - 1.0), 0.0), ratio - 1.0, noise)
+
+    @property
+    def bound(self) -> float:
+        """The whole gap, and its standard error."""
+        return max(self.gap, 0.0) + self.noise
+
+    def scaled(self, factor: float) -> SamplingError:
+        """That of a sample of other size: the error is in proportion to 1/m."""
+        return SamplingError(self.estimate * factor, self.gap * factor, self.noise * factor)
+
+    def less(self, drop: float) -> SamplingError:
+        """After steps on all rows that lowered the cost there by a part of it."""
+        return SamplingError(max(self.estimate - drop, 0.0), self.gap - drop, self.noise)
+
+    @property
+    def known(self) -> bool:
+        """Whether there was anything to compare with."""
+        return isfinite(self.estimate)
+
+
+NONE = SamplingError(0.0, 0.0, 0.0)
+"""Where nothing was sampled."""
+UNKNOWN = SamplingError(nan, nan, nan)
+"""Where there is nothing to compare with."""
