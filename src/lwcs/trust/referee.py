@@ -1,4 +1,4 @@
-"""The referee: how far is an answer off because it was fitted on a sample?
+"""The referee: by how much an answer is off because it was fitted on a sample.
 
 Centers Q that were fitted on a coreset C cost less on C than on the data. At a regular optimum,
 what they gain on their own sample and what they lose on the data are equal to first order (the
