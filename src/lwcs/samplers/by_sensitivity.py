@@ -21,6 +21,8 @@ from lwcs.samplers.around_centers import Scores, draw_around_centers, weigh
 from lwcs.samplers.base import Draws, Run, Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lwcs.samplers.around_centers import Assignment, Clusters
     from lwcs.sources import Source
 
@@ -68,12 +70,14 @@ def draw_by_sensitivity(
     known: Summary | None,
     run: Run,
     noise: float = 0.0,
+    weighed: Sequence[Clusters] | None = None,
 ) -> Draws:
     """Draw m rows by their sensitivities around an initial solution with k clusters.
 
-    A cost of no more than `noise` is what rounding leaves of zero.
+    A cost of no more than `noise` is what rounding leaves of zero. `weighed` are the clusters by
+    partition, where a pass has weighed them already.
     """
-    weighed = weigh(source, assignment, run)
+    weighed = weigh(source, assignment, run) if weighed is None else weighed
     total = reduce(add, weighed)
     if known is None:
         known = Summary(total.rows, float(total.weights.sum()))
