@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # Products of one iteration from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**26
 _LOT_ROWS = 2**15
+# Gains are taken to fall at least at this rate, when what is left of them is estimated.
+_SLOWEST = 0.9
 # Distances below this part of what a point costs around the mean are rounding.
 _NOTHING = {4: 1e-12, 8: 1e-24}
 # Below this part of its terms, rounding has left nothing of a distance that a label could trust.
@@ -39,26 +42,37 @@ class Clustering:
 
     centers: Centers
     labels: IntArray
+    distances: FloatArray
+    """d of every point from its own center."""
     cost: float
     n_iter: int
     converged: bool
+    remaining: float = 0.0
+    """The part of the cost that further iterations would gain, as far as the last ones tell."""
 
 
 def lloyd(
-    points: Points, centers: Centers, *, max_iter: int, tol: float, n_jobs: int | None = 1
+    points: Points,
+    centers: Centers,
+    *,
+    max_iter: int,
+    tol: float,
+    least_gain: float = 0.0,
+    n_jobs: int | None = 1,
 ) -> Clustering:
     """Run Lloyd's algorithm.
 
-    It ends where no label changes, or the centers move by no more than
-    tol · (weighted variance), or after `max_iter` iterations (`converged` is then False).
+    It ends where no label changes, or the centers move by no more than tol · (weighted variance),
+    or an iteration lowers the cost by no more than `least_gain` of it, or after `max_iter`
+    iterations (`converged` is then False).
     """
     state = _State(points, centers)
-    converged, n_iter = False, 0
+    converged, n_iter, watch = False, 0, _Gains(least_gain)
     with workers(n_jobs if state.products >= _WORTH_THREADS else 1) as run:
         while n_iter < max_iter and not converged:
             n_iter += 1
             changed = state.assign(run)
-            if not changed.any():
+            if not changed.any() or watch.is_small(state):
                 break
             converged = state.update(changed, run) <= tol * points.variance
         else:
@@ -66,8 +80,36 @@ def lloyd(
             changed = state.assign(run)
         distances = state.distances(run)
     cost = float(points.weights @ distances)
-    converged = converged or not changed.any()
-    return Clustering(state.centers, state.labels, cost, n_iter, converged)
+    resting = not changed.any()
+    converged = converged or resting or watch.small
+    remaining = 0.0 if resting else watch.remaining
+    return Clustering(state.centers, state.labels, distances, cost, n_iter, converged, remaining)
+
+
+class _Gains:
+    """By how much the last iterations lowered the cost, as parts of it; where that is wanted."""
+
+    def __init__(self, least: float) -> None:
+        self._least, self._cost, self._gains = least, inf, [inf, inf]
+        self.small = False
+
+    def is_small(self, state: _State) -> bool:
+        """Whether the last iteration gained too little to go on."""
+        if self._least > 0.0:
+            cost = state.cost()
+            gain = (self._cost - cost) / cost if cost > 0.0 else 0.0
+            self._gains, self._cost = [self._gains[1], gain], cost
+            self.small = gain <= self._least
+        return self.small
+
+    @property
+    def remaining(self) -> float:
+        """What is left if gains go on falling at their present rate, at most by a tenth each."""
+        before, last = self._gains
+        if not 0.0 < last < inf:
+            return 0.0
+        rate = min(last / before, _SLOWEST)
+        return last * rate / (1.0 - rate)
 
 
 class _Piece(NamedTuple):
@@ -221,6 +263,15 @@ class _State:
         self.labels[costliest] = empty[: len(costliest)]
         self._scores[costliest] = -np.inf
         return len(costliest) > 0
+
+    def cost(self) -> float:
+        """The cost as far as the scores tell, in units of their own."""
+        weights = self.points.weights
+        parts = (
+            weights[piece.part] @ (piece.heights - self._scores[piece.part])
+            for piece in self._pieces
+        )
+        return float(sum(parts))
 
     def distances(self, run: Map) -> FloatArray:
         """d of every point from its own center."""
