@@ -268,7 +268,7 @@ class Coreset(Tabular):
             total_cost=cost,
             method=self.method if self.method == other.method else "mixed",
             seed=None,
-            depth=0 if self._exact and other._exact else max(self.depth, other.depth, 1),
+            depth=0 if self.exact and other.exact else max(self.depth, other.depth, 1),
             details={},
         )
 
@@ -277,7 +277,7 @@ class Coreset(Tabular):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     @property
-    def _exact(self) -> bool:
+    def exact(self) -> bool:
         """Whether these are all rows of the data, so that nothing has been sampled."""
         return self.method == ALL_ROWS and self.depth == 0
 
@@ -306,7 +306,7 @@ class Coreset(Tabular):
                 f"size={size} is larger than the {self.size} draws of this coreset; "
                 f"pass size <= {self.size}, or build a larger one from the data"
             )
-        if self._exact:
+        if self.exact:
             whole = size == self.size
             return self if whole else self._sampled(size, seed, 0, self.details)
         kept = deal(self.counts, [size], generator(seed, Stage.REDUCE))
@@ -327,7 +327,7 @@ class Coreset(Tabular):
             Random seed of the choice.
         """
         size, seed = check_count(size, "size"), as_seed(random_state)
-        if self._exact:
+        if self.exact:
             raise ValueError(
                 "this coreset has all rows of the data, which are no random draws to be split; "
                 "build a coreset with lwcs.build, and split that"

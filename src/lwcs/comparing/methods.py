@@ -120,7 +120,7 @@ def _on_coreset(
     for steps in sorted(polishes):
         for _ in range(steps - done):
             start = time.perf_counter()
-            centers = polish(source, centers, problem.n_jobs)
+            centers = polish(source, centers, problem.n_jobs).centers
             seconds += time.perf_counter() - start
         done = steps
         yield Answer(steps, centers.points, build_seconds, seconds)

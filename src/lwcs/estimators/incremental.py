@@ -16,15 +16,16 @@ the end, which gives the same answer.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
+from lwcs.choosing.kmeans import fit_coreset
 from lwcs.divergences import as_divergence
-from lwcs.estimators.inputs import check_parameters, scan_rows
-from lwcs.foundation.parallel import as_threads
+from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
@@ -36,6 +37,8 @@ _ANSWERS = (
     "cluster_centers_",
     "labels_",
     "inertia_",
+    "sampling_error_",
+    "sampling_error_bound_",
     "n_iter_",
     "coreset_",
     "scale_",
@@ -87,7 +90,7 @@ class Incremental:
 
     def _take(self, X: Any, sample_weight: Any) -> None:
         model: Any = self
-        size = check_parameters(model)
+        size = check_parameters(model) or POINTS_PER_CLUSTER * self.n_clusters
         if self.method not in METHODS:
             raise ValueError(
                 f"method={self.method!r} is not supported by partial_fit; pass one of "
@@ -107,7 +110,7 @@ class Incremental:
         names = source.feature_names if stream.n_features is None else stream.feature_names
         stream.add_rows(source.read(0, source.n_rows), source.weights, names)
         coreset = _clusterable(stream, self.n_clusters)
-        answers = {} if coreset is None else self._cluster(coreset)
+        answers = {} if coreset is None else self._cluster(coreset, size)
         for name in _ANSWERS:
             known.pop(name, None)
         known.update(answers, _stream=stream)
@@ -160,11 +163,13 @@ class Incremental:
             size, method=self.method, divergence=self.divergence, random_state=seed
         )
 
-    def _cluster(self, coreset: Coreset) -> dict[str, Any]:
-        """Cluster as `fit` clusters a coreset."""
+    def _cluster(self, coreset: Coreset, size: int) -> dict[str, Any]:
+        """Cluster as `fit` clusters a coreset, all draws at once."""
         model: Any = self
-        kernel, threads = kernels.choose(coreset.points.size), as_threads(self.n_jobs)
-        answers: dict[str, Any] = model._solve(coreset, kernel, self._seed, threads)
+        wish = model._wish()
+        wish = replace(wish, size=size, how=replace(wish.how, seed=self._seed))
+        answer = fit_coreset(coreset, kernels.choose(coreset.points.size), wish)
+        answers: dict[str, Any] = model._fitted_to(answer)
         return answers
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from lwcs.choosing.summaries import check_n_rows
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
@@ -24,7 +25,8 @@ from lwcs.sources.sparse import as_csr
 from lwcs.streaming import StreamingCoreset
 
 if TYPE_CHECKING:
-    from lwcs.building import Job
+    from collections.abc import Callable
+
     from lwcs.divergences import Divergence
     from lwcs.estimators.kmeans import CoresetKMeans
     from lwcs.estimators.mixture import CoresetMixture
@@ -32,23 +34,48 @@ if TYPE_CHECKING:
     Model: TypeAlias = CoresetKMeans | CoresetMixture
 
 POINTS_PER_CLUSTER = 100
+MOST_HELD_BACK = 0.5
 
 
-def check_parameters(model: CoresetKMeans) -> int:
-    """Check what can be checked without data; return the coreset's size."""
+def check_parameters(model: CoresetKMeans) -> int | None:
+    """Check what can be checked without data; return the coreset's size, None if it is chosen."""
     k = check_count(model.n_clusters, "n_clusters")
-    check_count(model.n_init, "n_init")
+    check_auto(model.n_init, "n_init", check_count)
     check_count(model.max_iter, "max_iter")
     check_count(model.polish, "polish", least=0)
-    check_number(model.tol, "tol")
-    if isinstance(model.init, str) and model.init not in INITS:
+    check_auto(model.tol, "tol", check_number)
+    if isinstance(model.init, str) and model.init not in ("auto", *INITS):
         raise ValueError(
-            f"init={model.init!r} is not one of {', '.join(map(repr, INITS))}; "
+            f"init={model.init!r} is not one of {', '.join(map(repr, ('auto', *INITS)))}; "
             "an array of centers or a callable are allowed, too"
         )
+    check_errors(model)
     as_sampler(model.method)
     as_divergence(model.divergence)
+    if model.coreset_size == "auto" and model.target_error is not None:
+        return None
     return size_of(model.coreset_size, k, POINTS_PER_CLUSTER, "n_clusters")
+
+
+def check_auto(value: Any, name: str, check: Callable[[Any, str], Any]) -> None:
+    """Check a parameter that may be "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"{name}={value!r} is not allowed; pass 'auto' or a number")
+    else:
+        check(value, name)
+
+
+def check_errors(model: Any) -> None:
+    """Check what is asked for the sampling error, and how it is to be estimated."""
+    target, holdout = model.target_error, model.holdout
+    if target is not None:
+        check_number(target, "target_error", above=0.0)
+    if not check_number(holdout, "holdout") <= MOST_HELD_BACK:
+        raise ValueError(
+            f"holdout={holdout!r} must be between 0 and {MOST_HELD_BACK}: the part of the draws "
+            "that is held back to estimate the sampling error; 0.1 is a good start"
+        )
 
 
 def size_of(wish: int | str, k: int, each: int, name: str) -> int:
@@ -120,29 +147,6 @@ def _may_have_columns(X: Any) -> bool:
     return is_table(X) or is_path(X) or is_stream(X) or is_query(X)
 
 
-def summarize(
-    job: Job,
-    size: int,
-    k: int,
-    *,
-    method: Any,
-    seed: int,
-    n_jobs: int,
-    progress: bool,
-    name: str = "n_clusters",
-) -> Coreset:
-    """A coreset of the rows; if there are no more than `size`, all of them."""
-    coreset, n_rows = None, job.source.n_rows
-    if n_rows is None or n_rows > size:
-        sampler = as_sampler(method, k)
-        coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, progress=progress)
-        n_rows = coreset.n_samples
-    _check_n_rows(n_rows, k, name)
-    if coreset is None or (n_rows <= size and job.source.rereadable):
-        return job.all_rows(n_jobs)
-    return coreset
-
-
 def measured_by(coreset: Coreset, divergence: Divergence) -> Coreset:
     """A coreset for a divergence; one by squared distances can be used for any, as in the paper."""
     if coreset.divergence == divergence:
@@ -187,17 +191,10 @@ def check_features(model: Model, source: Source) -> None:
 def check_rows(coreset: Coreset, k: int, name: str = "n_clusters") -> None:
     """Check that a coreset built elsewhere has rows enough, all of which can be measured."""
     refuse_bad_rows(coreset)
-    _check_n_rows(coreset.n_samples, k, name)
+    check_n_rows(coreset.n_samples, k, name)
     rows = len(coreset)
     if rows < k:
         raise ValueError(
             f"the coreset has {rows} distinct rows but {name}={k}; "
             f"build one with size > {coreset.size}, or pass a smaller {name}"
-        )
-
-
-def _check_n_rows(n_rows: int, k: int, name: str) -> None:
-    if n_rows < k:
-        raise ValueError(
-            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import fsum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -11,7 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lwcs import kernels
 from lwcs.building import Job
-from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
+from lwcs.choosing.kmeans import Answer, Wish, fit_coreset, fit_rows
+from lwcs.choosing.levels import How
+from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import Domain, as_divergence, available
 from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import (
@@ -22,20 +23,13 @@ from lwcs.estimators.inputs import (
     open_for_answers,
     scan_rows,
     set_features,
-    summarize,
 )
 from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
-from lwcs.passes import AssignTask, full_cost, polish
-from lwcs.solvers.kmeans import cluster
-from lwcs.sources import LocalSource, Source
-
-if TYPE_CHECKING:
-    from lwcs.geometry import Centers
+from lwcs.samplers import as_sampler
 
 
 class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
@@ -46,8 +40,16 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     n_clusters : int, default=8
         Number of clusters k.
     coreset_size : int or "auto", default="auto"
-        Number of draws of the coreset; "auto" is 100 × n_clusters. Data with no more rows than
-        that is clustered itself, without sampling.
+        Number of draws of the coreset. "auto" draws as many as it takes to reach `target_error`,
+        400 × n_clusters and at least 20,000 to begin with; solves them coarse to fine; draws again
+        where a pass over all rows shows that clusters were missed; and clusters data of up to
+        10,000 rows, or of which every second row would be drawn, itself. An integer is exactly
+        that: so many draws, solved at once, as in the paper. Data with no more rows than that is
+        clustered itself.
+    target_error : float or None, default=0.02
+        Sampling error that "auto" aims at: how much more the centers may cost on all rows than if
+        all rows had been clustered. If it is not reached, there is a warning with the figure.
+        None draws 100 × n_clusters rows and solves them at once.
     method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
             default="lightweight"
         Sampling method, as for `lwcs.build`.
@@ -55,23 +57,33 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Divergence that distances are measured by: the squared Euclidean distance, or a Bregman
         divergence by its name ("kl" for counts, "itakura_saito" for power spectra, "cosine" for
         directions, …; `lwcs.divergences.available`) or as an object.
-    init : {"k-means++", "plain-k-means++", "random"}, array or callable, default="k-means++"
-        Initial centers: by greedy or plain k-means++, random points, given centers of shape
-        (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``.
-    n_init : int, default=1
-        Number of restarts on the coreset; the best one is kept. Only one is performed if `init` is
-        an array.
+    init : {"auto", "k-means++", "local-search", "plain-k-means++", "random"}, array or callable, \
+            default="auto"
+        Initial centers: by greedy k-means++, the same and then local search (swaps of a center
+        for a point, while that pays), plain k-means++, random points, given centers of shape
+        (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``. "auto" is
+        "local-search" if the size is chosen, and "k-means++" if `coreset_size` is an integer.
+    n_init : int or "auto", default="auto"
+        Number of starts; the best one is kept. "auto" is 8 for up to 20 clusters, falling to 2
+        for 80 and more, on the coarsest level and compared by draws that they have not seen; and 1
+        if `coreset_size` is an integer. Only one is performed if `init` is an array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
-    tol : float, default=1e-4
-        Tolerance of convergence: a restart ends once the squared movement of the centers (or
-        their divergence) is at most `tol` times the weighted variance of the coreset per column.
+    tol : float or "auto", default="auto"
+        Tolerance of convergence: Lloyd's algorithm ends once the squared movement of the centers
+        (or their divergence) is at most `tol` times the weighted variance of the coreset per
+        column. "auto" is 1e-4; if the size is chosen, the last level may end earlier, where an
+        iteration gains little against the sampling error.
     polish : int, default=0
         Number of Lloyd steps on the full data after the solution on the coreset, one pass each.
         One step about halves the remaining error. Must be 0 for a Coreset and for rows that can be
         read only once; ignored by `partial_fit`.
     compute_labels : bool, default=True
-        Whether to make a final pass over the data for `labels_` and the full-data `inertia_`.
+        Whether to make a final pass over the data for `labels_`, the full-data `inertia_` and
+        the sampling error.
+    holdout : float, default=0.0
+        Part of the draws that is held back to estimate the sampling error where there is no final
+        pass and `coreset_size` is an integer or the data is a Coreset; 0.1 is a good start.
     random_state : None, int or NumPy generator, default=None
         Random seed of the coreset and of the initial centers.
     n_jobs : int, optional
@@ -90,8 +102,16 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         (`compute_labels=False`, fitted on a Coreset, on rows that can be read only once, or by
         `partial_fit`) on the coreset. There it is biased low, since the centers were fitted to
         the coreset; less so if they were polished.
+    sampling_error_ : float
+        Estimate of how much more the centers cost on all rows than if Lloyd's algorithm went on
+        from them on all rows: 0.02 is 2 %. It comes from the final pass if there is one, else from
+        draws that were not used; 0 if all rows were clustered, and nan where nothing is known
+        (an integer `coreset_size` or a small Coreset without final pass and `holdout`). It does
+        not cover a poor local optimum.
+    sampling_error_bound_ : float
+        Upper bound in practice: twice the estimate, and the standard error of that.
     n_iter_ : int
-        Number of iterations of the best restart.
+        Number of iterations of the best restart; with levels, of the last one.
     coreset_ : Coreset
         The coreset that was clustered.
     scale_ : array of shape (n_features,) or None
@@ -123,12 +143,14 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         coreset_size: int | str = "auto",
         method: Any = "lightweight",
         divergence: Any = "sqeuclidean",
-        init: Any = "k-means++",
-        n_init: int = 1,
+        target_error: float | None = 0.02,
+        init: Any = "auto",
+        n_init: int | str = "auto",
         max_iter: int = 300,
-        tol: float = 1e-4,
+        tol: float | str = "auto",
         polish: int = 0,
         compute_labels: bool = True,
+        holdout: float = 0.0,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -137,12 +159,14 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         self.coreset_size = coreset_size
         self.method = method
         self.divergence = divergence
+        self.target_error = target_error
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.polish = polish
         self.compute_labels = compute_labels
+        self.holdout = holdout
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -173,47 +197,41 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         """Do what `fit` does; return what it sets."""
-        size, threads, seed = (
-            check_parameters(self),
-            as_threads(self.n_jobs),
-            as_seed(self.random_state),
-        )
-        divergence, job = as_divergence(self.divergence), None
+        wish, divergence = self._wish(), as_divergence(self.divergence)
         if isinstance(X, Coreset):
             refuse_sample_weight(sample_weight)
             self._check_polish("X is a Coreset, without the rows of the data", "fit the data")
-            coreset, kernel = measured_by(X, divergence), kernels.choose(X.points.size)
+            coreset = measured_by(X, divergence)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
-        else:
-            job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
-            if not job.source.rereadable:
-                self._check_polish("these can be read only once", "write them to a file first")
-            kernel = job.geometry.kernel
-            coreset = summarize(
-                job,
-                size,
-                self.n_clusters,
-                method=self.method,
-                seed=seed,
-                n_jobs=threads,
-                progress=bool(self.verbose),
-            )
-        fitted = self._solve(coreset, kernel, seed, threads)
-        # Rows that can be read only once are gone after the coreset.
-        if job is None or not job.source.rereadable:
-            return fitted
-        geometry, centers = fitted["geometry_"], fitted["cluster_centers_"]
-        for _ in range(self.polish):
-            own = polish(
-                job.source, geometry.own_centers(centers), threads, progress=bool(self.verbose)
-            )
-            centers = geometry.to_data(own).astype(centers.dtype)
-        if self.compute_labels:
-            fitted |= self._final_pass(job.source, geometry.own_centers(centers), threads)
-        elif self.polish:
-            fitted["inertia_"] = coreset.cost(centers)
-        return fitted | {"cluster_centers_": centers}
+            return self._fitted_to(fit_coreset(coreset, kernels.choose(X.points.size), wish))
+        job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
+        if not job.source.rereadable:
+            self._check_polish("these can be read only once", "write them to a file first")
+        return self._fitted_to(fit_rows(job, wish))
+
+    def _wish(self) -> Wish:
+        """The parameters, checked."""
+        size, threads = check_parameters(self), as_threads(self.n_jobs)
+        how = How(
+            k=self.n_clusters,
+            init=self.init,
+            n_init=self._restarts(),
+            max_iter=self.max_iter,
+            tol=None if isinstance(self.tol, str) else self.tol,
+            seed=as_seed(self.random_state),
+            n_jobs=threads,
+        )
+        return Wish(
+            how,
+            as_sampler(self.method, self.n_clusters),
+            size,
+            self.target_error or 0.0,
+            self.polish,
+            self.compute_labels,
+            self.holdout,
+            bool(self.verbose),
+        )
 
     def _check_polish(self, why: str, instead: str) -> None:
         if self.polish:
@@ -222,46 +240,35 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
                 "or pass polish=0"
             )
 
-    def _solve(
-        self, coreset: Coreset, kernel: kernels.KernelName, seed: int, threads: int
-    ) -> dict[str, Any]:
-        """Cluster a coreset; return what that sets."""
-        with explaining_points(coreset):
-            geometry = coreset.geometry(kernel)
-            found = cluster(
-                coreset.points,
-                coreset.weights,
-                geometry,
-                self.n_clusters,
-                init=self.init,
-                n_init=self._restarts(),
-                max_iter=self.max_iter,
-                tol=self.tol,
-                seed=seed,
-                n_jobs=threads,
-            )
+    def _fitted_to(self, answer: Answer) -> dict[str, Any]:
+        """What an answer sets."""
+        solution, error = answer.solution, answer.error
+        found, coreset = solution.found, solution.coreset
         self._warn(found.converged, len(np.unique(found.labels)), coreset)
-        dtype = geometry.center_dtype(coreset.points.dtype)
-        return {
-            "cluster_centers_": geometry.to_data(found.centers).astype(dtype),
-            "inertia_": found.cost,
+        fitted = {
+            "cluster_centers_": answer.centers,
+            "inertia_": answer.cost,
+            "sampling_error_": error.estimate,
+            "sampling_error_bound_": error.bound,
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
-            "geometry_": geometry,
+            "geometry_": solution.geometry,
             "_n_features_out": self.n_clusters,
         }
+        return fitted if answer.labels is None else fitted | {"labels_": answer.labels}
 
-    def _restarts(self) -> int:
+    def _restarts(self) -> int | None:
         """One if the centers to start from are given: all restarts would be the same."""
+        n_init = None if isinstance(self.n_init, str) else self.n_init
         given = not isinstance(self.init, str) and not callable(self.init)
-        if given and self.n_init > 1:
+        if given and n_init is not None and n_init > 1:
             warn(
                 f"init is an array of centers, so only one restart is performed instead of "
-                f"n_init={self.n_init}; pass n_init=1",
+                f"n_init={n_init}; pass n_init=1",
                 RuntimeWarning,
             )
-        return 1 if given else self.n_init
+        return 1 if given else n_init
 
     def _warn(self, converged: bool, distinct: int, coreset: Coreset) -> None:
         if distinct < self.n_clusters:
@@ -276,16 +283,6 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
                 "pass a larger max_iter or tol",
                 ConvergenceWarning,
             )
-
-    def _final_pass(self, source: Source, centers: Centers, threads: int) -> dict[str, Any]:
-        if not isinstance(source, LocalSource):
-            return {"inertia_": full_cost(source, centers, threads)}
-        labels = np.empty(source.n_rows, dtype=np.int32)
-        costs = source.each_block(AssignTask(centers, labels), n_jobs=threads)
-        total = -(-source.n_rows // source.block_rows)
-        with source.explaining():
-            cost = fsum(track(costs, "labels", total, show=bool(self.verbose)))
-        return {"inertia_": cost, "labels_": labels}
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and label the rows that were fitted; for a Coreset, its points.

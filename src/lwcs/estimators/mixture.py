@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.building import Job
+from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
 from lwcs.estimators.inputs import (
     check_rows,
@@ -16,7 +17,6 @@ from lwcs.estimators.inputs import (
     scan_rows,
     set_features,
     size_of,
-    summarize,
 )
 from lwcs.estimators.mixture_answers import MixtureAnswers
 from lwcs.estimators.mixture_rows import prepared

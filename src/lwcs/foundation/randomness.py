@@ -22,6 +22,8 @@ class Stage(IntEnum):
     COMPARE = 5
     STREAM = 6
     RESTART = 7
+    LEVELS = 8
+    AGAIN = 9
 
 
 class Round(IntEnum):

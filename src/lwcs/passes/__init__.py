@@ -111,10 +111,22 @@ class ClusterSums:
 
     weights: FloatArray
     points: FloatArray
+    cost: float
+    """Σω·d of the rows, around the centers that they were assigned to."""
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
         """Put the rows of both together."""
-        return ClusterSums(self.weights + other.weights, self.points + other.points)
+        return ClusterSums(
+            self.weights + other.weights, self.points + other.points, self.cost + other.cost
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Polished:
+    """Centers after a Lloyd step on the full data, and what the ones before it cost there."""
+
+    centers: Centers
+    cost_before: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +138,24 @@ class PolishTask:
     def __call__(self, blocks: Iterator[Block], partition: int) -> ClusterSums:
         """Add up the blocks."""
         k, d = self.centers.points.shape
-        total, wanted = ClusterSums(np.zeros(k), np.zeros((k, d))), np.ones(k, dtype=bool)
+        total, wanted = ClusterSums(np.zeros(k), np.zeros((k, d)), 0.0), np.ones(k, dtype=bool)
         for block in blocks:
             with BadValueError.in_partition(partition):
                 rows = measured(block, self.centers)
-                labels = rows.labels(self.centers)
+                labels, distances = rows.nearest(self.centers)
             sums = rows.cluster_sums(block.weights, labels, wanted, self.centers)
-            total += ClusterSums(*sums)
+            total += ClusterSums(*sums, kernels.weighted_sum(block.weights, distances))
         return total
 
 
 def polish(
     source: Source, centers: Centers, n_jobs: int | None, *, progress: bool = False
-) -> Centers:
+) -> Polished:
     """One Lloyd step on the full data; an empty cluster keeps its center."""
     parts = source.known_partitions
     groups = None if parts is None else -(-parts // GROUP)
     with source.explaining():
         sums = source.gather_sums(PolishTask(centers), n_jobs=n_jobs)
         total = reduce(add, track(sums, "polish", groups, show=progress))
-    return centers.geometry.means(centers, total.weights, total.points)
+    moved = centers.geometry.means(centers, total.weights, total.points)
+    return Polished(moved, total.cost)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from lwcs.foundation.checks import check_centers, check_choice
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.solvers.lloyd import Clustering, lloyd
+from lwcs.solvers.local_search import local_search
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import FLOAT32_DOWN_TO, kmeans_plusplus
 
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
 
     Init = str | FloatArray | Callable[..., Any]
 
-INITS = ("k-means++", "plain-k-means++", "random")
+
+class HasCost(Protocol):
+    """Whatever was found on weighted points, at some cost."""
+
+    @property
+    def cost(self) -> float:
+        """Σw·d."""
+
+
+Found = TypeVar("Found", bound=HasCost)
+
+INITS = ("k-means++", "local-search", "plain-k-means++", "random")
 
 
 def solve(
@@ -52,16 +64,23 @@ def solve(
 def cluster(
     data: Rows, weights: FloatArray, geometry: Geometry, k: int, **options: Any
 ) -> Clustering:
-    """Cluster weighted rows of data.
+    """Cluster weighted rows of data by `solve`."""
+    return precisely(data, weights, geometry, lambda points: solve(points, k, **options))
+
+
+def precisely(
+    data: Rows, weights: FloatArray, geometry: Geometry, how: Callable[[Points], Found]
+) -> Found:
+    """Cluster weighted rows of data in a precision that is enough.
 
     float32 rows are clustered by float32 products, and once more by float64 products if the cost
     comes out so small against their spread that float32 had no digits left.
     """
     points = Points.of(data, weights, geometry)
-    found = solve(points, k, **options)
+    found = how(points)
     spread = points.average * points.weights.sum()
     if points.rows.dtype == np.float32 and not found.cost >= FLOAT32_DOWN_TO * spread:
-        found = solve(Points.of(data, weights, geometry.in_float64()), k, **options)
+        found = how(Points.of(data, weights, geometry.in_float64()))
     return found
 
 
@@ -73,7 +92,8 @@ def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> Cente
         if init == "random":
             return rows.as_centers(_random_rows(points, k, rng))
         candidates = 1 if init == "plain-k-means++" else None
-        return rows.as_centers(kmeans_plusplus(points, k, rng, candidates))
+        seeds = rows.as_centers(kmeans_plusplus(points, k, rng, candidates))
+        return local_search(points, seeds, rng) if init == "local-search" else seeds
     given = init
     if callable(init):
         state = np.random.RandomState(rng.integers(2**32))

@@ -74,6 +74,10 @@ class SamplingError:
         """That of a sample of other size: the error is in proportion to 1/m."""
         return SamplingError(self.estimate * factor, self.gap * factor, self.noise * factor)
 
+    def unfinished(self, remaining: float) -> SamplingError:
+        """Of an answer that further iterations would lower by a part of its cost."""
+        return SamplingError(self.estimate + remaining, self.gap + 2.0 * remaining, self.noise)
+
     def less(self, drop: float) -> SamplingError:
         """After steps on all rows that lowered the cost there by a part of it."""
         return SamplingError(max(self.estimate - drop, 0.0), self.gap - drop, self.noise)

@@ -1,0 +1,256 @@
+"""k-means of all rows through a coreset that is as large as it takes.
+
+Draws are made and solved on their inner levels; the draws that were not used say whether all of
+them will be enough, and if not, how many would be. Where a pass over all rows is made anyway, it
+knows the exact cost of the answer. If that is far above what the coreset promised, the draws have
+missed clusters, and rows are drawn again around the present centers, by sensitivity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, fsum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from lwcs.choosing.solution import Solution, climb_coreset, finish, solve_on_one_level
+from lwcs.choosing.summaries import check_n_rows, summarize
+from lwcs.coreset import Coreset
+from lwcs.foundation.notices import warn
+from lwcs.foundation.progress import track
+from lwcs.foundation.randomness import Stage, generator
+from lwcs.passes import AssignTask, polish
+from lwcs.samplers import Refined, Run
+from lwcs.samplers.around_centers import Assignment, assign, weigh
+from lwcs.samplers.base import Summary
+from lwcs.samplers.by_sensitivity import draw_by_sensitivity
+from lwcs.sources import LocalSource
+from lwcs.trust.referee import Price, SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lwcs.building import Job
+    from lwcs.choosing.levels import How
+    from lwcs.foundation.types import DenseRows
+    from lwcs.samplers import Sampler
+    from lwcs.samplers.around_centers import Clusters
+
+# So few rows are clustered themselves: to sample them would save next to nothing.
+SMALL_ROWS = 10_000
+# Draws to begin with; the last inner level has a quarter of them.
+DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
+# How often draws may be made again: more of them, or around the present centers.
+_GROWN, _AROUND = 2, 3
+# More draws than the error asks for, since it is an estimate itself.
+_MARGIN = 1.25
+# A gap this many standard errors beyond the target is no chance.
+_BEYOND_CHANCE = 3.0
+# With a size that the user chose, a gap is expected; not this one.
+_FAR_OFF = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an estimator was asked for."""
+
+    how: How
+    sampler: Sampler
+    size: int | None
+    """None: as large as it takes."""
+    target: float
+    """The sampling error that is aimed at, where the size is not given."""
+    polish: int
+    labels: bool
+    """Whether a final pass is made over all rows."""
+    holdout: float
+    progress: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A solution, with what passes over all rows have added to it."""
+
+    solution: Solution
+    centers: DenseRows
+    """In the units of the data."""
+    cost: float
+    """On all rows after a final pass, else on the coreset."""
+    error: SamplingError
+    labels: npt.NDArray[np.int32] | None = None
+    weighed: Sequence[Clusters] | None = None
+    """The clusters of every partition, where the final pass has weighed them."""
+
+
+def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
+    """Cluster a coreset."""
+    if wish.size is None:
+        climbed = climb_coreset(coreset, kernel, wish.how)
+        solution = finish(climbed, coreset, coreset, kernel, wish.how, wish.target)
+    else:
+        solution = solve_on_one_level(coreset, kernel, wish.how, wish.holdout)
+    return Answer(solution, solution.centers, solution.found.cost, solution.error)
+
+
+def fit_rows(job: Job, wish: Wish) -> Answer:
+    """Cluster the rows of a job."""
+    kernel = job.geometry.kernel
+    if wish.size is not None:
+        coreset = summarize(
+            job,
+            wish.size,
+            wish.how.k,
+            method=wish.sampler,
+            seed=wish.how.seed,
+            n_jobs=wish.how.n_jobs,
+            progress=wish.progress,
+        )
+        answer = _on_all_rows(job, fit_coreset(coreset, kernel, wish), wish)
+        if answer.error.gap > _FAR_OFF:
+            _warn_of_missed(answer, "pass coreset_size='auto', a larger coreset_size")
+        return answer
+    answer = _on_all_rows(job, _as_large_as_it_takes(job, wish), wish)
+    for attempt in range(_AROUND):
+        if not _missed(answer, wish):
+            break
+        answer = _on_all_rows(job, _around(job, answer, wish, attempt), wish)
+    else:
+        if _missed(answer, wish):
+            _warn_of_missed(answer, "pass method='sensitivity'")
+    return answer
+
+
+def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
+    """Draw until the draws that are not used say that all of them are enough."""
+    how, kernel, source = wish.how, job.geometry.kernel, job.source
+    size = max(FEWEST_DRAWS, DRAWS_PER_CLUSTER * how.k)
+    present: list[DenseRows] = []
+    for attempt in range(_GROWN + 1):
+        n_rows = source.n_rows
+        if n_rows is not None and n_rows <= SMALL_ROWS:
+            check_n_rows(n_rows, how.k)
+            draws = top = job.all_rows(how.n_jobs)
+        else:
+            if n_rows is not None and source.rereadable:
+                size = min(size, n_rows // 2)
+            seed = how.seed if not attempt else _another_seed(how.seed, attempt)
+            draws = top = job.coreset(
+                size, wish.sampler, seed, n_jobs=how.n_jobs, progress=wish.progress
+            )
+            check_n_rows(draws.n_samples, how.k)
+            if source.rereadable and 2 * size >= draws.n_samples:
+                top = job.all_rows(how.n_jobs)
+                draws = top if len(top) <= SMALL_ROWS else draws
+        climbed = climb_coreset(draws, kernel, how, present)
+        wanted = climbed.error.estimate / wish.target
+        if top.exact or not wanted > 1.0 or attempt == _GROWN or not source.rereadable:
+            break
+        size = ceil(_MARGIN * wanted * draws.size)
+        present = [climbed.found.centers.geometry.to_data(climbed.found.centers)]
+    solution = finish(climbed, draws, top, kernel, how, wish.target)
+    return Answer(solution, solution.centers, solution.found.cost, solution.error)
+
+
+def _another_seed(seed: int, attempt: int) -> int:
+    return int(generator(seed, Stage.AGAIN, attempt).integers(2**63))
+
+
+def _on_all_rows(job: Job, answer: Answer, wish: Wish) -> Answer:
+    """Polish an answer, and price it on all rows."""
+    source, solution, n_jobs = job.source, answer.solution, wish.how.n_jobs
+    # Rows that can be read only once are gone after the coreset.
+    if not source.rereadable:
+        return answer
+    geometry, centers = solution.geometry, answer.centers
+    costs = []
+    for _ in range(wish.polish):
+        step = polish(source, geometry.own_centers(centers), n_jobs, progress=wish.progress)
+        centers = geometry.to_data(step.centers).astype(centers.dtype)
+        costs.append(step.cost_before)
+    answer = replace(answer, centers=centers)
+    if wish.labels:
+        answer = _priced(job, answer, wish)
+        costs.append(answer.cost)
+    elif wish.polish:
+        answer = replace(answer, cost=solution.coreset.cost(centers))
+    return replace(answer, error=_error(solution, costs)) if costs else answer
+
+
+def _error(solution: Solution, costs: Sequence[float]) -> SamplingError:
+    """The sampling error by the costs on all rows, before and after each polish step."""
+    if solution.coreset.exact:
+        return solution.error
+    error = SamplingError.of(solution.own, Price(costs[0])).unfinished(solution.found.remaining)
+    return error.less(1.0 - costs[-1] / costs[0]) if costs[0] else error
+
+
+def _priced(job: Job, answer: Answer, wish: Wish) -> Answer:
+    """Label all rows, where they are in memory, and add up what they cost."""
+    source, own = job.source, answer.solution.geometry.own_centers(answer.centers)
+    if isinstance(source, LocalSource):
+        labels = np.empty(source.n_rows, dtype=np.int32)
+        costs = source.each_block(AssignTask(own, labels), n_jobs=wish.how.n_jobs)
+        total = -(-source.n_rows // source.block_rows)
+        with source.explaining():
+            cost = fsum(track(costs, "labels", total, show=wish.progress))
+        return replace(answer, cost=cost, labels=labels)
+    weighed = weigh(source, Assignment(own), _run(answer.solution, wish, wish.how.seed))
+    return replace(answer, cost=fsum(float(part.costs.sum()) for part in weighed), weighed=weighed)
+
+
+def _run(solution: Solution, wish: Wish, seed: int) -> Run:
+    return Run(seed, solution.geometry, wish.how.n_jobs, wish.progress)
+
+
+def _missed(answer: Answer, wish: Wish) -> bool:
+    """Whether all rows cost more than chance and the target allow for."""
+    error = answer.error
+    return error.gap - _BEYOND_CHANCE * error.noise > 2.0 * wish.target
+
+
+def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
+    """Draw again, by sensitivity around the present centers, and solve from there."""
+    source, before, how = job.source, answer.solution, wish.how
+    coreset, geometry = before.coreset, before.geometry
+    seed = _another_seed(how.seed, _GROWN + 1 + attempt)
+    run, centers = _run(before, wish, seed), geometry.own_centers(answer.centers)
+    if isinstance(source, LocalSource):
+        assignment = assign(source, centers, run)
+    else:
+        assignment = Assignment(centers)
+    known = Summary(
+        coreset.n_samples,
+        coreset.total_weight,
+        geometry.mean,
+        coreset.total_cost,
+        coreset.scale,
+    )
+    noise = geometry.noise(known.weight, known.rows, known.cost or 0.0, coreset.points.dtype)
+    draws = draw_by_sensitivity(
+        source, assignment, how.k, coreset.size, known, run, noise, answer.weighed
+    )
+    again = Coreset.drawn(
+        draws,
+        method=Refined.name,
+        divergence=coreset.divergence,
+        seed=seed,
+        feature_names=coreset.feature_names,
+        details=coreset.details,
+    )
+    kernel = geometry.kernel
+    climbed = climb_coreset(again, kernel, how, [answer.centers])
+    solution = finish(climbed, again, again, kernel, how, wish.target)
+    return Answer(solution, solution.centers, solution.found.cost, solution.error)
+
+
+def _warn_of_missed(answer: Answer, remedy: str) -> None:
+    warn(
+        f"the centers cost {1.0 + answer.error.gap:.3g} times as much on all rows as on the "
+        f"{answer.solution.coreset.size:,} draws that they were fitted on: the draws have missed "
+        f"clusters; {remedy} or method='refined'",
+        ConvergenceWarning,
+    )

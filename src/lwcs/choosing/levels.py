@@ -1,0 +1,183 @@
+"""Coarse to fine: a sample is solved on a few of its draws first, then on all of them.
+
+The draws are dealt into nested levels, each four times the one before. Starts are tried on the
+first level alone, where they are cheap, and compared on draws that they have not seen. Every
+further level starts from the centers of the last one and needs few iterations. The draws outside
+the last inner level are an independent sample: they say how far the answer is off (`referee`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.foundation.parallel import workers
+from lwcs.foundation.randomness import Stage, generator
+from lwcs.foundation.rows import pieces
+from lwcs.foundation.splits import deal, part_of
+from lwcs.geometry.nearest import PIECE_VALUES
+from lwcs.solvers.kmeans import start
+from lwcs.solvers.lloyd import Clustering, lloyd
+from lwcs.solvers.local_search import local_search
+from lwcs.trust.referee import UNKNOWN, Price, SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.foundation.parallel import Map
+    from lwcs.foundation.types import IntArray
+    from lwcs.geometry import Centers
+    from lwcs.solvers.points import Points
+
+GROWTH = 4
+INNER_LEVELS = 2
+# A level with fewer draws says little about where the clusters are.
+_LEAST_DRAWS, _LEAST_PER_CLUSTER = 1_000, 10
+# Iterations of a start, and of a level that is not the last; and the gain at which they end.
+_START_ITERATIONS, _LEVEL_ITERATIONS, _LEVEL_GAIN = 6, 10, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How weighted points are clustered: the parameters of an estimator, as far as they matter."""
+
+    k: int
+    init: Any
+    n_init: int | None
+    """None: as many starts as are cheap."""
+    max_iter: int
+    tol: float | None
+    """None: as accurate as the sample is."""
+    seed: int
+    n_jobs: int | None
+
+    @property
+    def chooses_init(self) -> bool:
+        """Whether the way to start is left to us."""
+        return isinstance(self.init, str) and self.init == "auto"
+
+    @property
+    def starts(self) -> int:
+        """Starts on the first level: eight for few clusters, two for many, where one costs more.
+
+        Given centers are one start, since all would be the same.
+        """
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        return self.n_init or min(max(160 // self.k, 2), 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Weighted points that stand for draws, `counts` of them each."""
+
+    points: Points
+    counts: IntArray
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def part(self, kept: IntArray) -> Sample:
+        """Some of the draws, as a sample by itself."""
+        part = part_of(self.points.weights, self.counts, kept)
+        points = replace(self.points, rows=self.points.rows[part.at], weights=part.weights)
+        return Sample(points, part.counts)
+
+    def price(self, centers: Centers, run: Map) -> Price:
+        """What centers cost on this sample."""
+        rows = self.points.rows
+        step = max(64, PIECE_VALUES // len(centers))
+        found = run(lambda part: rows[part].nearest(centers)[1], pieces(len(rows), step))
+        return Price.on_draws(self.points.weights, self.counts, np.concatenate(list(found)))
+
+    def price_of(self, found: Clustering) -> Price:
+        """What a clustering of this sample cost in the end."""
+        return Price.on_draws(self.points.weights, self.counts, found.distances)
+
+
+def level_sizes(draws: int, k: int) -> list[int]:
+    """The numbers of draws of the inner levels, smallest first; none if there are too few draws."""
+    least = max(_LEAST_DRAWS, _LEAST_PER_CLUSTER * k)
+    sizes = [draws // GROWTH**level for level in range(INNER_LEVELS, 0, -1)]
+    return [size for size in sizes if size >= least]
+
+
+@dataclass(frozen=True, slots=True)
+class Climbed:
+    """What was found on the inner levels, and the error that it will have on all draws."""
+
+    found: Clustering
+    """On the last inner level; where there is none, the best start on all draws."""
+    error: SamplingError
+
+    @property
+    def cost(self) -> float:
+        """The cost there, which estimates that on all rows."""
+        return self.found.cost
+
+
+def climb(sample: Sample, how: How, present: Sequence[Centers] = ()) -> Climbed:
+    """Solve the inner levels of a sample.
+
+    `present` are centers to start from beside those of `how`. Without inner levels, starts are
+    compared on the draws that they were made on, and the error is not known.
+    """
+    sizes = level_sizes(len(sample), how.k)
+    steps = np.diff([0, *sizes, len(sample)]).tolist()
+    dealt = deal(sample.counts, steps, generator(how.seed, Stage.LEVELS))
+    levels = [sample.part(kept) for kept in np.cumsum(dealt, axis=0)[: max(len(sizes), 1)]]
+    unseen = [sample.part(kept) for kept in dealt[1:]]
+    with workers(how.n_jobs) as run:
+        found = _best_start(levels[0], unseen[0] if unseen else None, how, run, present)
+    if not unseen:
+        return Climbed(found, UNKNOWN)
+    for level in levels:
+        found = lloyd(
+            level.points,
+            found.centers,
+            max_iter=_LEVEL_ITERATIONS,
+            tol=0.0,
+            least_gain=_LEVEL_GAIN,
+            n_jobs=how.n_jobs,
+        )
+    with workers(how.n_jobs) as run:
+        other = unseen[-1].price(found.centers, run)
+    error = SamplingError.of(levels[-1].price_of(found), other)
+    return Climbed(found, error.scaled(sizes[-1] / len(sample)))
+
+
+def _best_start(
+    level: Sample, others: Sample | None, how: How, run: Map, present: Sequence[Centers]
+) -> Clustering:
+    """The best of some starts, by the cost on other draws if there are any."""
+    attempts = [
+        *(partial(_start, level.points, how, attempt) for attempt in range(how.starts)),
+        *(partial(_go_on, level.points, how, centers) for centers in present),
+    ]
+    found = list(run(lambda attempt: attempt(), attempts))
+    if len(found) == 1:
+        return found[0]
+    if others is None:
+        return min(found, key=lambda each: each.cost)
+    prices = run(lambda each: others.price(each.centers, map).cost, found)
+    return found[int(np.argmin(list(prices)))]
+
+
+def _start(points: Points, how: How, attempt: int) -> Clustering:
+    """One start, and a few iterations."""
+    rng = generator(how.seed, Stage.SEEDING, attempt)
+    init = "local-search" if how.chooses_init else how.init
+    return _iterated(points, start(points, how.k, init, rng))
+
+
+def _go_on(points: Points, how: How, centers: Centers) -> Clustering:
+    """Swap what pays of present centers, and a few iterations."""
+    rng = generator(how.seed, Stage.SEEDING, how.starts)
+    return _iterated(points, local_search(points, centers, rng))
+
+
+def _iterated(points: Points, centers: Centers) -> Clustering:
+    return lloyd(points, centers, max_iter=_START_ITERATIONS, tol=0.0, least_gain=_LEVEL_GAIN)

@@ -1,0 +1,133 @@
+"""A coreset, clustered: on one level as in the paper, or coarse to fine with a referee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lwcs.choosing.levels import Climbed, How, Sample, climb
+from lwcs.coreset import explaining_points
+from lwcs.foundation.parallel import workers
+from lwcs.foundation.randomness import Stage, generator
+from lwcs.foundation.splits import deal, part_of
+from lwcs.geometry import Centers
+from lwcs.solvers.kmeans import cluster, precisely
+from lwcs.solvers.lloyd import Clustering, lloyd
+from lwcs.solvers.points import Points
+from lwcs.trust.referee import NONE, UNKNOWN, Price, SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.coreset import Coreset
+    from lwcs.foundation.types import DenseRows
+    from lwcs.geometry import Geometry
+    from lwcs.kernels import KernelName
+
+TOL = 1e-4
+# The last level ends where an iteration gains less than this part of the sampling error: there is
+# no point in solving a sample that is off by 2 % to the fourth digit. To know the error to a
+# quarter of the target is enough for that.
+_GAIN_OF_ERROR, _PART_OF_TARGET = 0.05, 0.25
+# Problems of fewer products per iteration than this are solved until they converge.
+_CHEAP = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What was found on a coreset, and how far it is off as far as the coreset can tell."""
+
+    coreset: Coreset
+    geometry: Geometry
+    found: Clustering
+    own: Price
+    """The cost on the draws that were clustered."""
+    error: SamplingError
+
+    @property
+    def centers(self) -> DenseRows:
+        """In the units and the dtype of the data."""
+        dtype: Any = self.geometry.center_dtype(self.coreset.points.dtype)
+        return self.geometry.to_data(self.found.centers).astype(dtype)
+
+
+def solve_on_one_level(
+    coreset: Coreset, kernel: KernelName, how: How, holdout: float = 0.0
+) -> Solution:
+    """Cluster all draws, as in the paper; or all but some that are held back as a referee."""
+    geometry, held = coreset.geometry(kernel), None
+    points, weights, counts = coreset.points, coreset.weights, coreset.counts
+    if holdout and not coreset.exact:
+        size = coreset.size - max(1, round(holdout * coreset.size))
+        kept = deal(counts, [size], generator(how.seed, Stage.LEVELS))[0]
+        part, held = part_of(weights, counts, kept), part_of(weights, counts, counts - kept)
+        points, weights, counts = points[part.at], part.weights, part.counts
+    with explaining_points(coreset):
+        found = cluster(
+            points,
+            weights,
+            geometry,
+            how.k,
+            init="k-means++" if how.chooses_init else how.init,
+            n_init=how.n_init or 1,
+            max_iter=how.max_iter,
+            tol=TOL if how.tol is None else how.tol,
+            seed=how.seed,
+            n_jobs=how.n_jobs,
+        )
+    own = Price.on_draws(weights, counts, found.distances)
+    error = NONE if coreset.exact else UNKNOWN
+    if held is not None:
+        others = Points.of(coreset.points[held.at], held.weights, geometry)
+        with workers(how.n_jobs) as run:
+            error = SamplingError.of(own, Sample(others, held.counts).price(found.centers, run))
+    return Solution(coreset, geometry, found, own, error)
+
+
+def climb_coreset(
+    draws: Coreset, kernel: KernelName, how: How, present: Sequence[DenseRows] = ()
+) -> Climbed:
+    """Solve the inner levels of a coreset; `present` are centers that may be good already."""
+    geometry = draws.geometry(kernel)
+
+    def levels(points: Points) -> Climbed:
+        own = points.rows.geometry
+        return climb(
+            Sample(points, draws.counts), how, [own.own_centers(centers) for centers in present]
+        )
+
+    with explaining_points(draws):
+        return precisely(draws.points, draws.weights, geometry, levels)
+
+
+def finish(
+    climbed: Climbed, draws: Coreset, top: Coreset, kernel: KernelName, how: How, target: float
+) -> Solution:
+    """Solve the last level, starting from the centers of the inner ones of `draws`.
+
+    `top` are the draws themselves, or all rows.
+    """
+    geometry, start = top.geometry(kernel), climbed.found.centers
+    error = NONE if top.exact else climbed.error
+    with explaining_points(top):
+        if top is not draws:
+            start = geometry.own_centers(start.geometry.to_data(start))
+        elif start.geometry.precision_of_products != geometry.precision_of_products:
+            geometry = start.geometry
+
+        def last_level(points: Points) -> Clustering:
+            cheap = len(points) * start.points.size < _CHEAP
+            exact = how.tol is not None or cheap
+            least = max(error.estimate if error.known else 0.0, _PART_OF_TARGET * target)
+            return lloyd(
+                points,
+                Centers(start.points, points.rows.geometry),
+                max_iter=how.max_iter,
+                tol=TOL if how.tol is None else how.tol,
+                least_gain=0.0 if exact else _GAIN_OF_ERROR * least,
+                n_jobs=how.n_jobs,
+            )
+
+        found = precisely(top.points, top.weights, geometry, last_level)
+    own = Price.on_draws(top.weights, top.counts, found.distances)
+    return Solution(top, geometry, found, own, error.unfinished(found.remaining))
