@@ -34,6 +34,8 @@ _SLOWEST = 0.9
 _NOTHING = {4: 1e-12, 8: 1e-24}
 # Below this part of its terms, rounding has left nothing of a distance that a label could trust.
 _UNKNOWN = {4: 1e-5, 8: 1e-13}
+# Above this many times the sum of what is unknown, scores give the cost to about three digits.
+_CLEARLY = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def lloyd(
         while n_iter < max_iter and not converged:
             n_iter += 1
             changed = state.assign(run)
-            if not changed.any() or watch.is_small(state):
+            if not changed.any() or watch.is_small(state, run):
                 break
             converged = state.update(changed, run) <= tol * points.variance
         else:
@@ -93,10 +95,10 @@ class _Gains:
         self._least, self._cost, self._gains = least, inf, [inf, inf]
         self.small = False
 
-    def is_small(self, state: _State) -> bool:
+    def is_small(self, state: _State, run: Map) -> bool:
         """Whether the last iteration gained too little to go on."""
         if self._least > 0.0:
-            cost = state.cost()
+            cost = state.cost(run)
             gain = (self._cost - cost) / cost if cost > 0.0 else 0.0
             self._gains, self._cost = [self._gains[1], gain], cost
             self.small = gain <= self._least
@@ -264,14 +266,16 @@ class _State:
         self._scores[costliest] = -np.inf
         return len(costliest) > 0
 
-    def cost(self) -> float:
-        """The cost as far as the scores tell, in units of their own."""
-        weights = self.points.weights
-        parts = (
-            weights[piece.part] @ (piece.heights - self._scores[piece.part])
-            for piece in self._pieces
-        )
-        return float(sum(parts))
+    def cost(self, run: Map) -> float:
+        """The cost, from the scores where these have digits enough."""
+        weights, total, least = self.points.weights, 0.0, 0.0
+        for piece in self._pieces:
+            own = weights[piece.part]
+            total += float(own @ (piece.heights - self._scores[piece.part]))
+            least += float(own @ piece.least)
+        if _CLEARLY * least < total < inf:
+            return total * self._product.cost_unit
+        return float(weights @ self.distances(run))
 
     def distances(self, run: Map) -> FloatArray:
         """d of every point from its own center."""

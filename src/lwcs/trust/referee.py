@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The cost of some centers, and the variance of that as an estimate for all rows."""
+    """The cost of some centers, and how certain that is as an estimate for all rows."""
 
     cost: float
     variance: float = 0.0
-    """0 for the cost on all rows."""
+    """Of the cost as a part of itself; 0 for the cost on all rows."""
 
     @classmethod
     def on_draws(cls, weights: FloatArray, counts: IntArray, distances: FloatArray) -> Price:
@@ -35,15 +35,12 @@ class Price:
         With y = m·w·d of a draw, the cost is their mean, and its variance that of y over m.
         """
         m = int(counts.sum())
-        costs = weights * distances
-        cost = float(costs.sum())
-        squares = float((costs / counts) @ costs) * m
-        return cls(cost, max(squares - cost**2, 0.0) / max(m - 1, 1))
-
-    @property
-    def relative_variance(self) -> float:
-        """Variance of the cost as a part of itself; 0 for a cost of 0."""
-        return self.variance / self.cost**2 if self.cost else 0.0
+        cost = float(weights @ distances)
+        if not 0.0 < cost < inf:
+            return cls(cost)
+        shares = weights * (distances / cost)
+        squares = m * float((shares / counts) @ shares)
+        return cls(cost, max(squares - 1.0, 0.0) / max(m - 1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class SamplingError:
         if not own.cost:
             return NONE if not other.cost else cls(inf, inf, 0.0)
         ratio = other.cost / own.cost
-        noise = ratio * sqrt(own.relative_variance + other.relative_variance)
+        noise = ratio * sqrt(own.variance + other.variance)
         return cls(max(0.5 * (ratio - 1.0), 0.0), ratio - 1.0, noise)
 
     @property
