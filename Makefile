@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines soak fuzz lint bench paper calibrate statistical divergences docs clean
+.PHONY: help demo check test test-engines soak fuzz lint bench paper quality calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: $(VENV)/.installed-bench ## Measure speed against other libraries and lim
 
 paper: $(VENV)/.installed-bench ## Run the paper's experiments on the data in the folder LWCS_DATA
 	$(BIN)/python -m benchmarks.paper
+
+quality: $(VENV)/.installed-bench ## Measure errors of the default fit, and whether its estimate of them is true
+	$(BIN)/python -m benchmarks.quality
 
 calibrate: $(VENV)/.installed-bench ## Measure which coreset size a given error needs
 	$(BIN)/python -m benchmarks.calibrate

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import build, divergences, engines, files, kmeans, mixture, samplers
+from benchmarks import build, default, divergences, engines, files, kmeans, mixture, samplers
 from benchmarks.measure import Result, machine
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "build": build.benchmarks,
     "kmeans": kmeans.benchmarks,
+    "default": default.benchmarks,
     "samplers": samplers.benchmarks,
     "files": files.benchmarks,
     "engines": engines.benchmarks,
