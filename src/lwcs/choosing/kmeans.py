@@ -142,7 +142,7 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
                 size, wish.sampler, seed, n_jobs=how.n_jobs, progress=wish.progress
             )
             check_n_rows(draws.n_samples, how.k)
-            if source.rereadable and 2 * size >= draws.n_samples:
+            if source.rereadable and size >= draws.n_samples // 2:
                 top = job.all_rows(how.n_jobs)
                 draws = top if len(top) <= SMALL_ROWS else draws
         climbed = climb_coreset(draws, kernel, how, present)
