@@ -97,3 +97,11 @@ def test_seeding_does_not_depend_on_an_offset():
     plain = kmeans_plusplus(Points.of(X, None), 10, np.random.default_rng(1))
     shifted = kmeans_plusplus(Points.of(X + 1e6, None), 10, np.random.default_rng(1))
     np.testing.assert_array_equal(plain, shifted)
+
+
+def test_costs_below_the_normal_numbers_are_drawn_by():
+    """A uniform number times a cost of 4·5e-324 is rounded, but never up to the whole cost."""
+    points = Points.of(np.array([[0.0], [1e-161], [2.0], [1.0]]), None)
+    for seed in range(50):
+        chosen = kmeans_plusplus(points, 4, np.random.default_rng(seed))
+        assert sorted(chosen) == [0, 1, 2, 3]

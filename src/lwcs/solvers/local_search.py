@@ -31,18 +31,27 @@ STEPS = 100
 _TOGETHER = 8
 # A swap has to lower the cost by more than rounding.
 _WORTH = 1e-6
+# Below this part of their terms, distances from products in float64 have too few digits.
+_CLEAR = 1e-11
+# A sum less most of itself has no digits below this part of it.
+_CANCELLED = 1e-12
 
 
 def local_search(
     points: Points, centers: Centers, rng: np.random.Generator, steps: int = STEPS
 ) -> Centers:
-    """Try `steps` swaps of a center for a point; the cost never rises."""
+    """Try `steps` swaps of a center for a point; the cost never rises.
+
+    A single center stays as it is: Lloyd finds the best one in one iteration.
+    """
+    if len(centers) == 1:
+        return centers
     # Distances that overflow are not finite, and no swap is accepted by them.
     with np.errstate(over="ignore", invalid="ignore"):
         search = _Search(points, centers, np.float32)
-        if search.fast and not search.cost > FLOAT32_DOWN_TO * points.average * search.unit:
-            search = _Search(points, centers, np.float64)
         for first in range(0, steps, _TOGETHER):
+            if search.fast and not search.clear:
+                search = _Search(points, search.centers, np.float64)
             uniforms = rng.random(min(_TOGETHER, steps - first)) * (1.0 - 1e-15)
             if not search.swap(uniforms):
                 break
@@ -53,36 +62,65 @@ class _Search:
     """Centers, and the nearest and second nearest one of every point."""
 
     def __init__(self, points: Points, centers: Centers, dtype: npt.DTypeLike) -> None:
-        self._rows, self.centers = points.rows, centers
+        self._rows, self._geometry = points.rows, centers.geometry
         self._weights = points.weights / points.weights.sum()
         self._candidates = pairwise(points.rows, dtype)
-        self.fast, self.unit = self._candidates.fast, self._candidates.unit
+        self.fast = self._candidates.fast
+        self._clear_down_to = FLOAT32_DOWN_TO * points.average * self._candidates.unit
         self._product = points.rows.products(dtype)
         self._values = self._product.rows(points.rows.values)
-        self._heights = self._product.heights(points.rows.values, self._values)[0]
+        self._heights, self._sizes = self._product.heights(points.rows.values, self._values)
+        self._points = centers.points.copy()
+        prepared = self._product.center_matrix(centers)
+        self._prepared = type(prepared)(*(each.copy() for each in prepared))
         n = len(points)
         self._labels, self._others = np.empty((2, n), dtype=np.int64)
         self._nearest, self._second = np.empty((2, n), dtype=self._product.dtype)
-        step = max(64, PIECE_VALUES // len(centers))
-        for part in pieces(n, step):
+        for part in pieces(n, max(64, PIECE_VALUES // len(centers))):
             self._look(part)
-        self.cost = self._total()
+        self._add_up()
 
-    def _total(self) -> float:
-        return float(self._weights @ self._nearest)
+    @property
+    def centers(self) -> Centers:
+        """The present centers."""
+        return Centers(self._points.copy(), self._geometry)
+
+    @property
+    def clear(self) -> bool:
+        """Whether float32 has the digits: no distance has overflowed, and the cost is no noise."""
+        return self._clear_down_to < self.cost and bool(np.isfinite(self._losses).all())
 
     def _look(self, at: slice | IntArray) -> None:
         """Find the two nearest centers of some points."""
-        prepared = self._product.center_matrix(self.centers)
-        scores: Any = self._product.scores(self._values[at], prepared)
+        scores: Any = self._product.scores(self._values[at], self._prepared)
         each, heights = np.arange(len(scores)), self._heights[at]
         for labels, distances in (
             (self._labels, self._nearest),
             (self._others, self._second),
         ):
             best = np.argmax(scores, axis=1)
-            labels[at], distances[at] = best, np.maximum(heights - scores[each, best], 0.0)
+            found = np.maximum(heights - scores[each, best], 0.0)
+            if not self.fast:
+                self._mend(found, at, best)
+            labels[at], distances[at] = best, found
             scores[each, best] = -np.inf
+
+    def _mend(self, found: FloatArray, at: slice | IntArray, labels: IntArray) -> None:
+        """Take distances that products have lost, as of centers themselves, from differences."""
+        lost = np.flatnonzero(~(found > _CLEAR * self._sizes[at]))
+        if len(lost):
+            rows = np.arange(len(self._weights))[at][lost]
+            centers = Centers(self._points[labels[lost]], self._geometry)
+            exact = self._candidates.unit * self._rows[rows].distances(
+                centers, np.arange(len(rows))
+            )
+            found[lost] = np.where(np.isfinite(exact), exact, found[lost])
+
+    def _add_up(self) -> None:
+        """The cost, and by how much it would rise without each center."""
+        self.cost = float(self._weights @ self._nearest)
+        losses = self._weights * (self._second - self._nearest)
+        self._losses = np.bincount(self._labels, losses, len(self._points))
 
     def swap(self, uniforms: FloatArray) -> bool:
         """Try some points; False if all points are centers already."""
@@ -91,36 +129,47 @@ class _Search:
             return False
         drawn = draw_points(sums, uniforms)
         for point, distances in zip(drawn, self._candidates(drawn), strict=True):
-            np.maximum(distances, 0.0, out=distances)
             distances[point] = 0.0
             self._try(int(point), distances)
         return True
 
     def _try(self, point: int, distances: Any) -> None:
         """Swap a point for the center whose loss costs least, if that pays."""
-        with_point = np.minimum(self._nearest, distances)
-        losses = np.minimum(self._second, distances)
-        losses -= with_point
-        losses *= self._weights
-        by_center = np.bincount(self._labels, losses, len(self.centers))
-        lost = int(np.argmin(by_center))
-        cost = float(self._weights @ with_point + by_center[lost])
-        if cost < (1.0 - _WORTH) * self.cost:
-            self._replace(lost, point, distances)
+        # For all other points, nothing changes but what the loss of their own center costs.
+        at = np.flatnonzero(distances < self._second)
+        apart, nearest, second = np.maximum(distances[at], 0.0), self._nearest[at], self._second[at]
+        weights, closest = self._weights[at], np.minimum(nearest, apart)
+        gain = float(weights @ (nearest - closest))
+        # With the point, the loss of their own center costs apart − closest instead.
+        saved = weights * ((second - nearest) - (apart - closest))
+        losses = self._losses - np.bincount(self._labels[at], saved, len(self._losses))
+        # A difference below rounding, or of infinite distances, is no reason to lose a center.
+        losses = np.fmax(losses, _CANCELLED * self._losses)
+        lost = int(np.argmin(losses))
+        if gain - losses[lost] > _WORTH * self.cost:
+            self._replace(lost, point, at, apart)
 
-    def _replace(self, lost: int, point: int, distances: Any) -> None:
-        moved = self.centers.points.copy()
-        moved[lost] = self._rows.full(np.array([point]))[0]
-        self.centers = Centers(moved, self.centers.geometry)
+    def _replace(self, lost: int, point: int, at: IntArray, apart: Any) -> None:
+        """Put a point in the place of a center; `apart` is how far those are that it changes."""
         bereft = np.flatnonzero((self._labels == lost) | (self._others == lost))
-        nearer = distances < self._nearest
-        between = ~nearer & (distances < self._second)
-        np.copyto(self._second, self._nearest, where=nearer)
-        np.copyto(self._others, self._labels, where=nearer)
-        np.copyto(self._nearest, distances, where=nearer)
-        self._labels[nearer] = lost
-        np.copyto(self._second, distances, where=between)
-        self._others[between] = lost
+        self._put(lost, point)
+        labels, nearest = self._labels[at], self._nearest[at]
+        nearer = apart < nearest
+        self._labels[at], self._others[at] = (
+            np.where(nearer, lost, labels),
+            np.where(nearer, labels, lost),
+        )
+        self._nearest[at], self._second[at] = (
+            np.where(nearer, apart, nearest),
+            np.where(nearer, nearest, apart),
+        )
         if len(bereft):
             self._look(bereft)
-        self.cost = self._total()
+        self._add_up()
+
+    def _put(self, lost: int, point: int) -> None:
+        center = self._rows.as_centers(np.array([point]))
+        one = self._product.center_matrix(center)
+        self._points[lost] = center.points[0]
+        self._prepared.matrix[:, lost] = one.matrix[:, 0]
+        self._prepared.offsets[lost], self._prepared.sizes[lost] = one.offsets[0], one.sizes[0]

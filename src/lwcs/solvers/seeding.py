@@ -61,7 +61,9 @@ def kmeans_plusplus(
 
 def draw_points(sums: FloatArray, uniforms: FloatArray) -> IntArray:
     """Points in proportion to the steps of `sums`; a point without a step is never drawn."""
-    return np.searchsorted(sums, uniforms * sums[-1], side="right")
+    # A uniform number times a sum that is not a normal number can be rounded up to the sum.
+    below = np.minimum(uniforms * sums[-1], np.nextafter(sums[-1], 0.0))
+    return np.searchsorted(sums, below, side="right")
 
 
 def _rounds(
