@@ -59,7 +59,8 @@ class SamplingError:
         if not own.cost:
             return NONE if not other.cost else cls(inf, inf, 0.0)
         ratio = other.cost / own.cost
-        noise = ratio * sqrt(own.variance + other.variance)
+        spread = sqrt(own.variance + other.variance)
+        noise = ratio * spread if spread else 0.0
         return cls(max(0.5 * (ratio - 1.0), 0.0), ratio - 1.0, noise)
 
     @property
