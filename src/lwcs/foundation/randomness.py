@@ -24,6 +24,8 @@ class Stage(IntEnum):
     RESTART = 7
     LEVELS = 8
     AGAIN = 9
+    PILOT_AGAIN = 10
+    PILOT_ONCE_MORE = 11
 
 
 class Round(IntEnum):
