@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 PILOT_DRAWS = 10
 PILOT_ITERATIONS = 5
 # Swaps that show whether the pilot has lost clusters of its own draws: these have most of its cost,
-# so that the first swaps are theirs. The cost fell by a factor of 10 and more for outliers that share
-# a center, and of 1.0–2.1 on the regular data below.
+# so that the first swaps are theirs. The cost fell by a factor of 3–18 where outliers shared a
+# center, and of 1.0–2.1 on the regular data below.
 SWAPS = 8
 # Of all draws, a cluster of one row gets 4/(3α + 4k): 18 and more of these, whatever k is. With ten
 # draws per cluster, a further pilot lost clusters that an earlier one had found.
@@ -49,11 +49,11 @@ AGAIN_DRAWS, AGAIN_AT_LEAST = 50, 2_000
 # The stages of further pilots: two at most.
 AGAIN = (Stage.PILOT_AGAIN, Stage.PILOT_ONCE_MORE)
 # Cost on all rows over cost on the pilot's own draws. On KDD, RNA, covtype and GloVe with k from 5
-# to 500 it was 1.0–2.2, on tables of 150 to 20,000 rows with k from 2 to 10 below 3.5 in all seeds
-# but one. Where clusters are missed it was 17 and more on imbalanced and geometric sizes, and 10⁵
-# on sizes n/2, n/4, …, 1 (`lwcs.comparing.families`).
+# to 500 it was 1.0–2.2; on small and heavy-tailed tables with k from 1 to 100 below 3.5, but for 2
+# seeds of 50 on one of them with k = 2. Where clusters are missed it was 8–300 on imbalanced sizes,
+# 100–1,300 on geometric ones, 10⁵ and more on n/2, n/4, …, 1 (`lwcs.comparing.families`).
 FAR_ABOVE = 4.0
-# Further pilots have more draws and are solved well: 0.9–1.4 where they find all clusters.
+# Further pilots have more draws and are solved well: the last one of a family had 0.9–1.4.
 STILL_ABOVE = 1.5
 
 
