@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lwcs.choosing.levels import Climbed, How, Sample, climb
+from lwcs.choosing.levels import STRIDE, Climbed, How, Sample, climb
 from lwcs.coreset import explaining_points
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
@@ -28,7 +28,7 @@ TOL = 1e-4
 # The last level ends where an iteration gains less than this part of the sampling error: there is
 # no point in solving a sample that is off by 2 % to the fourth digit. To know the error to a
 # quarter of the target is enough for that.
-_GAIN_OF_ERROR, _PART_OF_TARGET = 0.05, 0.25
+_GAIN_OF_ERROR, _PART_OF_TARGET = 0.15, 0.25
 # Problems of fewer products per iteration than this are solved until they converge.
 _CHEAP = 2**26
 
@@ -125,6 +125,7 @@ def finish(
                 max_iter=how.max_iter,
                 tol=TOL if how.tol is None else how.tol,
                 least_gain=0.0 if exact else _GAIN_OF_ERROR * least,
+                stride=STRIDE,
                 n_jobs=how.n_jobs,
             )
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.solvers.points import Points
 
-STEPS = 100
+# Swaps that are tried, and at least one for every center; many more add little.
+FEWEST_STEPS = 100
 # Candidates that share one matrix product. They are drawn by the distances before the first of
 # them is taken; whether a swap pays is always decided by the present ones.
 _TOGETHER = 8
@@ -38,14 +39,17 @@ _CANCELLED = 1e-12
 
 
 def local_search(
-    points: Points, centers: Centers, rng: np.random.Generator, steps: int = STEPS
+    points: Points, centers: Centers, rng: np.random.Generator, steps: int | None = None
 ) -> Centers:
     """Try `steps` swaps of a center for a point; the cost never rises.
+
+    By default, as many as there are centers, and at least 100.
 
     A single center stays as it is: Lloyd finds the best one in one iteration.
     """
     if len(centers) == 1:
         return centers
+    steps = max(FEWEST_STEPS, len(centers)) if steps is None else steps
     # Distances that overflow are not finite, and no swap is accepted by them.
     with np.errstate(over="ignore", invalid="ignore"):
         search = _Search(points, centers, np.float32)
