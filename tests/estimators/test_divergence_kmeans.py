@@ -40,7 +40,7 @@ def test_squared_distances_by_the_bregman_way_are_k_means(make, method):
     """From the same coreset and start; the steps of Lloyd's algorithm are then the same."""
     X = blobs()
     coreset = lwcs.build(make(X), 800, method=method, n_clusters=6, random_state=0)
-    options = {"init": X[:6], "random_state": 0}
+    options = {"coreset_size": 800, "init": X[:6], "random_state": 0}
     plain = CoresetKMeans(6, **options).fit(coreset)
     bregman = CoresetKMeans(6, divergence=OwnEuclidean(), **options).fit(coreset)
     np.testing.assert_allclose(bregman.cluster_centers_, plain.cluster_centers_, rtol=1e-9)

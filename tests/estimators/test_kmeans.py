@@ -78,8 +78,11 @@ def test_without_labels_the_inertia_is_the_coresets_own():
         _ = model.labels_
 
 
-def test_auto_size_is_a_hundred_for_each_cluster_at_most_the_data():
-    assert CoresetKMeans(12, random_state=0).fit(X).coreset_.size == 1200
+def test_without_a_target_a_hundred_rows_are_drawn_for_each_cluster_at_most_the_data():
+    drawn = CoresetKMeans(12, target_error=None, random_state=0).fit(X)
+    assert drawn.coreset_.size == 1200
+    given = CoresetKMeans(12, coreset_size=1200, random_state=0).fit(X)
+    np.testing.assert_array_equal(drawn.cluster_centers_, given.cluster_centers_)
     small = CoresetKMeans(12, random_state=0).fit(X[:1000])
     assert small.coreset_.method == "all rows"
     np.testing.assert_array_equal(small.coreset_.points, X[:1000])
@@ -149,7 +152,9 @@ def test_greedy_starts_are_better_than_plain_ones_and_plain_than_random():
     costs = [
         np.array(
             [
-                CoresetKMeans(12, init=init, max_iter=1, random_state=s).fit(X[:1500]).inertia_
+                CoresetKMeans(12, coreset_size=10**6, init=init, max_iter=1, random_state=s)
+                .fit(X[:1500])
+                .inertia_
                 for s in range(30)
             ]
         )
@@ -169,7 +174,7 @@ def test_given_starts():
         seen.append((points.shape[1], k, type(random_state)))
         return start
 
-    by_call = CoresetKMeans(12, init=init, random_state=0).fit(X)
+    by_call = CoresetKMeans(12, init=init, n_init=1, random_state=0).fit(X)
     np.testing.assert_array_equal(by_array.cluster_centers_, by_call.cluster_centers_)
     assert seen == [(5, 12, np.random.RandomState)]
 
@@ -243,7 +248,7 @@ def test_with_all_rows_it_is_as_good_as_scikit_learn(name):
 def test_an_interrupt_leaves_it_unfitted(monkeypatch):
     model = CoresetKMeans(12, random_state=0).fit(X)
     monkeypatch.setattr(
-        "lwcs.estimators.kmeans.AssignTask.__call__",
+        "lwcs.choosing.kmeans.AssignTask.__call__",
         lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     with pytest.raises(KeyboardInterrupt):
@@ -307,7 +312,11 @@ def test_running_out_of_iterations_is_a_warning():
         ({"max_iter": 0}, ValueError, "max_iter=0"),
         ({"tol": -1.0}, ValueError, r"tol=-1\.0"),
         ({"tol": np.nan}, ValueError, "tol=nan"),
-        ({"init": "kmeans++"}, ValueError, "init='kmeans\\+\\+' is not one of 'k-means\\+\\+'"),
+        (
+            {"init": "kmeans++"},
+            ValueError,
+            "init='kmeans\\+\\+' is not one of 'auto', 'k-means\\+\\+'",
+        ),
         ({"init": np.zeros((3, 5))}, ValueError, "init has 3 centers but n_clusters=8"),
         ({"init": np.zeros((8, 4))}, ValueError, "4 columns but the data has 5"),
         ({"method": "lightwight"}, ValueError, "did you mean 'lightweight'"),

@@ -10,7 +10,7 @@ import lwcs
 from lwcs.divergences import KL
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import solve, start
-from lwcs.solvers.local_search import STEPS, _Search, local_search
+from lwcs.solvers.local_search import FEWEST_STEPS, _Search, local_search
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import kmeans_plusplus
 
@@ -34,7 +34,7 @@ def random_start(points, k, rng):
     return points.rows.as_centers(rng.choice(np.flatnonzero(points.weights), k))
 
 
-def searched(points, k, seed=0, steps=STEPS):
+def searched(points, k, seed=0, steps=FEWEST_STEPS):
     """The cost of random centers, and after the search."""
     rng = np.random.default_rng(seed)
     first = random_start(points, k, rng)
@@ -279,7 +279,7 @@ def test_local_search_by_name_is_k_means_plus_plus_and_the_search():
     points = Points.of(heavy_tailed(), None)
     rng = np.random.default_rng(5)
     seeds = points.rows.as_centers(kmeans_plusplus(points, 12, rng))
-    expected = local_search(points, seeds, rng, STEPS).points
+    expected = local_search(points, seeds, rng).points
     found = start(points, 12, "local-search", np.random.default_rng(5)).points
     np.testing.assert_array_equal(found, expected)
     assert (found != seeds.points).any()

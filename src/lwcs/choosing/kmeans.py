@@ -9,7 +9,7 @@ missed clusters, and rows are drawn again around the present centers, by sensiti
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, fsum
+from math import ceil, fsum, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,7 +110,8 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
             progress=wish.progress,
         )
         answer = _on_all_rows(job, fit_coreset(coreset, kernel, wish), wish)
-        if answer.error.gap > _FAR_OFF:
+        # Where the draws cost nothing, there are fewer of them than clusters, which is said.
+        if _FAR_OFF < answer.error.gap < inf:
             _warn_of_missed(answer, "pass coreset_size='auto', a larger coreset_size")
         return answer
     answer = _on_all_rows(job, _as_large_as_it_takes(job, wish), wish)
@@ -248,9 +249,14 @@ def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
 
 
 def _warn_of_missed(answer: Answer, remedy: str) -> None:
+    draws = f"the {answer.solution.coreset.size:,} draws that they were fitted on"
+    times = 1.0 + answer.error.gap
+    seen = (
+        f"{times:.3g} times as much on all rows as on {draws}"
+        if isfinite(times)
+        else (f"{answer.cost:.3g} on all rows, but nothing on {draws}")
+    )
     warn(
-        f"the centers cost {1.0 + answer.error.gap:.3g} times as much on all rows as on the "
-        f"{answer.solution.coreset.size:,} draws that they were fitted on: the draws have missed "
-        f"clusters; {remedy} or method='refined'",
+        f"the centers cost {seen}: the draws have missed clusters; {remedy} or method='refined'",
         ConvergenceWarning,
     )

@@ -38,6 +38,7 @@ INNER_LEVELS = 2
 _LEAST_DRAWS, _LEAST_PER_CLUSTER = 1_000, 10
 # Iterations of a start, and of a level that is not the last; and the gain at which they end.
 _START_ITERATIONS, _LEVEL_ITERATIONS, _LEVEL_GAIN = 3, 8, 1e-3
+_AT_A_TIME = 8
 STRIDE = 1.8
 """Of Lloyd's algorithm on levels. Larger ones gain no more, and 2 would never settle."""
 
@@ -161,13 +162,21 @@ def _best_start(
         *(partial(_start, level.points, how, attempt) for attempt in range(how.starts)),
         *(partial(_go_on, level.points, how, centers) for centers in present),
     ]
-    found = list(run(lambda attempt: attempt(), attempts))
-    if len(found) == 1:
-        return found[0]
-    if others is None:
-        return min(found, key=lambda each: each.cost)
-    prices = run(lambda each: others.price(each.centers, map).cost, found)
-    return found[int(np.argmin(list(prices)))]
+    best = None
+    # A few at a time: an interrupt waits for those that have begun.
+    for wave in pieces(len(attempts), _AT_A_TIME):
+        found = list(run(lambda attempt: attempt(), attempts[wave]))
+        if len(attempts) == 1:
+            return found[0]
+        if others is None:
+            costs = [each.cost for each in found]
+        else:
+            costs = list(run(lambda each: others.price(each.centers, map).cost, found))
+        winner = int(np.argmin(costs))
+        if best is None or costs[winner] < best[0]:
+            best = costs[winner], found[winner]
+    assert best is not None
+    return best[1]
 
 
 def _start(points: Points, how: How, attempt: int) -> Clustering:
