@@ -8,8 +8,10 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.building import Job
+from lwcs.choosing.mixture_levels import fit_on_levels, fit_on_one_level
+from lwcs.choosing.mixture_size import Redraw, fit_to_target, largest_fitted_whole
+from lwcs.coreset import ALL_ROWS, Coreset, refuse_sample_weight
 from lwcs.choosing.summaries import summarize
-from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
 from lwcs.estimators.inputs import (
     check_rows,
     forget,
@@ -19,20 +21,21 @@ from lwcs.estimators.inputs import (
     size_of,
 )
 from lwcs.estimators.mixture_answers import MixtureAnswers
-from lwcs.estimators.mixture_rows import prepared
 from lwcs.foundation.checks import check_count, check_number
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import as_sampler
 from lwcs.solvers.families import available, new_family
-from lwcs.solvers.mixture import Mixture, fit_mixture, maximize, responsibilities
-from lwcs.solvers.mixture_start import Given, begin, check_init
+from lwcs.solvers.mixture_runs import Runs
+from lwcs.solvers.mixture_start import Given, check_init
 
 if TYPE_CHECKING:
+    from lwcs.choosing.mixture_levels import Fitted
     from lwcs.divergences import Divergence
-    from lwcs.foundation.types import FloatArray, Rows
     from lwcs.solvers.families import Family
+    from lwcs.solvers.mixture import Mixture
+    from lwcs.trust.referee import SamplingError
 
 DRAWS_PER_COMPONENT = 1_000
 
@@ -61,8 +64,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Covariance type; Gaussian only.
     coreset_size : int or "auto", default="auto"
-        Number of draws in the coreset; "auto" is 1,000 × n_components. If the data has no more
-        rows than that, all rows are used.
+        Number of draws in the coreset. "auto" is as many as `target_error` takes: first
+        1,000 × n_components, up to 16 times as many if these do not suffice, or all rows. Data of
+        up to 10,000 rows, or of no more than twice the draws, is fitted itself. With an integer,
+        all rows are used if there are no more than that.
     method : str or sampler, default="lightweight"
         Sampling method, as in `lwcs.build`.
     init : {"k-means", "random"}, default="k-means"
@@ -79,9 +84,22 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         Initial precisions (inverse covariances), in the shape of `precisions_`; Gaussian only. If
         means, weights and precisions are all given, EM starts from exactly that mixture, as in
         scikit-learn.
-    n_init : int, default=1
-        Number of restarts; the one with the largest log-likelihood is kept. With `means_init`,
-        only one is performed, since all restarts would be equal.
+    target_error : float or None, default=0.02
+        With ``coreset_size="auto"``: how much the log-likelihood, in nats per row, may be below
+        that of a mixture fitted to all rows. The mixture is fitted on a quarter of the draws
+        first, from several starts; the other draws choose the best and tell how far it is off;
+        then EM goes on from there on all draws. If the error is larger than this, more rows are
+        drawn, at most twice, and if it still is, there is a ConvergenceWarning. None: the first
+        draws are fitted at once, and `sampling_error_` is not known.
+    holdout : float, default=0.0
+        Part of the draws that is held back, from 0 to 1: the mixture is fitted on the others, and
+        these tell how far it is off. For an integer `coreset_size` or a Coreset, whose
+        `sampling_error_` is not known otherwise; 0.1 is enough. `coreset_` has all draws. Not
+        used where ``coreset_size="auto"`` compares draws anyway.
+    n_init : int or "auto", default="auto"
+        Number of restarts; the one with the largest log-likelihood is kept. "auto" is 4 where a
+        quarter of the draws is fitted first (see `target_error`), else 1. With `means_init`, only
+        one is performed, since all restarts would be equal.
     max_iter : int, default=100
         Maximum number of EM iterations per restart.
     tol : float, default=1e-3
@@ -124,6 +142,14 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         Number of EM iterations in the best restart.
     coreset_ : Coreset
         The coreset that was fitted.
+    sampling_error_ : float
+        Estimate of how much the log-likelihood, in nats per row, is below that of a mixture
+        fitted to all rows from the same start. It does not include what a poor start costs. 0.0
+        if all rows were fitted; nan if it is not known: for an integer `coreset_size` without
+        `holdout`, for coresets that were not drawn directly from data (unions, streams), and for
+        a Coreset with too few draws for the parameters.
+    sampling_error_bound_ : float
+        About twice the estimate, and its standard error: an upper bound in most cases.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
     n_features_in_, feature_names_in_
@@ -152,7 +178,9 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         means_init: Any = None,
         weights_init: Any = None,
         precisions_init: Any = None,
-        n_init: int = 1,
+        target_error: float | None = 0.02,
+        holdout: float = 0.0,
+        n_init: int | str = "auto",
         max_iter: int = 100,
         tol: float = 1e-3,
         reg_covar: float = 1e-6,
@@ -170,6 +198,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.means_init = means_init
         self.weights_init = weights_init
         self.precisions_init = precisions_init
+        self.target_error = target_error
+        self.holdout = holdout
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -194,8 +224,9 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         before = getattr(self, "mixture_", None) if self.warm_start else None
         forget(self)
         try:
-            self.coreset_, found = self._fit(X, sample_weight, before)
-            self._keep(found)
+            fitted = self._fit(X, sample_weight, before)
+            self.coreset_ = fitted.coreset
+            self._keep(fitted.mixture, fitted.error)
         except BaseException:
             # After an error or an interrupt the estimator is not fitted.
             forget(self)
@@ -211,46 +242,84 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
-    def _fit(self, X: Any, sample_weight: Any, before: Mixture | None) -> tuple[Coreset, Mixture]:
+    def _fit(self, X: Any, sample_weight: Any, before: Mixture | None) -> Fitted:
         size, seed = self._check(), as_seed(self.random_state)
         family = self._new_family()
         if isinstance(X, Coreset):
             refuse_sample_weight(sample_weight)
             # Its weights are unbiased, whatever divergence it was drawn by.
-            coreset = X
+            coreset, redraw = X, None
             set_features(self, coreset)
             given = self._given(family)
             check_rows(coreset, self.n_components, "n_components")
         else:
             source = scan_rows(self, X, sample_weight, reset=True)
             given = self._given(family)
-            coreset = summarize(
-                Job.of(source, self._drawn_by(family)),
-                size,
-                self.n_components,
-                method=self.method,
-                seed=seed,
-                n_jobs=as_threads(self.n_jobs),
-                progress=bool(self.verbose),
-                name="n_components",
-            )
+            job = Job.of(source, self._drawn_by(family))
+            coreset, redraw = self._draw(job, size, seed)
         if coreset.scale is not None:
             raise ValueError(
                 "scale='standard' is not supported by CoresetMixture, which fits the variances "
                 "itself; scan the data without scale"
             )
-        with explaining_points(coreset):
-            rows = prepared(coreset.points, family)
-            last = self._to_continue(before, family, rows.shape[1])
-            found = self._best_restart(rows, coreset.weights, given, seed, last)
-        return coreset, found
+        last = self._to_continue(before, family, coreset.n_features)
+        found = self._solve(coreset, self._runs(given, seed), last, redraw, given=coreset is X)
+        if not found.mixture.converged:
+            warn(
+                f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
+                "max_iter or tol, or fewer components",
+                ConvergenceWarning,
+            )
+        return found
+
+    def _draw(self, job: Job, size: int, seed: int) -> tuple[Coreset, Redraw | None]:
+        """The first draws, or all rows; and how to draw again, if the rows can be read again."""
+        threads, progress = as_threads(self.n_jobs), bool(self.verbose)
+        few = largest_fitted_whole(size) if self.coreset_size == "auto" else size
+        known, rereadable = job.source.n_rows, job.source.rereadable
+        coreset = summarize(
+            job,
+            few if known is not None and known <= few else size,
+            self.n_components,
+            method=self.method,
+            seed=seed,
+            n_jobs=threads,
+            progress=progress,
+            name="n_components",
+        )
+        if not rereadable:
+            return coreset, None
+        if coreset.method != ALL_ROWS and coreset.n_samples <= few:
+            coreset = job.all_rows(threads)
+        sampler = as_sampler(self.method, self.n_components)
+        return coreset, Redraw(job, sampler, seed, threads, progress)
+
+    def _solve(
+        self, coreset: Coreset, runs: Runs, last: Mixture | None, redraw: Redraw | None, given: bool
+    ) -> Fitted:
+        """Fit a coreset: all draws at once, or on levels, and more of them where that is ours."""
+        n_init = self._restarts() if last is None else 1
+        target, held = self.target_error, given and self.holdout > 0.0
+        if self.coreset_size != "auto" or target is None or held:
+            return fit_on_one_level(coreset, runs, n_init, last, self.holdout)
+        if given:
+            return fit_on_levels(coreset, runs, n_init, last)
+        return fit_to_target(coreset, runs, n_init, float(target), redraw, last)
 
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""
         k = check_count(self.n_components, "n_components")
-        check_count(self.n_init, "n_init")
+        if self.n_init != "auto":
+            check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol")
+        if self.target_error is not None:
+            check_number(self.target_error, "target_error", above=0.0)
+        if check_number(self.holdout, "holdout") >= 1.0:
+            raise ValueError(
+                f"holdout={self.holdout} leaves nothing to fit; pass a part of the draws from 0 "
+                "to less than 1, for example 0.1"
+            )
         check_init(self.init)
         as_sampler(self.method)
         return size_of(self.coreset_size, k, DRAWS_PER_COMPONENT, "n_components")
@@ -281,55 +350,37 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             return None
         return before if before.family.means.shape == (self.n_components, n_features) else None
 
-    def _best_restart(
-        self, rows: Rows, weights: FloatArray, given: Given, seed: int, last: Mixture | None
-    ) -> Mixture:
-        best: Mixture | None = None
-        for attempt in range(self._restarts() if last is None else 1):
-            family = self._new_family()
-            if last is not None:
-                shared = responsibilities(last.family, last.weights, rows)
-                mixing = maximize(rows, weights, family, shared)
-            else:
-                mixing = begin(
-                    rows,
-                    weights,
-                    family,
-                    self.n_components,
-                    self.init,
-                    given,
-                    seed=seed,
-                    attempt=attempt,
-                    n_jobs=as_threads(self.n_jobs),
-                )
-            found = fit_mixture(rows, weights, family, mixing, max_iter=self.max_iter, tol=self.tol)
-            if best is None or found.lower_bound > best.lower_bound:
-                best = found
-        assert best is not None
-        if not best.converged:
-            warn(
-                f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
-                "max_iter or tol, or fewer components",
-                ConvergenceWarning,
-            )
-        return best
-
-    def _restarts(self) -> int:
-        """Number of restarts that differ."""
-        if self.means_init is None or self.n_init == 1:
-            return self.n_init
-        warn(
-            f"means_init is given, so only one restart is performed instead of "
-            f"n_init={self.n_init}; pass n_init=1, or leave out means_init",
-            RuntimeWarning,
+    def _runs(self, given: Given, seed: int) -> Runs:
+        return Runs(
+            self._new_family,
+            self.n_components,
+            self.init,
+            given,
+            self.max_iter,
+            self.tol,
+            seed,
+            as_threads(self.n_jobs),
         )
+
+    def _restarts(self) -> int | None:
+        """Number of restarts that differ; None for "auto"."""
+        wish = None if isinstance(self.n_init, str) else self.n_init
+        if self.means_init is None or wish == 1:
+            return wish
+        if wish is not None:
+            warn(
+                f"means_init is given, so only one restart is performed instead of "
+                f"n_init={self.n_init}; pass n_init=1, or leave out means_init",
+                RuntimeWarning,
+            )
         return 1
 
-    def _keep(self, found: Mixture) -> None:
+    def _keep(self, found: Mixture, error: SamplingError) -> None:
         self.mixture_, self.weights_ = found, found.weights
         self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)
         self.n_iter_ = found.n_iter
         self.converged_ = found.converged
+        self.sampling_error_, self.sampling_error_bound_ = error.estimate, error.bound
         for name, value in found.family.attributes().items():
             setattr(self, f"{name}_", value)
 

@@ -10,15 +10,15 @@ from scipy.special import logsumexp
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.rows import container, stored_values
-from lwcs.solvers.mixture import log_joint
+from lwcs.foundation.rows import stored_values
+from lwcs.solvers.mixture import log_joint, prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray
     from lwcs.solvers.families import Family
     from lwcs.sources import Block
 
@@ -75,13 +75,3 @@ def _joint(family: Family, weights: FloatArray, block: Block) -> FloatArray:
     if not np.isfinite(joint.max(axis=1)).all():
         raise BadValueError.found_in(block.points, block.first_row, 0)
     return joint
-
-
-def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
-    """Rows in float64, checked against what the family accepts."""
-    if container(points) == "sparse" and not family.sparse:
-        raise TypeError(
-            f"family={family.name!r} does not accept sparse rows; pass dense rows, X.toarray()"
-        )
-    family.divergence.check(points, first_row)
-    return points.astype(np.float64, copy=False)

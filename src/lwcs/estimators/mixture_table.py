@@ -6,7 +6,7 @@ numbers and the shapes of the arrays are in the metadata.
 
 from __future__ import annotations
 
-from math import prod
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from lwcs.foundation.tables import (
 )
 from lwcs.solvers.families import available
 from lwcs.solvers.mixture import Mixture
+from lwcs.trust.referee import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,9 @@ def to_table(model: CoresetMixture) -> pa.Table:
         "lower_bounds": found.bounds if len(found.bounds) == found.n_iter else None,
         "n_iter": found.n_iter,
         "converged": found.converged,
+        # Null if it is not known.
+        "sampling_error": _finite(model.sampling_error_),
+        "sampling_error_bound": _finite(model.sampling_error_bound_),
         "numbers": numbers,
         "shapes": {name: values.shape[1:] for name, values in arrays.items()},
         "feature_names": None if names is None else [str(name) for name in names],
@@ -104,11 +108,18 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
     known = fields.vector("lower_bounds", n_iter, missing=True)
     bounds = (bound,) if known is None else tuple(known.tolist())
     weights = _weights(table, called["weight"])
-    model._keep(Mixture(family, weights, bound, bounds, n_iter, converged))
+    model._keep(Mixture(family, weights, bound, bounds, n_iter, converged), UNKNOWN)
+    for name in ("sampling_error", "sampling_error_bound"):
+        if not fields.null(name, missing=True):
+            setattr(model, f"{name}_", float(fields.number(name, least=0.0)))
     model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
 
 
 def _called(fields: Fields, family: type[Family]) -> Mapping[str, str]:

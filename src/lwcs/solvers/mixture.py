@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.rows import container
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Rows
@@ -36,11 +37,26 @@ class Mixture:
     converged: bool
 
 
+def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
+    """Rows in float64, checked against what the family accepts."""
+    if container(points) == "sparse" and not family.sparse:
+        raise TypeError(
+            f"family={family.name!r} does not accept sparse rows; pass dense rows, X.toarray()"
+        )
+    family.divergence.check(points, first_row)
+    return points.astype(np.float64, copy=False)
+
+
 def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
     # Where a square overflows, the density is 0.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.asarray(family.log_density(rows) + np.log(weights))
+
+
+def log_likelihoods(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
+    """ln p(row) of every row."""
+    return np.asarray(logsumexp(log_joint(family, weights, rows), axis=1))
 
 
 def responsibilities(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:

@@ -8,6 +8,9 @@ argument of AIC), so the gap between the two costs is twice the loss:
 
 where R is anything that knows nothing of Q: draws that were not used, or all rows. In practice
 the whole gap is an upper bound. It says nothing of a poor local optimum, which restarts are for.
+
+For mixtures the same holds of the mean log-likelihood per row, whose gap is not a ratio but a
+difference: what a mixture has on its own sample, less what it has on the other.
 """
 
 from __future__ import annotations
@@ -44,12 +47,38 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Mean:
+    """A weighted mean of some values, and its variance as an estimate for all rows."""
+
+    value: float
+    variance: float = 0.0
+    """0 for the mean of all rows."""
+
+    @classmethod
+    def on_draws(cls, weights: FloatArray, counts: IntArray, values: FloatArray) -> Mean:
+        """Σw·v/Σw over rows that stand for independent draws, `counts` of them each.
+
+        Both sums are random. To first order, the error of their ratio is the mean of
+        y = m·w·(v − mean)/Σw over the draws, and its variance that of y over m.
+        """
+        m, total = int(counts.sum()), float(weights.sum())
+        value = float(weights @ values) / total
+        errors = weights * (values - value) / total
+        squares = float((errors / counts) @ errors) * m
+        return cls(value, squares / max(m - 1, 1))
+
+
+@dataclass(frozen=True, slots=True)
 class SamplingError:
-    """How much more an answer costs than one on all rows, as a part of it, and at most."""
+    """How far an answer is off one on all rows, and at most.
+
+    For clusters: how much more it costs, as a part of the cost. For mixtures: how much the mean
+    log-likelihood per row is lower.
+    """
 
     estimate: float
     gap: float
-    """What the answer costs elsewhere, less what it costs on its own sample; may be negative."""
+    """By how much the answer is worse elsewhere than on its own sample; may be negative."""
     noise: float
     """Standard error of the gap."""
 
@@ -62,6 +91,12 @@ class SamplingError:
         spread = sqrt(own.variance + other.variance)
         noise = ratio * spread if spread else 0.0
         return cls(max(0.5 * (ratio - 1.0), 0.0), ratio - 1.0, noise)
+
+    @classmethod
+    def of_means(cls, own: Mean, other: Mean) -> SamplingError:
+        """Compare a mean log-likelihood on the sample that was fitted with that on another one."""
+        gap = own.value - other.value
+        return cls(max(0.5 * gap, 0.0), gap, sqrt(own.variance + other.variance))
 
     @property
     def bound(self) -> float:

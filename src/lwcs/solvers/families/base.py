@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _RESERVED_COLUMNS = {"component", "weight"}
 _RESERVED_ATTRIBUTES = {
     "means", "weights", "lower_bound", "lower_bounds", "converged", "n_iter", "coreset", "mixture",
+    "sampling_error", "sampling_error_bound",
 }  # fmt: skip
 
 

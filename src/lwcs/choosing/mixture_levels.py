@@ -1,0 +1,201 @@
+"""A mixture on the draws of a coreset, and how far it is off because it was fitted on a sample.
+
+A mixture θ is fitted on some of the draws, C; the others, R, know nothing of it. What it gains on
+C against R is twice what it loses on all rows (`trust.referee`):
+
+    sampling error ≈ ½·(L_C(θ) − L_R(θ)),    L: mean log-likelihood per row.
+
+Both means vary far more with the rows that were drawn than the gap is large. So the same difference
+of θ*, the mixture of all draws, is taken off: its expectation is 0, since θ* does not know which of
+the draws are in C, and most of the noise is the same in both. That is,
+
+    gap = mean over C of ln p_θ/p_θ*  −  mean over R of ln p_θ/p_θ*.
+
+On mixtures of 8 Gaussians this makes the standard deviation of the estimate four times smaller.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs.coreset import ALL_ROWS, explaining_points
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.randomness import Stage, generator
+from lwcs.foundation.splits import deal, part_of
+from lwcs.solvers.mixture import log_likelihoods, maximize, prepared
+from lwcs.trust.referee import NONE, UNKNOWN, Mean, SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.coreset import Coreset
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.solvers.mixture import Mixture
+    from lwcs.solvers.mixture_runs import Runs
+
+PREFIX = 4
+"""The first level has one of so many draws."""
+# Fewer numbers per parameter, and the mixture of the first level says little about all draws. For
+# full covariances, that is 10 draws per component for each column.
+_NUMBERS_PER_PARAMETER = 20
+# On the first level a start costs a quarter of one on all draws.
+_STARTS = 4
+# EM for the mixture of all draws that others are compared with; it has to converge.
+_BASELINE_TOL, _BASELINE_ITERATIONS = 1e-5, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The mixture that was found on a coreset, and how far it is off."""
+
+    coreset: Coreset
+    mixture: Mixture
+    error: SamplingError
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Rows that stand for draws, `counts` of them each; `at` are their places in the coreset."""
+
+    rows: Rows
+    weights: FloatArray
+    counts: IntArray
+    at: IntArray
+
+    @classmethod
+    def of(cls, coreset: Coreset, runs: Runs) -> Drawn:
+        """All rows of a coreset, checked against the family."""
+        rows = prepared(coreset.points, runs.new_family())
+        return cls(rows, coreset.weights, coreset.counts, np.arange(len(coreset)))
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def split(self, size: int, seed: int) -> tuple[Drawn, Drawn]:
+        """Deal the draws into `size` of them and the others: two independent samples."""
+        kept = deal(self.counts, [size], generator(seed, Stage.LEVELS))[0]
+        return self._part(kept), self._part(self.counts - kept)
+
+    def _part(self, kept: IntArray) -> Drawn:
+        part = part_of(self.weights, self.counts, kept)
+        return Drawn(self.rows[part.at], part.weights, part.counts, self.at[part.at])
+
+    def candidates(self, runs: Runs, starts: int, last: Mixture | None) -> list[Mixture]:
+        """What several starts give on these draws, or going on from the last mixture."""
+        with self._in_coreset():
+            return runs.candidates(self.rows, self.weights, starts, last)
+
+    def go_on(self, runs: Runs, last: Mixture) -> Mixture:
+        """Run EM on these draws from a mixture."""
+        with self._in_coreset():
+            return runs.go_on(last, self.rows, self.weights)
+
+    def likelihoods(self, mixture: Mixture) -> FloatArray:
+        """The log-likelihood of every row."""
+        return log_likelihoods(mixture.family, mixture.weights, self.rows)
+
+    def mean(self, values: FloatArray) -> Mean:
+        """The mean of a value of every row, as an estimate for all rows of the data."""
+        return Mean.on_draws(self.weights, self.counts, values)
+
+    @contextmanager
+    def _in_coreset(self) -> Iterator[None]:
+        """Errors name the row of the coreset."""
+        try:
+            yield
+        except BadValueError as bad:
+            row = int(self.at[bad.row])
+            raise BadValueError(bad.partition, row, bad.column, bad.value, bad.wants) from None
+
+
+def fit_on_one_level(
+    coreset: Coreset,
+    runs: Runs,
+    n_init: int | None,
+    last: Mixture | None = None,
+    holdout: float = 0.0,
+) -> Fitted:
+    """Fit all draws, or all but some that are held back as a referee."""
+    exact, starts = is_exact(coreset), n_init or 1
+    with explaining_points(coreset):
+        whole = Drawn.of(coreset, runs)
+        if exact or not holdout:
+            found = _likeliest(whole.candidates(runs, starts, last))
+            return Fitted(coreset, found, NONE if exact else UNKNOWN)
+        size = max(len(whole) - max(1, round(holdout * len(whole))), 1)
+        own, held = whole.split(size, runs.seed)
+        found = _likeliest(own.candidates(runs, starts, last))
+        if not np.isfinite(held.likelihoods(found)).all():
+            return Fitted(coreset, found, UNKNOWN)
+        precisely = replace(runs, tol=_BASELINE_TOL, max_iter=_BASELINE_ITERATIONS)
+        return Fitted(coreset, found, _error(own, held, found, whole.go_on(precisely, found)))
+
+
+def fit_on_levels(
+    coreset: Coreset, runs: Runs, n_init: int | None, last: Mixture | None = None
+) -> Fitted:
+    """Fit two levels of the draws where there are enough of them, else all at once."""
+    if is_exact(coreset) or not has_levels(coreset, runs):
+        return fit_on_one_level(coreset, runs, n_init, last)
+    return fit_on_two_levels(coreset, runs, n_init, last)
+
+
+def fit_on_two_levels(
+    coreset: Coreset, runs: Runs, n_init: int | None, last: Mixture | None = None
+) -> Fitted:
+    """Try starts on some of the draws, and go on from the best on all of them.
+
+    The other draws choose the best start, and say how far it is off. The error of all draws is
+    smaller by the number of draws.
+    """
+    starts = n_init or (_STARTS if runs.k > 1 else 1)
+    with explaining_points(coreset):
+        whole = Drawn.of(coreset, runs)
+        first, others = whole.split(len(whole) // PREFIX, runs.seed)
+        found = first.candidates(runs, starts, last)
+        scores = [others.mean(others.likelihoods(each)).value for each in found]
+        best = int(np.nanargmax([*scores, -np.inf]))
+        if best == len(found):
+            # Some draws are so far from those of the first level that their likelihood is 0.
+            return fit_on_one_level(coreset, runs, n_init, last)
+        finished = whole.go_on(runs, found[best])
+        error = _error(first, others, found[best], finished)
+    return Fitted(coreset, finished, error.scaled(len(first) / len(whole)))
+
+
+def least_draws(coreset: Coreset, runs: Runs) -> int:
+    """Number of draws of a coreset that two levels need for this mixture."""
+    with explaining_points(coreset):
+        draws, family = Drawn.of(coreset, runs), runs.new_family()
+        shared = np.full((len(coreset), runs.k), 1.0 / runs.k)
+        maximize(draws.rows, draws.weights, family, shared)
+    return -(-PREFIX * _NUMBERS_PER_PARAMETER * family.n_parameters() // coreset.n_features)
+
+
+def has_levels(coreset: Coreset, runs: Runs) -> bool:
+    """Whether a coreset has independent draws, enough for two levels."""
+    if is_exact(coreset) or coreset.depth > 0:
+        return False
+    return coreset.size >= least_draws(coreset, runs)
+
+
+def is_exact(coreset: Coreset) -> bool:
+    """Whether these are all rows of the data, so that nothing has been sampled."""
+    return coreset.method == ALL_ROWS and coreset.depth == 0
+
+
+def _likeliest(found: list[Mixture]) -> Mixture:
+    """The first of the best, by the rows that they were fitted to."""
+    return max(found, key=lambda each: each.lower_bound)
+
+
+def _error(own: Drawn, other: Drawn, found: Mixture, baseline: Mixture) -> SamplingError:
+    """What a mixture gains on its own draws against others, beside one that knows both."""
+    means = [
+        draws.mean(draws.likelihoods(found) - draws.likelihoods(baseline)) for draws in (own, other)
+    ]
+    return SamplingError.of_means(*means)
