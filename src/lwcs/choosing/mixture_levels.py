@@ -98,6 +98,11 @@ class Drawn:
         """The log-likelihood of every row."""
         return log_likelihoods(mixture.family, mixture.weights, self.rows)
 
+    def score(self, mixture: Mixture) -> float:
+        """Mean log-likelihood; −∞ if a draw is so far from all components that EM cannot go on."""
+        found = self.likelihoods(mixture)
+        return self.mean(found).value if np.isfinite(found).all() else -np.inf
+
     def mean(self, values: FloatArray) -> Mean:
         """The mean of a value of every row, as an estimate for all rows of the data."""
         return Mean.on_draws(self.weights, self.counts, values)
@@ -128,8 +133,13 @@ def fit_on_one_level(
             return Fitted(coreset, found, NONE if exact else UNKNOWN)
         size = max(len(whole) - max(1, round(holdout * len(whole))), 1)
         own, held = whole.split(size, runs.seed)
+        if len(own.at) < runs.k:
+            raise ValueError(
+                f"holdout={holdout:g} leaves {len(own.at)} distinct rows of the {len(whole)} draws "
+                f"but n_components={runs.k}; pass a smaller holdout, or a larger coreset_size"
+            )
         found = _likeliest(own.candidates(runs, starts, last))
-        if not np.isfinite(held.likelihoods(found)).all():
+        if held.score(found) == -np.inf:
             return Fitted(coreset, found, UNKNOWN)
         precisely = replace(runs, tol=_BASELINE_TOL, max_iter=_BASELINE_ITERATIONS)
         return Fitted(coreset, found, _error(own, held, found, whole.go_on(precisely, found)))
@@ -157,13 +167,11 @@ def fit_on_two_levels(
         whole = Drawn.of(coreset, runs)
         first, others = whole.split(len(whole) // PREFIX, runs.seed)
         found = first.candidates(runs, starts, last)
-        scores = [others.mean(others.likelihoods(each)).value for each in found]
-        best = int(np.nanargmax([*scores, -np.inf]))
-        if best == len(found):
-            # Some draws are so far from those of the first level that their likelihood is 0.
+        best = max(found, key=others.score)
+        if others.score(best) == -np.inf:
             return fit_on_one_level(coreset, runs, n_init, last)
-        finished = whole.go_on(runs, found[best])
-        error = _error(first, others, found[best], finished)
+        finished = whole.go_on(runs, best)
+        error = _error(first, others, best, finished)
     return Fitted(coreset, finished, error.scaled(len(first) / len(whole)))
 
 

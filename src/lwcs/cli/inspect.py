@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.options import choosing, open_rows, saying
+from lwcs.cli.sizing import error_facts
 from lwcs.cli.standard_input import NAME, saved_file
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import NotOursError
@@ -112,6 +113,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
             "components": len(found.weights_),
             "features": [str(name) for name in names],
             "log_likelihood": found.lower_bound_,
+            **error_facts(found),
             "iterations": int(found.n_iter_),
             "converged": found.converged_,
         }

@@ -19,6 +19,7 @@ from lwcs.cli.options import (
     within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
+from lwcs.cli.sizing import error_facts, sizing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,15 +79,10 @@ def _covariances() -> Iterable[str]:
 @click.option(
     "--size",
     type=click.IntRange(1),
-    help="Number of draws of the coreset.  [default: 1000 × components]",
+    help="Number of draws of the coreset.  [default: 1000 × components, or as many "
+    "as --target-error takes]",
 )
-@click.option(
-    "--n-init",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of restarts; the most likely mixture is kept.",
-)
+@sizing
 @click.option(
     "--max-iter",
     default=100,
@@ -112,7 +108,9 @@ def mixture(
     covariance: str,
     reg_covar: float,
     size: int | None,
-    n_init: int,
+    target_error: float | None,
+    holdout: float,
+    n_init: int | str,
     max_iter: int,
     tol: float,
     method: str,
@@ -155,6 +153,8 @@ def mixture(
         reg_covar=reg_covar,
         coreset_size="auto" if size is None else size,
         method=method,
+        target_error=target_error,
+        holdout=holdout,
         n_init=n_init,
         max_iter=max_iter,
         tol=tol,
@@ -171,6 +171,7 @@ def mixture(
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
         "log_likelihood": model.lower_bound_,
+        **error_facts(model),
         "converged": model.converged_,
         "iterations": model.n_iter_,
         "dropped": dropped,
@@ -180,8 +181,19 @@ def mixture(
         facts,
         f"Fitted {components} components to {model.coreset_.n_samples:,} rows in {seconds:.1f} s, "
         f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
+        + _error_words(model.sampling_error_, model.sampling_error_bound_)
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json,
+    )
+
+
+def _error_words(error: float, bound: float) -> str:
+    """How far the mixture is off, if it was fitted on a sample and that is known."""
+    if not bound > 0.0:
+        return ""
+    return (
+        f"; log-likelihood about {error:.2g} (at most {bound:.2g}) nats per row below what "
+        "fitting all rows would give"
     )

@@ -309,6 +309,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""
         k = check_count(self.n_components, "n_components")
+        if isinstance(self.n_init, str) and self.n_init != "auto":
+            raise ValueError(
+                f"n_init={self.n_init!r} is not allowed; pass 'auto' or an integer >= 1"
+            )
         if self.n_init != "auto":
             check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
