@@ -97,7 +97,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         `sampling_error_` is not known otherwise; 0.1 is enough. `coreset_` has all draws. Not
         used where ``coreset_size="auto"`` compares draws anyway.
     n_init : int or "auto", default="auto"
-        Number of restarts; the one with the largest log-likelihood is kept. "auto" is 4 where a
+        Number of restarts; the one with the largest log-likelihood is kept. "auto" is 8 where a
         quarter of the draws is fitted first (see `target_error`), else 1. With `means_init`, only
         one is performed, since all restarts would be equal.
     max_iter : int, default=100
@@ -135,7 +135,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     lower_bound_ : float
         Weighted mean log-likelihood per row of the coreset, before the last M step.
     lower_bounds_ : list of float
-        The same for every iteration of the best restart.
+        The same for every iteration of the best restart; where a quarter of the draws is fitted
+        first, of the run on all draws that follows. So are `converged_` and `n_iter_`.
     converged_ : bool
         Whether EM converged in the best restart.
     n_iter_ : int
