@@ -9,7 +9,7 @@ missed clusters, and rows are drawn again around the present centers, by sensiti
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, fsum, inf, isfinite
+from math import ceil, fsum, inf, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,9 +119,10 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
         if not _missed(answer, wish):
             break
         answer = _on_all_rows(job, _around(job, answer, wish, attempt), wish)
+    if _missed(answer, wish):
+        _warn_of_missed(answer, "pass method='sensitivity'")
     else:
-        if _missed(answer, wish):
-            _warn_of_missed(answer, "pass method='sensitivity'")
+        _warn_of_target(answer, wish)
     return answer
 
 
@@ -246,6 +247,21 @@ def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
     climbed = climb_coreset(again, kernel, how, [answer.centers])
     solution = finish(climbed, again, again, kernel, how, wish.target)
     return Answer(solution, solution.centers, solution.found.cost, solution.error)
+
+
+def _warn_of_target(answer: Answer, wish: Wish) -> None:
+    """Warn if neither the draws that were not used nor all rows say that the target is reached."""
+    before, coreset = answer.solution.error, answer.solution.coreset
+    reached = min(before.estimate, answer.error.estimate)
+    if not reached > wish.target:
+        return
+    wanted = 10.0 ** ceil(log10(coreset.size * reached / wish.target))
+    warn(
+        f"the sampling error is about {reached:.2g} with {coreset.size:,} draws, more than "
+        f"target_error={wish.target:g}; pass a larger target_error, or more draws, for example "
+        f"coreset_size={wanted:.0f}",
+        ConvergenceWarning,
+    )
 
 
 def _warn_of_missed(answer: Answer, remedy: str) -> None:

@@ -22,12 +22,13 @@ from lwcs.cli.options import (
     within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
+from lwcs.cli.sizing import OrWord, error_facts, sizing
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
 
 _ON_ALL_ROWS = ("polish", "cost")
-_FIXED = ("size", "method", "standardize", "memory")
+_FIXED = ("size", "target_error", "method", "standardize", "memory")
 
 
 @click.command()
@@ -37,15 +38,9 @@ _FIXED = ("size", "method", "standardize", "memory")
 @click.option(
     "--size",
     type=click.IntRange(1),
-    help="Number of draws of the coreset.  [default: 100 × clusters]",
+    help="Number of draws of the coreset.  [default: as many as --target-error takes]",
 )
-@click.option(
-    "--n-init",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of restarts; the best result is kept.",
-)
+@sizing
 @click.option(
     "--max-iter",
     default=300,
@@ -55,10 +50,11 @@ _FIXED = ("size", "method", "standardize", "memory")
 )
 @click.option(
     "--tol",
-    default=1e-4,
+    default="auto",
     show_default=True,
-    type=click.FloatRange(0.0),
-    help="Tolerance of convergence.",
+    metavar="FLOAT|auto",
+    type=OrWord(click.FloatRange(0.0), "auto", "auto"),
+    help="Tolerance of convergence; auto: as accurate as the sample.",
 )
 @click.option(
     "--polish",
@@ -83,9 +79,11 @@ def fit(
     divergence: str | None,
     smoothing: float | None,
     floor: float | None,
-    n_init: int,
+    target_error: float | None,
+    holdout: float,
+    n_init: int | str,
     max_iter: int,
-    tol: float,
+    tol: float | str,
     polish: int,
     cost: bool,
     standardize: bool,
@@ -101,7 +99,7 @@ def fit(
     DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
     `lwcs build` (or a saved StreamingCoreset).
 
-    Example: lwcs fit "events/*.parquet" -k 100 --size 20000 -o model.parquet
+    Example: lwcs fit "events/*.parquet" -k 100 -o model.parquet
     """
     import lwcs
 
@@ -123,6 +121,8 @@ def fit(
         coreset_size="auto" if size is None else size,
         method=method,
         divergence=measured_by,
+        target_error=target_error,
+        holdout=holdout,
         n_init=n_init,
         max_iter=max_iter,
         tol=tol,
@@ -144,6 +144,7 @@ def fit(
         "size": model.coreset_.size,
         "cost": model.inertia_,
         "cost_of": cost_of,
+        **error_facts(model),
         "iterations": model.n_iter_,
         "dropped": dropped,
         "seconds": round(seconds, 3),
@@ -152,10 +153,22 @@ def fit(
         facts,
         f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
         f"{model.inertia_:.6g} on {cost_of}"
+        + _error_words(model, on_all=on_all)
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
         as_json=as_json,
+    )
+
+
+def _error_words(model: Any, *, on_all: bool) -> str:
+    """How far the answer is off, if it was fitted on a sample and that is known."""
+    error, bound = model.sampling_error_, model.sampling_error_bound_
+    if not bound > 0.0:
+        return ""
+    return (
+        f"{',' if on_all else '; on all rows it is'} about {100 * error:.2g} % "
+        f"(at most {100 * bound:.2g} %) above what clustering all rows would give"
     )
 
 

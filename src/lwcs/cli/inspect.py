@@ -123,6 +123,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
         "clusters": len(found.cluster_centers_),
         "features": [str(name) for name in names],
         "cost": found.inertia_,
+        **error_facts(found),
         "iterations": int(found.n_iter_),
         "scaled": found.scale_ is not None,
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from lwcs.estimators.saved import saved_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ _SIZING = [
         "--holdout",
         default=0.0,
         show_default=True,
-        type=click.FloatRange(0.0, 1.0, max_open=True),
+        type=click.FloatRange(0.0, 0.5),
         help="With --size, or for a coreset: part of the draws that is held back to estimate how "
         "far the answer is off.",
     ),
@@ -66,8 +67,4 @@ def sizing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def error_facts(model: Any) -> dict[str, float | None]:
     """How far a model is off, for JSON; null if it is not known."""
-    facts = {
-        "sampling_error": model.sampling_error_,
-        "sampling_error_bound": model.sampling_error_bound_,
-    }
-    return {name: float(value) if isfinite(value) else None for name, value in facts.items()}
+    return saved_errors(model)

@@ -11,7 +11,7 @@ from lwcs.coreset_table import read_divergence
 from lwcs.divergences import Mahalanobis, as_divergence
 from lwcs.estimators.inputs import check_parameters
 from lwcs.estimators.kmeans import CoresetKMeans
-from lwcs.estimators.saved import check_numbering, with_parameters
+from lwcs.estimators.saved import check_numbering, read_errors, saved_errors, with_parameters
 from lwcs.foundation.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
 from lwcs.foundation.storage import with_metadata
 from lwcs.foundation.tables import (
@@ -42,6 +42,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "parameters": plain(model.get_params(deep=False)) | {"n_clusters": len(centers)},
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
+        **saved_errors(model),
         "scale": listed(geometry.scale),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": centers.shape[1],
@@ -80,6 +81,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
         "cluster_centers_": _centers(table, names, d, geometry.divergence),
         "inertia_": float(fields.number("inertia", least=0.0)),
         "n_iter_": fields.integer("n_iter"),
+        **read_errors(fields),
         "scale_": geometry.scale,
         "geometry_": geometry,
         "n_features_in_": d,

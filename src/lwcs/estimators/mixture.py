@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from lwcs.building import Job
 from lwcs.choosing.mixture_levels import fit_on_levels, fit_on_one_level
 from lwcs.choosing.mixture_size import Redraw, fit_to_target, largest_fitted_whole
-from lwcs.coreset import ALL_ROWS, Coreset, refuse_sample_weight
 from lwcs.choosing.summaries import summarize
+from lwcs.coreset import ALL_ROWS, Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import (
     check_rows,
     forget,

@@ -6,14 +6,14 @@ numbers and the shapes of the arrays are in the metadata.
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lwcs.estimators.mixture import CoresetMixture
-from lwcs.estimators.saved import check_numbering, with_parameters
+from lwcs.estimators.saved import check_numbering, read_errors, saved_errors, with_parameters
 from lwcs.foundation.fields import (
     MOST_FEATURES,
     Fields,
@@ -65,9 +65,7 @@ def to_table(model: CoresetMixture) -> pa.Table:
         "lower_bounds": found.bounds if len(found.bounds) == found.n_iter else None,
         "n_iter": found.n_iter,
         "converged": found.converged,
-        # Null if it is not known.
-        "sampling_error": _finite(model.sampling_error_),
-        "sampling_error_bound": _finite(model.sampling_error_bound_),
+        **saved_errors(model),
         "numbers": numbers,
         "shapes": {name: values.shape[1:] for name, values in arrays.items()},
         "feature_names": None if names is None else [str(name) for name in names],
@@ -109,17 +107,11 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
     bounds = (bound,) if known is None else tuple(known.tolist())
     weights = _weights(table, called["weight"])
     model._keep(Mixture(family, weights, bound, bounds, n_iter, converged), UNKNOWN)
-    for name in ("sampling_error", "sampling_error_bound"):
-        if not fields.null(name, missing=True):
-            setattr(model, f"{name}_", float(fields.number(name, least=0.0)))
+    model.__dict__.update(read_errors(fields))
     model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if isfinite(value) else None
 
 
 def _called(fields: Fields, family: type[Family]) -> Mapping[str, str]:

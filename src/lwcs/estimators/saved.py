@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.fields import Fields
 
 M = TypeVar("M", bound="BaseEstimator")
+_ERRORS = ("sampling_error", "sampling_error_bound")
 _FLAGS = ("compute_labels", "verbose", "warm_start")
 
 
@@ -57,3 +59,19 @@ def check_numbering(table: pa.Table, name: str) -> None:
         raise ValueError("it has no rows, must have at least one")
     if not np.array_equal(column_of(table, name), np.arange(len(table))):
         raise ValueError(f"column {name!r} does not number the rows from 0 to {len(table) - 1}")
+
+
+def saved_errors(model: Any) -> dict[str, float | None]:
+    """How far a model is off, for its metadata; null if that is not known."""
+    values = ((name, float(getattr(model, f"{name}_"))) for name in _ERRORS)
+    return {name: value if isfinite(value) else None for name, value in values}
+
+
+def read_errors(fields: Fields) -> dict[str, float]:
+    """The same as attributes; nan if it is not known, or the file is an older one."""
+    return {
+        f"{name}_": nan
+        if fields.null(name, missing=True)
+        else float(fields.number(name, least=0.0))
+        for name in _ERRORS
+    }
