@@ -13,7 +13,7 @@ from pathlib import Path
 import lwcs
 from benchmarks.measure import machine
 from lwcs.comparing.datasets import KNOWN, read_known
-from lwcs.comparing.methods import title
+from lwcs.comparing.methods import FULL, PEERS, title
 from lwcs.comparing.result import Cell, CompareResult
 from lwcs.comparing.table import error_text, speedup_text
 
@@ -211,15 +211,18 @@ def _against_peers(cells: dict[tuple[str, int, int], Cell]) -> list[tuple[str, s
         theirs = cells[peer, 0, 0]
         ours = [
             cell
-            for (method, _, size), cell in cells.items()
-            if size and cell.seconds <= theirs.seconds and cell.error <= theirs.error
+            for (method, _, _), cell in cells.items()
+            if method not in (*FULL, *PEERS)
+            and cell.seconds <= theirs.seconds
+            and cell.error <= theirs.error
         ]
         best = min(ours, key=lambda cell: cell.error, default=None)
         said = (
             "none"
             if best is None
             else (
-                f"{title(best.key.method, best.key.polish)}, m = {best.key.size:,}: "
+                f"{title(best.key.method, best.key.polish)}"
+                f"{f', m = {best.key.size:,}' if best.key.size else ''}: "
                 f"{100 * best.error:.1f} % in {best.seconds:.2f} s"
             )
         )

@@ -142,7 +142,7 @@ def climb(sample: Sample, how: How, present: Sequence[Centers] = ()) -> Climbed:
         found = lloyd(
             level.points,
             found.centers,
-            max_iter=_LEVEL_ITERATIONS,
+            max_iter=min(_LEVEL_ITERATIONS, how.max_iter),
             tol=0.0,
             least_gain=_LEVEL_GAIN,
             stride=STRIDE,
@@ -183,20 +183,20 @@ def _start(points: Points, how: How, attempt: int) -> Clustering:
     """One start, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, attempt)
     init = "local-search" if how.chooses_init else how.init
-    return _iterated(points, start(points, how.k, init, rng))
+    return _iterated(points, how, start(points, how.k, init, rng))
 
 
 def _go_on(points: Points, how: How, centers: Centers) -> Clustering:
     """Swap what pays of present centers, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, how.starts)
-    return _iterated(points, local_search(points, centers, rng))
+    return _iterated(points, how, local_search(points, centers, rng))
 
 
-def _iterated(points: Points, centers: Centers) -> Clustering:
+def _iterated(points: Points, how: How, centers: Centers) -> Clustering:
     return lloyd(
         points,
         centers,
-        max_iter=_START_ITERATIONS,
+        max_iter=min(_START_ITERATIONS, how.max_iter),
         tol=0.0,
         least_gain=_LEVEL_GAIN,
         stride=STRIDE,

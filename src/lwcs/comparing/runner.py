@@ -123,7 +123,8 @@ def compare(
         Coreset sizes m; for each k, sizes below k are left out.
     methods : list of str
         Some of "full", "full-sklearn", "uniform", "lightweight", "sensitivity", "refined",
-        "minibatch", "faiss"; at least one of the first two. "faiss" is left out if it is not
+        "auto" (the default of CoresetKMeans, which has no size), "minibatch", "faiss"; at least
+        one of the first two. "faiss" is left out if it is not
         installed or the data is sparse.
     polish : list of int
         Numbers of Lloyd iterations on all rows after the coreset is clustered; each number is

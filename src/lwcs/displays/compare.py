@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lwcs.comparing.methods import FULL, PEERS, title
+from lwcs.comparing.methods import FULL, sized, title
 from lwcs.displays import figures
 from lwcs.foundation.checks import check_choice
 
@@ -22,6 +22,7 @@ _STYLE = {
     "lightweight": (figures.BLUE, "o"),
     "sensitivity": (figures.ORANGE, "^"),
     "refined": (figures.GREEN, "D"),
+    "auto": (figures.SKY, "*"),
     "minibatch": (figures.RED, "P"),
     "faiss": (figures.PINK, "X"),
 }
@@ -132,7 +133,7 @@ class CompareDisplay:
         colour, marker = _STYLE[method]
         errors = np.array([max(cell.error, _FLOOR) for cell in cells])
         half = np.nan_to_num(np.array([cell.interval for cell in cells]))
-        if method in PEERS and self.x == "size":
+        if not sized(method) and self.x == "size":
             # These methods have no size: draw a horizontal line.
             return ax.axhline(errors[0], color=colour, linestyle=":", linewidth=1.5)
         x = [cell.key.size if self.x == "size" else cell.seconds for cell in cells]
