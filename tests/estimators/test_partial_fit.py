@@ -212,7 +212,7 @@ def test_float64_after_float32_is_not_narrowed():
 def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
     X, start, runs = rows(300), rows(3), []
     monkeypatch.setattr(
-        "lwcs.choosing.solution.lloyd", lambda *a, **how: runs.append(1) or lloyd(*a, **how)
+        "lwcs.choosing.levels.lloyd", lambda *a, **how: runs.append(1) or lloyd(*a, **how)
     )
     with pytest.warns(
         RuntimeWarning, match="one restart is performed instead of n_init=4"

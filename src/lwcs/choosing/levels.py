@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.parallel import workers
+from lwcs.foundation.parallel import single_threaded_blas, workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.rows import pieces
 from lwcs.foundation.splits import deal, part_of
+from lwcs.geometry import Centers
 from lwcs.geometry.nearest import PIECE_VALUES
 from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import Clustering, lloyd
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import IntArray
-    from lwcs.geometry import Centers
     from lwcs.solvers.points import Points
 
 GROWTH = 4
@@ -39,6 +39,9 @@ _LEAST_DRAWS, _LEAST_PER_CLUSTER = 1_000, 10
 # Iterations of a start, and of a level that is not the last; and the gain at which they end.
 _START_ITERATIONS, _LEVEL_ITERATIONS, _LEVEL_GAIN = 3, 8, 1e-3
 _AT_A_TIME = 8
+# A level costs up to 1.7 times as much as the one before on regular data; where it costs more,
+# local search is tried, and again as long as it lowers the cost by a tenth.
+_FAR_ABOVE, _SEARCHES, _WORTH_ANOTHER = 2.0, 10, 0.9
 STRIDE = 1.8
 """Of Lloyd's algorithm on levels. Larger ones gain no more, and 2 would never settle."""
 
@@ -139,19 +142,51 @@ def climb(sample: Sample, how: How, present: Sequence[Centers] = ()) -> Climbed:
     if not unseen:
         return Climbed(found, UNKNOWN)
     for level in levels:
-        found = lloyd(
-            level.points,
-            found.centers,
-            max_iter=min(_LEVEL_ITERATIONS, how.max_iter),
-            tol=0.0,
-            least_gain=_LEVEL_GAIN,
-            stride=STRIDE,
-            n_jobs=how.n_jobs,
+        found = solve_level(
+            level.points, found, how, max_iter=_LEVEL_ITERATIONS, least_gain=_LEVEL_GAIN
         )
     with workers(how.n_jobs) as run:
         other = unseen[-1].price(found.centers, run)
     error = SamplingError.of(levels[-1].price_of(found), other)
     return Climbed(found, error.scaled(sizes[-1] / len(sample)))
+
+
+def solve_level(
+    points: Points,
+    before: Clustering,
+    how: How,
+    *,
+    max_iter: int,
+    least_gain: float,
+    tol: float = 0.0,
+) -> Clustering:
+    """Solve a level, starting from what was found on the one before.
+
+    If it costs far more here, there are clusters that the level before has not seen. Lloyd's
+    algorithm would never get there: swaps do.
+    """
+
+    def iterated(centers: Centers) -> Clustering:
+        return lloyd(
+            points,
+            Centers(centers.points, points.rows.geometry),
+            max_iter=min(max_iter, how.max_iter),
+            tol=tol,
+            least_gain=least_gain,
+            stride=STRIDE,
+            n_jobs=how.n_jobs,
+        )
+
+    found, rng = iterated(before.centers), generator(how.seed, Stage.LEVELS, len(points))
+    for _ in range(_SEARCHES):
+        if found.cost <= _FAR_ABOVE * before.cost:
+            break
+        with single_threaded_blas():
+            searched = local_search(points, found.centers, rng)
+        cost, found = found.cost, min(found, iterated(searched), key=lambda f: f.cost)
+        if found.cost > _WORTH_ANOTHER * cost:
+            break
+    return found
 
 
 def _best_start(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lwcs.choosing.levels import STRIDE, Climbed, How, Sample, climb
+from lwcs.choosing.levels import Climbed, How, Sample, climb, solve_level
 from lwcs.coreset import explaining_points
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import deal, part_of
-from lwcs.geometry import Centers
 from lwcs.solvers.kmeans import cluster, precisely
-from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.points import Points
 from lwcs.trust.referee import NONE, UNKNOWN, Price, SamplingError
 
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows
     from lwcs.geometry import Geometry
     from lwcs.kernels import KernelName
+    from lwcs.solvers.lloyd import Clustering
 
 TOL = 1e-4
 # The last level ends where an iteration gains less than this part of the sampling error: there is
@@ -107,26 +106,25 @@ def finish(
 
     `top` are the draws themselves, or all rows.
     """
-    geometry, start = top.geometry(kernel), climbed.found.centers
+    geometry, before = top.geometry(kernel), climbed.found
     error = NONE if top.exact else climbed.error
     with explaining_points(top):
         if top is not draws:
-            start = geometry.own_centers(start.geometry.to_data(start))
-        elif start.geometry.precision_of_products != geometry.precision_of_products:
-            geometry = start.geometry
+            data = before.centers.geometry.to_data(before.centers)
+            before = replace(before, centers=geometry.own_centers(data))
+        elif before.centers.geometry.precision_of_products == "float64":
+            geometry = before.centers.geometry
 
         def last_level(points: Points) -> Clustering:
-            cheap = len(points) * start.points.size < _CHEAP
-            exact = how.tol is not None or cheap
+            cheap = len(points) * before.centers.points.size < _CHEAP
             least = max(error.estimate if error.known else 0.0, _PART_OF_TARGET * target)
-            return lloyd(
+            return solve_level(
                 points,
-                Centers(start.points, points.rows.geometry),
+                before,
+                how,
                 max_iter=how.max_iter,
                 tol=TOL if how.tol is None else how.tol,
-                least_gain=0.0 if exact else _GAIN_OF_ERROR * least,
-                stride=STRIDE,
-                n_jobs=how.n_jobs,
+                least_gain=0.0 if how.tol is not None or cheap else _GAIN_OF_ERROR * least,
             )
 
         found = precisely(top.points, top.weights, geometry, last_level)
