@@ -164,8 +164,13 @@ FIELDS: dict[str, dict[str, list[Any]]] = {
         "columns.weight": ["covariance", "x0", None],
         "parameters.family": ["horoscope", 3, None, "gamma"],
         "parameters.covariance_type": ["round", "diag", 3],
+        "sampling_error": [-1.0, "x", HUGE, True],
+        "sampling_error_bound": [-1.0, "x", HUGE, True],
         "parameters.n_components": [3, "x"],
         "parameters.tol": [-1],
+        "parameters.n_init": [0, "x", None],
+        "parameters.target_error": [0.0, "x", HUGE],
+        "parameters.holdout": [1.0, -0.1, "x", None],
     },
     "mixture, multinomial": {"numbers.trials": [-1.0, "x", None, HUGE, ...]},
     "comparison": {
