@@ -27,7 +27,7 @@ from lwcs.samplers.around_centers import Assignment, assign, weigh
 from lwcs.samplers.base import Summary
 from lwcs.samplers.by_sensitivity import draw_by_sensitivity
 from lwcs.sources import LocalSource
-from lwcs.trust.referee import Price, SamplingError
+from lwcs.trust.referee import UNKNOWN, Price, SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,8 @@ DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
 _GROWN, _AROUND = 2, 3
 # More draws than the error asks for, since it is an estimate itself.
 _MARGIN = 1.25
-# A gap this many standard errors beyond the target is no chance.
-_BEYOND_CHANCE = 3.0
+# A gap of less than so many standard errors may be chance, and one of more than so many is not.
+_CHANCE, _BEYOND_CHANCE = 2.0, 3.0
 # With a size that the user chose, a gap is expected; not this one.
 _FAR_OFF = 10.0
 
@@ -81,6 +81,8 @@ class Answer:
     cost: float
     """On all rows after a final pass, else on the coreset."""
     error: SamplingError
+    on_all: SamplingError = UNKNOWN
+    """The error by the cost on all rows alone."""
     labels: npt.NDArray[np.int32] | None = None
     weighed: Sequence[Clusters] | None = None
     """The clusters of every partition, where the final pass has weighed them."""
@@ -111,16 +113,16 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
         )
         answer = _on_all_rows(job, fit_coreset(coreset, kernel, wish), wish)
         # Where the draws cost nothing, there are fewer of them than clusters, which is said.
-        if _FAR_OFF < answer.error.gap < inf:
+        if _FAR_OFF < answer.on_all.gap < inf:
             _warn_of_missed(answer, "pass coreset_size='auto', a larger coreset_size")
         return answer
     answer = _on_all_rows(job, _as_large_as_it_takes(job, wish), wish)
     for attempt in range(_AROUND):
-        # All rows have the last word; where they are not asked, the draws have had it.
-        if answer.error is answer.solution.error or not answer.error.estimate > wish.target:
+        if not answer.on_all.estimate > wish.target:
             break
         answer = _on_all_rows(job, _around(job, answer, wish, attempt), wish)
-    if answer.error.gap - _BEYOND_CHANCE * answer.error.noise > 2.0 * wish.target:
+    seen = answer.on_all
+    if seen.gap - _BEYOND_CHANCE * seen.noise > 2.0 * wish.target:
         _warn_of_missed(answer, "pass method='sensitivity'")
     else:
         _warn_of_target(answer, wish)
@@ -149,7 +151,7 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
                 top = job.all_rows(how.n_jobs)
                 draws = top if len(top) <= SMALL_ROWS else draws
         climbed = climb_coreset(draws, kernel, how, present)
-        wanted = climbed.error.estimate / wish.target
+        wanted = climbed.error().estimate / wish.target
         if top.exact or not wanted > 1.0 or attempt == _GROWN or not source.rereadable:
             break
         size = ceil(_MARGIN * wanted * draws.size)
@@ -180,15 +182,23 @@ def _on_all_rows(job: Job, answer: Answer, wish: Wish) -> Answer:
         costs.append(answer.cost)
     elif wish.polish:
         answer = replace(answer, cost=solution.coreset.cost(centers))
-    return replace(answer, error=_error(solution, costs)) if costs else answer
+    return _judged(answer, costs) if costs and not solution.coreset.exact else answer
 
 
-def _error(solution: Solution, costs: Sequence[float]) -> SamplingError:
-    """The sampling error by the costs on all rows, before and after each polish step."""
-    if solution.coreset.exact:
-        return solution.error
-    error = SamplingError.of(solution.own, Price(costs[0])).unfinished(solution.found.remaining)
-    return error.less(1.0 - costs[-1] / costs[0]) if costs[0] else error
+def _judged(answer: Answer, costs: Sequence[float]) -> Answer:
+    """Judge an answer by the costs on all rows, before and after each polish step.
+
+    All rows are the best referee of what the draws may have missed. Where their gap is no more
+    than chance, the draws that were not used say with less noise how large the error is; the
+    bound is that of all rows.
+    """
+    solution = answer.solution
+    drop = 1.0 - costs[-1] / costs[0] if costs[0] else 0.0
+    seen = SamplingError.of(solution.own, Price(costs[0])).unfinished(solution.found.remaining)
+    error, told = seen, solution.error
+    if told.known and seen.gap < _CHANCE * seen.noise:
+        error = replace(seen, estimate=told.estimate, gap=max(seen.gap, told.gap))
+    return replace(answer, error=error.less(drop), on_all=seen.less(drop))
 
 
 def _priced(job: Job, answer: Answer, wish: Wish) -> Answer:
@@ -261,7 +271,7 @@ def _warn_of_target(answer: Answer, wish: Wish) -> None:
 
 def _warn_of_missed(answer: Answer, remedy: str) -> None:
     draws = f"the {answer.solution.coreset.size:,} draws that they were fitted on"
-    times = 1.0 + answer.error.gap
+    times = 1.0 + answer.on_all.gap
     seen = (
         f"{times:.3g} times as much on all rows as on {draws}"
         if isfinite(times)

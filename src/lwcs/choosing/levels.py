@@ -23,13 +23,13 @@ from lwcs.geometry.nearest import PIECE_VALUES
 from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search
-from lwcs.trust.referee import UNKNOWN, Price, SamplingError
+from lwcs.trust.referee import UNKNOWN, Mean, Price, SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import IntArray
+    from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.solvers.points import Points
 
 GROWTH = 4
@@ -82,6 +82,8 @@ class Sample:
 
     points: Points
     counts: IntArray
+    at: IntArray | None = None
+    """Which rows they are of the sample that they are a part of, if of any."""
 
     def __len__(self) -> int:
         return int(self.counts.sum())
@@ -90,18 +92,22 @@ class Sample:
         """Some of the draws, as a sample by itself."""
         part = part_of(self.points.weights, self.counts, kept)
         points = replace(self.points, rows=self.points.rows[part.at], weights=part.weights)
-        return Sample(points, part.counts)
+        return Sample(points, part.counts, part.at)
 
-    def price(self, centers: Centers, run: Map) -> Price:
-        """What centers cost on this sample."""
+    def distances(self, centers: Centers, run: Map) -> FloatArray:
+        """d of every point from the nearest of some centers."""
         rows = self.points.rows
         step = max(64, PIECE_VALUES // len(centers))
         found = run(lambda part: rows[part].nearest(centers)[1], pieces(len(rows), step))
-        return Price.on_draws(self.points.weights, self.counts, np.concatenate(list(found)))
+        return np.concatenate(list(found))
 
-    def price_of(self, found: Clustering) -> Price:
-        """What a clustering of this sample cost in the end."""
-        return Price.on_draws(self.points.weights, self.counts, found.distances)
+    def price(self, distances: FloatArray) -> Price:
+        """What centers at these distances cost, as an estimate for all rows."""
+        return Price.on_draws(self.points.weights, self.counts, distances)
+
+    def mean(self, values: FloatArray) -> Mean:
+        """The mean of a value of every point, as an estimate for all rows."""
+        return Mean.on_draws(self.points.weights, self.counts, values)
 
 
 def level_sizes(draws: int, k: int) -> list[int]:
@@ -112,17 +118,54 @@ def level_sizes(draws: int, k: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Centers that were fitted on some of the draws, beside draws that they have not seen."""
+
+    draws: int
+    """The size of the sample that both are parts of."""
+    own: Sample
+    other: Sample
+    distances: tuple[FloatArray, FloatArray]
+    """Of the draws in both from these centers."""
+
+    def error(self) -> SamplingError:
+        """The error that centers will have once they are fitted on all draws."""
+        own, other = self.own.price(self.distances[0]), self.other.price(self.distances[1])
+        return self._on_all_draws(SamplingError.of(own, other))
+
+    def error_beside(self, final: FloatArray, average: float) -> SamplingError:
+        """The same with less noise, once the distances from the final centers are known.
+
+        The final centers do not know which draws are whose, so that their own gap is nothing but
+        noise, and mostly the noise of the gap of the centers here: it is taken off.
+        """
+        values = [
+            (final[part.at] - distances) / average
+            for part, distances in zip((self.own, self.other), self.distances, strict=True)
+        ]
+        means = self.own.mean(values[0]), self.other.mean(values[1])
+        return self._on_all_draws(SamplingError.of_means(*means))
+
+    def _on_all_draws(self, error: SamplingError) -> SamplingError:
+        return error.scaled(len(self.own) / self.draws)
+
+
+@dataclass(frozen=True, slots=True)
 class Climbed:
-    """What was found on the inner levels, and the error that it will have on all draws."""
+    """What was found on the inner levels."""
 
     found: Clustering
     """On the last inner level; where there is none, the best start on all draws."""
-    error: SamplingError
+    judged: Judged | None = None
 
     @property
     def cost(self) -> float:
         """The cost there, which estimates that on all rows."""
         return self.found.cost
+
+    def error(self) -> SamplingError:
+        """The error to expect on all draws, as far as it is known."""
+        return UNKNOWN if self.judged is None else self.judged.error()
 
 
 def climb(sample: Sample, how: How, present: Sequence[Centers] = ()) -> Climbed:
@@ -140,15 +183,14 @@ def climb(sample: Sample, how: How, present: Sequence[Centers] = ()) -> Climbed:
     with workers(how.n_jobs) as run:
         found = _best_start(levels[0], unseen[0] if unseen else None, how, run, present)
     if not unseen:
-        return Climbed(found, UNKNOWN)
+        return Climbed(found)
     for level in levels:
         found = solve_level(
             level.points, found, how, max_iter=_LEVEL_ITERATIONS, least_gain=_LEVEL_GAIN
         )
     with workers(how.n_jobs) as run:
-        other = unseen[-1].price(found.centers, run)
-    error = SamplingError.of(levels[-1].price_of(found), other)
-    return Climbed(found, error.scaled(sizes[-1] / len(sample)))
+        others = unseen[-1].distances(found.centers, run)
+    return Climbed(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
 
 
 def solve_level(
@@ -206,12 +248,16 @@ def _best_start(
         if others is None:
             costs = [each.cost for each in found]
         else:
-            costs = list(run(lambda each: others.price(each.centers, map).cost, found))
+            costs = list(run(lambda each: _cost(others, each), found))
         winner = int(np.argmin(costs))
         if best is None or costs[winner] < best[0]:
             best = costs[winner], found[winner]
     assert best is not None
     return best[1]
+
+
+def _cost(others: Sample, found: Clustering) -> float:
+    return float(others.points.weights @ others.distances(found.centers, map))
 
 
 def _start(points: Points, how: How, attempt: int) -> Clustering:

@@ -79,7 +79,9 @@ def solve_on_one_level(
     if held is not None:
         others = Points.of(coreset.points[held.at], held.weights, geometry)
         with workers(how.n_jobs) as run:
-            error = SamplingError.of(own, Sample(others, held.counts).price(found.centers, run))
+            sample = Sample(others, held.counts)
+            other = sample.price(sample.distances(found.centers, run))
+        error = SamplingError.of(own, other)
     return Solution(coreset, geometry, found, own, error)
 
 
@@ -107,7 +109,7 @@ def finish(
     `top` are the draws themselves, or all rows.
     """
     geometry, before = top.geometry(kernel), climbed.found
-    error = NONE if top.exact else climbed.error
+    error = NONE if top.exact else climbed.error()
     with explaining_points(top):
         if top is not draws:
             data = before.centers.geometry.to_data(before.centers)
@@ -129,4 +131,7 @@ def finish(
 
         found = precisely(top.points, top.weights, geometry, last_level)
     own = Price.on_draws(top.weights, top.counts, found.distances)
+    if not top.exact and climbed.judged is not None and own.cost > 0.0:
+        average = own.cost / float(top.weights.sum())
+        error = climbed.judged.error_beside(found.distances, average)
     return Solution(top, geometry, found, own, error.unfinished(found.remaining))
