@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.solvers.lloyd import lloyd
+from lwcs.solvers.kmeans import start as start_from
 
 ANSWERS = ("cluster_centers_", "inertia_", "n_iter_", "coreset_", "geometry_", "labels_")
 
@@ -211,9 +211,7 @@ def test_float64_after_float32_is_not_narrowed():
 
 def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
     X, start, runs = rows(300), rows(3), []
-    monkeypatch.setattr(
-        "lwcs.choosing.levels.lloyd", lambda *a, **how: runs.append(1) or lloyd(*a, **how)
-    )
+    monkeypatch.setattr("lwcs.choosing.levels.start", lambda *a: runs.append(1) or start_from(*a))
     with pytest.warns(
         RuntimeWarning, match="one restart is performed instead of n_init=4"
     ) as caught:
