@@ -46,10 +46,11 @@ SMALL_ROWS = 10_000
 DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
 # How often draws may be made again: more of them, or around the present centers.
 _GROWN, _AROUND = 2, 3
-# More draws than the error asks for, since it is an estimate itself.
-_MARGIN = 1.25
-# A gap of less than so many standard errors may be chance, and one of more than so many is not.
-_CHANCE, _BEYOND_CHANCE = 2.0, 3.0
+# More draws than the error asks for, since it is an estimate itself; and how many times as many
+# as at first there may be.
+_MARGIN, _LARGEST = 1.25, 16
+# A gap of more standard errors is no chance: these are estimates, and too small for heavy tails.
+_CHANCE = 4.0
 # With a size that the user chose, a gap is expected; not this one.
 _FAR_OFF = 10.0
 
@@ -90,11 +91,15 @@ class Answer:
 
 def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
     """Cluster a coreset."""
+    how = wish.how
     if wish.size is None:
-        climbed = climb_coreset(coreset, kernel, wish.how)
-        solution = finish(climbed, coreset, coreset, kernel, wish.how, wish.target)
+        draws = coreset
+        if coreset.exact and coreset.size > SMALL_ROWS:
+            draws = coreset.reduce(min(first_size(how.k), coreset.size // 2), random_state=how.seed)
+        climbed = climb_coreset(draws, kernel, how)
+        solution = finish(climbed, draws, coreset, kernel, how, wish.target)
     else:
-        solution = solve_on_one_level(coreset, kernel, wish.how, wish.holdout)
+        solution = solve_on_one_level(coreset, kernel, how, wish.holdout)
     return Answer(solution, solution.centers, solution.found.cost, solution.error)
 
 
@@ -122,7 +127,7 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
             break
         answer = _on_all_rows(job, _around(job, answer, wish, attempt), wish)
     seen = answer.on_all
-    if seen.gap - _BEYOND_CHANCE * seen.noise > 2.0 * wish.target:
+    if seen.gap - _CHANCE * seen.noise > 2.0 * wish.target:
         _warn_of_missed(answer, "pass method='sensitivity'")
     else:
         _warn_of_target(answer, wish)
@@ -132,10 +137,10 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
 def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
     """Draw until the draws that are not used say that all of them are enough."""
     how, kernel, source = wish.how, job.geometry.kernel, job.source
-    size = max(FEWEST_DRAWS, DRAWS_PER_CLUSTER * how.k)
+    size, most = first_size(how.k), _LARGEST * first_size(how.k)
+    n_rows = source.n_rows
     present: list[DenseRows] = []
     for attempt in range(_GROWN + 1):
-        n_rows = source.n_rows
         if n_rows is not None and n_rows <= SMALL_ROWS:
             check_n_rows(n_rows, how.k)
             draws = top = job.all_rows(how.n_jobs)
@@ -146,18 +151,25 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
             draws = top = job.coreset(
                 size, wish.sampler, seed, n_jobs=how.n_jobs, progress=wish.progress
             )
-            check_n_rows(draws.n_samples, how.k)
-            if source.rereadable and size >= draws.n_samples // 2:
+            n_rows = draws.n_samples
+            check_n_rows(n_rows, how.k)
+            if source.rereadable and size >= n_rows // 2:
                 top = job.all_rows(how.n_jobs)
                 draws = top if len(top) <= SMALL_ROWS else draws
         climbed = climb_coreset(draws, kernel, how, present)
         wanted = climbed.error().estimate / wish.target
-        if top.exact or not wanted > 1.0 or attempt == _GROWN or not source.rereadable:
+        if top.exact or not wanted > 1.0 or size == most or not source.rereadable:
             break
-        size = ceil(_MARGIN * wanted * draws.size)
+        # No more than the answer could use, even if the estimate knows no bounds.
+        size = min(most, ceil(min(_MARGIN * wanted, _LARGEST) * size))
         present = [climbed.found.centers.geometry.to_data(climbed.found.centers)]
     solution = finish(climbed, draws, top, kernel, how, wish.target)
     return Answer(solution, solution.centers, solution.found.cost, solution.error)
+
+
+def first_size(k: int) -> int:
+    """Draws to begin with."""
+    return max(FEWEST_DRAWS, DRAWS_PER_CLUSTER * k)
 
 
 def _another_seed(seed: int, attempt: int) -> int:

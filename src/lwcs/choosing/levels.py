@@ -168,13 +168,14 @@ class Climbed:
         return UNKNOWN if self.judged is None else self.judged.error()
 
 
-def climb(sample: Sample, how: How, present: Sequence[Centers] = ()) -> Climbed:
-    """Solve the inner levels of a sample.
+def climb(
+    sample: Sample, sizes: Sequence[int], how: How, present: Sequence[Centers] = ()
+) -> Climbed:
+    """Solve the inner levels of a sample, which have these sizes.
 
     `present` are centers to start from beside those of `how`. Without inner levels, starts are
     compared on the draws that they were made on, and the error is not known.
     """
-    sizes = level_sizes(len(sample), how.k)
     # As many unseen draws as the last inner level has are enough of a referee.
     ends = [0, *sizes, 2 * sizes[-1]] if sizes else [0, len(sample)]
     dealt = deal(sample.counts, np.diff(ends).tolist(), generator(how.seed, Stage.LEVELS))

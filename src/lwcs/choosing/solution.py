@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lwcs.choosing.levels import Climbed, How, Sample, climb, solve_level
+from lwcs.choosing.levels import Climbed, How, Sample, climb, level_sizes, solve_level
 from lwcs.coreset import explaining_points
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
@@ -90,12 +90,13 @@ def climb_coreset(
 ) -> Climbed:
     """Solve the inner levels of a coreset; `present` are centers that may be good already."""
     geometry = draws.geometry(kernel)
+    # All rows are no draws: some of them, chosen at random, may lack what matters.
+    sizes = [] if draws.exact else level_sizes(draws.size, how.k)
 
     def levels(points: Points) -> Climbed:
         own = points.rows.geometry
-        return climb(
-            Sample(points, draws.counts), how, [own.own_centers(centers) for centers in present]
-        )
+        starts = [own.own_centers(centers) for centers in present]
+        return climb(Sample(points, draws.counts), sizes, how, starts)
 
     with explaining_points(draws):
         return precisely(draws.points, draws.weights, geometry, levels)

@@ -6,6 +6,7 @@ The draws are exchangeable, so m of M draws chosen without replacement are a cor
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,12 @@ def deal(counts: IntArray, sizes: Sequence[int], rng: np.random.Generator) -> li
 
     Draws that are left over are in no part.
     """
-    left, parts = counts, []
-    for size in sizes:
-        parts.append(rng.multivariate_hypergeometric(left, size, method="marginals"))
-        left = left - parts[-1]
-    return parts
+    shuffled = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    ends = np.cumsum([0, *sizes])
+    return [
+        np.bincount(shuffled[start:end], minlength=len(counts))
+        for start, end in itertools.pairwise(ends)
+    ]
 
 
 def part_of(weights: FloatArray, counts: IntArray, kept: IntArray) -> Part:
