@@ -66,14 +66,21 @@ class How:
         return isinstance(self.init, str) and self.init == "auto"
 
     @property
-    def starts(self) -> int:
-        """Starts on the first level: eight for few clusters, two for many, where one costs more.
+    def searches(self) -> bool:
+        """Whether centers may be swapped for points."""
+        return isinstance(self.init, str) and self.init in ("auto", "local-search")
 
-        Given centers are one start, since all would be the same.
+    @property
+    def starts(self) -> int:
+        """Starts on the first level: eight for up to 20 clusters, one for more than 80.
+
+        For many clusters, one start whose centers are swapped on the last inner level is better
+        than several on the first one, at less cost. Given centers are one start, since all would
+        be the same.
         """
         if not isinstance(self.init, str) and not callable(self.init):
             return 1
-        return self.n_init or min(max(160 // self.k, 2), 8)
+        return self.n_init or min(max(160 // self.k, 1), 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,59 +192,75 @@ def climb(
         found = _best_start(levels[0], unseen[0] if unseen else None, how, run, present)
     if not unseen:
         return Climbed(found)
+
+    short = Limits(_LEVEL_ITERATIONS, _LEVEL_GAIN)
     for level in levels:
-        found = solve_level(
-            level.points, found, how, max_iter=_LEVEL_ITERATIONS, least_gain=_LEVEL_GAIN
-        )
+        found = solve_level(level.points, found.centers, found.cost, how, short)
+    if how.searches:
+        found = search_level(level.points, found, how, short)
     with workers(how.n_jobs) as run:
         others = unseen[-1].distances(found.centers, run)
     return Climbed(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
 
 
-def solve_level(
-    points: Points,
-    before: Clustering,
-    how: How,
-    *,
-    max_iter: int,
-    least_gain: float,
-    tol: float = 0.0,
-) -> Clustering:
-    """Solve a level, starting from what was found on the one before.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where Lloyd's algorithm ends on a level."""
 
-    If it costs far more here, there are clusters that the level before has not seen. Lloyd's
+    max_iter: int
+    least_gain: float
+    tol: float = 0.0
+
+
+def solve_level(
+    points: Points, start: Centers, cost: float, how: How, limits: Limits
+) -> Clustering:
+    """Solve a level, starting from centers that had a cost on the level before.
+
+    If they cost far more here, there are clusters that the level before has not seen. Lloyd's
     algorithm would never get there: swaps do.
     """
-
-    def iterated(centers: Centers) -> Clustering:
-        return lloyd(
-            points,
-            Centers(centers.points, points.rows.geometry),
-            max_iter=min(max_iter, how.max_iter),
-            tol=tol,
-            least_gain=least_gain,
-            stride=STRIDE,
-            n_jobs=how.n_jobs,
-        )
-
-    found, rng = iterated(before.centers), generator(how.seed, Stage.LEVELS, len(points))
+    found = _iterated(points, start, how, limits)
     for _ in range(_SEARCHES):
-        if found.cost <= _FAR_ABOVE * before.cost:
+        if found.cost <= _FAR_ABOVE * cost:
             break
-        with single_threaded_blas():
-            searched = local_search(points, found.centers, rng)
-        cost, found = found.cost, min(found, iterated(searched), key=lambda f: f.cost)
-        if found.cost > _WORTH_ANOTHER * cost:
+        before, found = found.cost, search_level(points, found, how, limits)
+        if found.cost > _WORTH_ANOTHER * before:
             break
     return found
+
+
+def search_level(points: Points, found: Clustering, how: How, limits: Limits) -> Clustering:
+    """Swap what pays, and go on from there; keep what is better."""
+    # Other numbers on every level, and after every search.
+    rng = generator(how.seed, Stage.LEVELS, len(points), found.n_iter)
+    with single_threaded_blas():
+        swapped = local_search(points, found.centers, rng)
+    return min(found, _iterated(points, swapped, how, limits), key=lambda each: each.cost)
+
+
+def _iterated(points: Points, start: Centers, how: How, limits: Limits) -> Clustering:
+    return lloyd(
+        points,
+        Centers(start.points, points.rows.geometry),
+        max_iter=min(limits.max_iter, how.max_iter),
+        tol=limits.tol,
+        least_gain=limits.least_gain,
+        stride=STRIDE,
+        n_jobs=how.n_jobs,
+    )
 
 
 def _best_start(
     level: Sample, others: Sample | None, how: How, run: Map, present: Sequence[Centers]
 ) -> Clustering:
     """The best of some starts, by the cost on other draws if there are any."""
+    init = how.init
+    if how.chooses_init:
+        # A single start on draws is searched later, where there are more of them.
+        init = "local-search" if how.starts > 1 or others is None else "k-means++"
     attempts = [
-        *(partial(_start, level.points, how, attempt) for attempt in range(how.starts)),
+        *(partial(_start, level.points, how, init, attempt) for attempt in range(how.starts)),
         *(partial(_go_on, level.points, how, centers) for centers in present),
     ]
     best = None
@@ -261,25 +284,19 @@ def _cost(others: Sample, found: Clustering) -> float:
     return float(others.points.weights @ others.distances(found.centers, map))
 
 
-def _start(points: Points, how: How, attempt: int) -> Clustering:
+def _start(points: Points, how: How, init: Any, attempt: int) -> Clustering:
     """One start, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, attempt)
-    init = "local-search" if how.chooses_init else how.init
-    return _iterated(points, how, start(points, how.k, init, rng))
+    return _briefly(points, start(points, how.k, init, rng), how)
 
 
 def _go_on(points: Points, how: How, centers: Centers) -> Clustering:
     """Swap what pays of present centers, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, how.starts)
-    return _iterated(points, how, local_search(points, centers, rng))
+    return _briefly(points, local_search(points, centers, rng), how)
 
 
-def _iterated(points: Points, how: How, centers: Centers) -> Clustering:
-    return lloyd(
-        points,
-        centers,
-        max_iter=min(_START_ITERATIONS, how.max_iter),
-        tol=0.0,
-        least_gain=_LEVEL_GAIN,
-        stride=STRIDE,
-    )
+def _briefly(points: Points, centers: Centers, how: How) -> Clustering:
+    # Starts run beside one another.
+    alone = replace(how, n_jobs=1)
+    return _iterated(points, centers, alone, Limits(_START_ITERATIONS, _LEVEL_GAIN))

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lwcs.choosing.levels import Climbed, How, Sample, climb, level_sizes, solve_level
+from lwcs.choosing.levels import (
+    Climbed,
+    How,
+    Limits,
+    Sample,
+    climb,
+    level_sizes,
+    search_level,
+    solve_level,
+)
 from lwcs.coreset import explaining_points
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
@@ -27,7 +36,7 @@ TOL = 1e-4
 # The last level ends where an iteration gains less than this part of the sampling error: there is
 # no point in solving a sample that is off by 2 % to the fourth digit. To know the error to a
 # quarter of the target is enough for that.
-_GAIN_OF_ERROR, _PART_OF_TARGET = 0.15, 0.25
+_GAIN_OF_ERROR, _PART_OF_TARGET = 0.2, 0.25
 # Problems of fewer products per iteration than this are solved until they converge.
 _CHEAP = 2**26
 
@@ -109,26 +118,26 @@ def finish(
 
     `top` are the draws themselves, or all rows.
     """
-    geometry, before = top.geometry(kernel), climbed.found
+    geometry, start = top.geometry(kernel), climbed.found.centers
     error = NONE if top.exact else climbed.error()
     with explaining_points(top):
         if top is not draws:
-            data = before.centers.geometry.to_data(before.centers)
-            before = replace(before, centers=geometry.own_centers(data))
-        elif before.centers.geometry.precision_of_products == "float64":
-            geometry = before.centers.geometry
+            start = geometry.own_centers(start.geometry.to_data(start))
+        elif start.geometry.precision_of_products == "float64":
+            geometry = start.geometry
 
         def last_level(points: Points) -> Clustering:
-            cheap = len(points) * before.centers.points.size < _CHEAP
+            cheap = len(points) * start.points.size < _CHEAP
             least = max(error.estimate if error.known else 0.0, _PART_OF_TARGET * target)
-            return solve_level(
-                points,
-                before,
-                how,
-                max_iter=how.max_iter,
-                tol=TOL if how.tol is None else how.tol,
-                least_gain=0.0 if how.tol is not None or cheap else _GAIN_OF_ERROR * least,
+            limits = Limits(
+                how.max_iter,
+                0.0 if how.tol is not None or cheap else _GAIN_OF_ERROR * least,
+                TOL if how.tol is None else how.tol,
             )
+            found = solve_level(points, start, climbed.cost, how, limits)
+            # Draws of all rows may lack clusters, and nothing else would tell.
+            searched = top.exact and top is not draws and how.searches
+            return search_level(points, found, how, limits) if searched else found
 
         found = precisely(top.points, top.weights, geometry, last_level)
     own = Price.on_draws(top.weights, top.counts, found.distances)

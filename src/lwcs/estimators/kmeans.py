@@ -64,9 +64,9 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``. "auto" is
         "local-search" if the size is chosen, and "k-means++" if `coreset_size` is an integer.
     n_init : int or "auto", default="auto"
-        Number of starts; the best one is kept. "auto" is 8 for up to 20 clusters, falling to 2
-        for 80 and more, on the coarsest level and compared by draws that they have not seen; and 1
-        if `coreset_size` is an integer. Only one is performed if `init` is an array.
+        Number of starts; the best one is kept. "auto" is 8 for up to 20 clusters, falling to 1
+        for more than 80, on the coarsest level and compared by draws that they have not seen; and
+        1 if `coreset_size` is an integer. Only one is performed if `init` is an array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
     tol : float or "auto", default="auto"
