@@ -9,6 +9,7 @@ import pytest
 
 import lwcs
 from lwcs import divergences
+from lwcs.comparing.families import FAMILIES
 from tests.engines.sameness import assert_same, cut
 from tests.statistical.paths import data, weights
 from tests.statistical.verdicts import assert_follows
@@ -74,6 +75,22 @@ def test_a_fit_is_the_same_with_polish_labels_and_cost(engine, X):
     local = np.concatenate(want.predict(lwcs.PartitionedSource(parts)))
     np.testing.assert_array_equal(engine.labels(model.predict(rows)), local)
     np.testing.assert_array_equal(engine.labels(model.fit_predict(rows)), local)
+
+
+def test_the_default_is_the_same_also_where_it_draws_again(engine):
+    """Levels, judgement, and the draw around the centers: the smallest clusters are missed first."""
+    rows = FAMILIES["halving"](45_000, 5, 16, 0)
+    parts = cut(rows, [0, 3, 20_000, 20_000, 45_000])
+    got, want = (
+        lwcs.CoresetKMeans(16, random_state=0).fit(each)
+        for each in (engine.arrays(parts), lwcs.PartitionedSource(parts))
+    )
+    assert want.coreset_.method in ("refined", "all rows")
+    assert_same(got.coreset_, want.coreset_)
+    np.testing.assert_array_equal(got.cluster_centers_, want.cluster_centers_)
+    assert got.inertia_ == want.inertia_
+    assert got.sampling_error_ == want.sampling_error_
+    assert got.sampling_error_bound_ == want.sampling_error_bound_
 
 
 @pytest.mark.parametrize(
