@@ -78,7 +78,7 @@ def test_a_fit_is_the_same_with_polish_labels_and_cost(engine, X):
 
 
 def test_the_default_is_the_same_also_where_it_draws_again(engine):
-    """Levels, judgement, and the draw around the centers: the smallest clusters are missed first."""
+    """Levels, judgement and the draw around the centers: small clusters are missed at first."""
     rows = FAMILIES["halving"](45_000, 5, 16, 0)
     parts = cut(rows, [0, 3, 20_000, 20_000, 45_000])
     got, want = (
