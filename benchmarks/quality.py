@@ -1,9 +1,10 @@
 """`make quality`: how good the default answer is, and whether its estimate of that is true.
 
 Every cell is fitted with 20 seeds (LWCS_SEEDS for another number; variants for comparison with
-fewer), and the cost on all rows is compared with the best solution known. The truth that `sampling_error_` estimates is what the answer
-costs more than a Lloyd run on all rows that starts from it. Fits go to docs/results/quality.jsonl
-(started again, it goes on where it was), tables to docs/results/quality.md.
+fewer), and the cost on all rows is compared with the best solution known. The truth that
+`sampling_error_` estimates is what the answer costs more than a Lloyd run on all rows that starts
+from it. Fits go to docs/results/quality.jsonl (started again, it goes on where it was), tables to
+docs/results/quality.md.
 
 `python -m benchmarks.quality [--best | --draw | --again] [DATA …]`: `--best` looks for the best
 solutions by ten runs on all rows each of scikit-learn and of ours; `--draw` writes the tables from

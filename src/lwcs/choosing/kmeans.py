@@ -145,8 +145,6 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
             check_n_rows(n_rows, how.k)
             draws = top = job.all_rows(how.n_jobs)
         else:
-            if n_rows is not None and source.rereadable:
-                size = min(size, n_rows // 2)
             seed = how.seed if not attempt else _another_seed(how.seed, attempt)
             draws = top = job.coreset(
                 size, wish.sampler, seed, n_jobs=how.n_jobs, progress=wish.progress
@@ -155,7 +153,9 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
             check_n_rows(n_rows, how.k)
             if source.rereadable and size >= n_rows // 2:
                 top = job.all_rows(how.n_jobs)
-                draws = top if len(top) <= SMALL_ROWS else draws
+                # Half as many draws as rows are enough for the inner levels.
+                small = len(top) <= SMALL_ROWS
+                draws = top if small else draws.reduce(n_rows // 2, random_state=seed)
         climbed = climb_coreset(draws, kernel, how, present)
         wanted = climbed.error().estimate / wish.target
         if top.exact or not wanted > 1.0 or size == most or not source.rereadable:
