@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.coreset import ALL_ROWS, explaining_points
+from lwcs.coreset import explaining_points
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import deal, part_of
@@ -127,7 +127,7 @@ def fit_on_one_level(
     holdout: float = 0.0,
 ) -> Fitted:
     """Fit all draws, or all but some that are held back as a referee."""
-    exact, starts = is_exact(coreset), n_init or 1
+    exact, starts = coreset.exact, n_init or 1
     with explaining_points(coreset):
         whole = Drawn.of(coreset, runs)
         if exact or not holdout:
@@ -151,7 +151,7 @@ def fit_on_levels(
     coreset: Coreset, runs: Runs, n_init: int | None, last: Mixture | None = None
 ) -> Fitted:
     """Fit two levels of the draws where there are enough of them, else all at once."""
-    if is_exact(coreset) or not has_levels(coreset, runs):
+    if coreset.exact or not has_levels(coreset, runs):
         return fit_on_one_level(coreset, runs, n_init, last)
     return fit_on_two_levels(coreset, runs, n_init, last)
 
@@ -190,14 +190,9 @@ def least_draws(coreset: Coreset, runs: Runs) -> int:
 
 def has_levels(coreset: Coreset, runs: Runs) -> bool:
     """Whether a coreset has independent draws, enough for two levels."""
-    if is_exact(coreset) or coreset.depth > 0:
+    if coreset.exact or coreset.depth > 0:
         return False
     return coreset.size >= least_draws(coreset, runs)
-
-
-def is_exact(coreset: Coreset) -> bool:
-    """Whether these are all rows of the data, so that nothing has been sampled."""
-    return coreset.method == ALL_ROWS and coreset.depth == 0
 
 
 def _likeliest(found: list[Mixture]) -> Mixture:

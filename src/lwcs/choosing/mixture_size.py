@@ -13,7 +13,6 @@ from lwcs.choosing.mixture_levels import (
     fit_on_one_level,
     fit_on_two_levels,
     has_levels,
-    is_exact,
     least_draws,
 )
 from lwcs.foundation.notices import warn
@@ -71,7 +70,7 @@ def fit_to_target(
     it has not seen; the number of draws is what the error asks for, which falls like 1/m.
     Without `n_init`, starts are tried where they are cheap, on the first level.
     """
-    if is_exact(coreset):
+    if coreset.exact:
         return fit_on_one_level(coreset, runs, n_init, last)
     most, found = _LARGEST * coreset.size, None
     for attempt in range(_ATTEMPTS + 1):
