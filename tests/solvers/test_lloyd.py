@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from lwcs import divergences
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import solve
-from lwcs.solvers.lloyd import lloyd
+from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.points import Points
 
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -158,3 +159,55 @@ def test_points_of_offset_data_keep_their_digits():
     near = Points.of(X.round(3), w)
     a, b = (solve(p, 10, tol=0.0).cost for p in (far, near))
     assert a == pytest.approx(b, rel=1e-6)
+
+
+def means_of(points: Points, found: Clustering) -> np.ndarray:
+    rows = points.rows.full(slice(None))
+    return np.array(
+        [
+            np.average(rows[found.labels == j], axis=0, weights=points.weights[found.labels == j])
+            for j in range(len(found.centers))
+        ]
+    )
+
+
+def test_with_a_stride_half_as_many_iterations_reach_the_same_cost():
+    rng = np.random.default_rng(0)
+    points = Points.of(rng.standard_normal((5_000, 6)), rng.exponential(size=5_000))
+    start = points.rows.as_centers(np.arange(40))
+    plain = [lloyd(points, start, max_iter=n, tol=0.0).cost for n in (8, 16)]
+    far = lloyd(points, start, max_iter=8, tol=0.0, stride=1.8)
+    assert far.n_iter == 8
+    assert far.cost <= 1.002 * plain[1] < plain[0]
+
+
+def test_the_cost_never_rises_with_a_stride_and_the_last_iteration_goes_to_the_means():
+    rng = np.random.default_rng(1)
+    points = Points.of(rng.standard_t(2, size=(2_000, 3)), rng.exponential(size=2_000))
+    start = points.rows.as_centers(np.arange(15))
+    costs = [lloyd(points, start, max_iter=n, tol=0.0, stride=1.8).cost for n in range(2, 30)]
+    assert all(later <= cost * (1 + 1e-12) for cost, later in itertools.pairwise(costs))
+    settled = lloyd(points, start, max_iter=500, tol=0.0, stride=1.8)
+    assert settled.converged
+    np.testing.assert_allclose(settled.centers.points, means_of(points, settled), rtol=1e-9)
+
+
+def test_a_stride_is_for_squared_distances_only():
+    rng = np.random.default_rng(2)
+    points = Points.of(rng.gamma(1.0, size=(500, 3)), None, Geometry(divergences.KL(smoothing=0.0)))
+    start = points.rows.as_centers(np.arange(5))
+    plain, far = (lloyd(points, start, max_iter=5, tol=0.0, stride=s) for s in (1.0, 1.8))
+    np.testing.assert_array_equal(plain.centers.points, far.centers.points)
+
+
+def test_iterations_end_where_they_gain_little_and_say_what_is_left():
+    rng = np.random.default_rng(3)
+    points = Points.of(rng.standard_normal((5_000, 4)), None)
+    start = points.rows.as_centers(np.arange(30))
+    short = lloyd(points, start, max_iter=500, tol=0.0, least_gain=1e-3)
+    whole = lloyd(points, start, max_iter=500, tol=0.0)
+    assert short.converged
+    assert 3 < short.n_iter < whole.n_iter / 3
+    left = short.cost / whole.cost - 1.0
+    assert 0.1 * left < short.remaining < 10.0 * left, "the order of magnitude"
+    assert whole.remaining == 0.0
