@@ -217,3 +217,65 @@ def test_the_error_is_kept_in_the_file(tmp_path):
     unknown = CoresetKMeans(10, coreset_size=1_000, compute_labels=False).fit(HEAVY)
     unknown.save(tmp_path / "unknown.parquet")
     assert np.isnan(lwcs.load(tmp_path / "unknown.parquet").sampling_error_)
+
+
+def with_far_rows(n: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.vstack([rng.normal(size=(n, 2)), rng.normal(size=(3, 2)) * 1e-3 + [1e4, 0.0]])
+
+
+@pytest.mark.parametrize("method", ["uniform", "sensitivity"])
+def test_samplers_that_know_no_mean_find_missed_clusters_too(method):
+    X = with_far_rows(100_000)
+    model = CoresetKMeans(4, method=method, random_state=0).fit(X)
+    assert model.labels_[-1] != model.labels_[0]
+    assert model.inertia_ < 2e5
+
+
+def test_draws_that_cost_nothing_say_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.choice([-1.0, 1.0], size=(200_000, 1))
+    X[rng.choice(len(X), 50, replace=False)] = 0.0
+    for seed in range(6):
+        model = CoresetKMeans(3, random_state=seed).fit(iter([X]))
+        assert model.inertia_ == pytest.approx(0.0, abs=1e-9)
+        assert not model.sampling_error_ > 0.02
+
+
+def test_a_chosen_size_that_costs_nothing_but_misses_rows_is_a_warning():
+    X = np.random.default_rng(0).choice([-1.0, 1.0], size=(50_000, 1))
+    X[:3] = 1e6
+    with pytest.warns(ConvergenceWarning, match="on all rows, but nothing on the 200 draws"):
+        CoresetKMeans(2, coreset_size=200, method="uniform", random_state=0).fit(X)
+
+
+def test_draws_of_a_coreset_are_held_back_when_asked():
+    coreset = lwcs.build(HEAVY, 1_000, random_state=0)
+    model = CoresetKMeans(5, holdout=0.2, random_state=0).fit(coreset)
+    assert 0.0 <= model.sampling_error_ < model.sampling_error_bound_
+    assert model.inertia_ == pytest.approx(coreset.cost(model.cluster_centers_))
+    with pytest.raises(
+        ValueError, match=r"holdout=0.5 leaves \d+ distinct rows .* smaller holdout"
+    ):
+        CoresetKMeans(4, holdout=0.5, random_state=0).fit(lwcs.build(HEAVY, 6, random_state=0))
+
+
+def test_nothing_is_held_back_where_all_rows_judge():
+    options = {"coreset_size": 1_000, "random_state": 0}
+    held = CoresetKMeans(5, holdout=0.2, **options).fit(HEAVY)
+    plain = CoresetKMeans(5, **options).fit(HEAVY)
+    np.testing.assert_array_equal(held.cluster_centers_, plain.cluster_centers_)
+    assert held.sampling_error_ == plain.sampling_error_
+
+
+def test_parts_of_a_union_do_not_judge_each_other():
+    union = lwcs.build(HEAVY, 8_000, random_state=0) + lwcs.build(HEAVY, 8_000, random_state=1)
+    assert np.isnan(CoresetKMeans(5, random_state=0).fit(union).sampling_error_)
+
+
+def test_partial_fit_keeps_the_draws_of_a_fit():
+    model = CoresetKMeans(3, random_state=0).fit(HEAVY)
+    drawn = model.coreset_.size
+    assert drawn == 20_000
+    model.partial_fit(HEAVY[:100])
+    assert model.coreset_.size >= drawn

@@ -237,14 +237,14 @@ def test_files_without_them_are_read():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"holdout": 1.0}, "holdout=1.0 leaves nothing to fit"),
+        ({"holdout": 1.0}, "holdout=1.0 must be between 0 and 0.5"),
         ({"holdout": -0.1}, "holdout=-0.1 is not allowed"),
         ({"target_error": 0.0}, "target_error=0.0 is not allowed; pass a finite number > 0"),
-        ({"n_init": "many"}, "n_init='many' is not allowed; pass 'auto' or an integer >= 1"),
+        ({"n_init": "many"}, "n_init='many' is not allowed; pass 'auto' or a number"),
         ({"n_init": 0}, "n_init=0 is too small"),
         (
             {"coreset_size": 4, "holdout": 0.6},
-            r"holdout=0.6 leaves 2 distinct rows of the 4 draws but n_components=3; pass a smaller",
+            r"holdout=0.6 must be between 0 and 0.5",
         ),
     ],
 )

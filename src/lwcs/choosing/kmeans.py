@@ -2,14 +2,15 @@
 
 Draws are made and solved on their inner levels; the draws that were not used say whether all of
 them will be enough, and if not, how many would be. Where a pass over all rows is made anyway, it
-knows the exact cost of the answer. If that is far above what the coreset promised, the draws have
-missed clusters, and rows are drawn again around the present centers, by sensitivity.
+knows the exact cost of the answer. If that is further above what the coreset promised than the
+target allows, the draws have missed something, and rows are drawn again around the present centers,
+by sensitivity, as those of a refined coreset are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, fsum, inf, isfinite, log10
+from math import ceil, fsum, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,16 +92,17 @@ class Answer:
 
 def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
     """Cluster a coreset."""
-    how = wish.how
-    if wish.size is None:
+    how, holdout = wish.how, 0.0 if coreset.exact else wish.holdout
+    if wish.size is None and not holdout:
         draws = coreset
         if coreset.exact and coreset.size > SMALL_ROWS:
             draws = coreset.reduce(min(first_size(how.k), coreset.size // 2), random_state=how.seed)
         climbed = climb_coreset(draws, kernel, how)
         solution = finish(climbed, draws, coreset, kernel, how, wish.target)
     else:
-        solution = solve_on_one_level(coreset, kernel, how, wish.holdout)
-    return Answer(solution, solution.centers, solution.found.cost, solution.error)
+        solution = solve_on_one_level(coreset, kernel, how, holdout)
+    centers, cost = solution.centers, solution.found.cost
+    return Answer(solution, centers, coreset.cost(centers) if holdout else cost, solution.error)
 
 
 def fit_rows(job: Job, wish: Wish) -> Answer:
@@ -116,19 +118,26 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
             n_jobs=wish.how.n_jobs,
             progress=wish.progress,
         )
-        answer = _on_all_rows(job, fit_coreset(coreset, kernel, wish), wish)
-        # Where the draws cost nothing, there are fewer of them than clusters, which is said.
-        if _FAR_OFF < answer.on_all.gap < inf:
-            _warn_of_missed(answer, "pass coreset_size='auto', a larger coreset_size")
+        judged = job.source.rereadable and (wish.labels or wish.polish)
+        # All rows are the better referee, and all draws the better sample.
+        own = replace(wish, holdout=0.0) if judged else wish
+        answer = _on_all_rows(job, fit_coreset(coreset, kernel, own), wish)
+        # If there are fewer draws than clusters, that is said already.
+        enough = len(np.unique(answer.solution.found.labels)) == wish.how.k
+        if enough and answer.on_all.gap > _FAR_OFF:
+            _warn_of_missed(answer, wish, "leave out coreset_size, so that it is chosen")
         return answer
     answer = _on_all_rows(job, _as_large_as_it_takes(job, wish), wish)
     for attempt in range(_AROUND):
         if not answer.on_all.estimate > wish.target:
             break
-        answer = _on_all_rows(job, _around(job, answer, wish, attempt), wish)
+        again = _on_all_rows(job, _around(job, answer, wish, attempt), wish)
+        if wish.labels and again.cost >= answer.cost:
+            break
+        answer = again
     seen = answer.on_all
     if seen.gap - _CHANCE * seen.noise > 2.0 * wish.target:
-        _warn_of_missed(answer, "pass method='sensitivity'")
+        _warn_of_missed(answer, wish, "pass more clusters")
     else:
         _warn_of_target(answer, wish)
     return answer
@@ -248,7 +257,9 @@ def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
         coreset.total_cost,
         coreset.scale,
     )
-    noise = geometry.noise(known.weight, known.rows, known.cost or 0.0, coreset.points.dtype)
+    noise = 0.0
+    if geometry.mean is not None and known.cost is not None:
+        noise = geometry.noise(known.weight, known.rows, known.cost, coreset.points.dtype)
     draws = draw_by_sensitivity(
         source, assignment, how.k, coreset.size, known, run, noise, answer.weighed
     )
@@ -270,26 +281,27 @@ def _warn_of_target(answer: Answer, wish: Wish) -> None:
     """Warn if neither the draws that were not used nor all rows say that the target is reached."""
     before, coreset = answer.solution.error, answer.solution.coreset
     reached = min(before.estimate, answer.error.estimate)
-    if not reached > wish.target:
+    if not wish.target < reached < inf:
         return
-    wanted = 10.0 ** ceil(log10(coreset.size * reached / wish.target))
+    wanted = ceil(_MARGIN * coreset.size * reached / wish.target)
+    more = f", or more draws, for example coreset_size={wanted}"
     warn(
         f"the sampling error is about {reached:.2g} with {coreset.size:,} draws, more than "
-        f"target_error={wish.target:g}; pass a larger target_error, or more draws, for example "
-        f"coreset_size={wanted:.0f}",
+        f"target_error={wish.target:g}; pass a larger target_error"
+        f"{more if wanted < coreset.n_samples else ''}",
         ConvergenceWarning,
     )
 
 
-def _warn_of_missed(answer: Answer, remedy: str) -> None:
+def _warn_of_missed(answer: Answer, wish: Wish, remedy: str) -> None:
     draws = f"the {answer.solution.coreset.size:,} draws that they were fitted on"
     times = 1.0 + answer.on_all.gap
-    seen = (
-        f"{times:.3g} times as much on all rows as on {draws}"
-        if isfinite(times)
-        else (f"{answer.cost:.3g} on all rows, but nothing on {draws}")
-    )
+    seen = f"{times:.3g} times as much on all rows as on {draws}"
+    if not isfinite(times):
+        seen = f"{answer.cost:.3g} on all rows, but nothing on {draws}"
+    others = [name for name in ("refined", "sensitivity") if name != wish.sampler.name]
     warn(
-        f"the centers cost {seen}: the draws have missed clusters; {remedy} or method='refined'",
+        f"the centers cost {seen}: the draws have missed clusters; {remedy}, or "
+        f"method={others[0]!r}",
         ConvergenceWarning,
     )

@@ -67,7 +67,7 @@ class How:
 
     @property
     def searches(self) -> bool:
-        """Whether centers may be swapped for points."""
+        """Whether centers are swapped for points as a rule, not only where clusters were missed."""
         return isinstance(self.init, str) and self.init in ("auto", "local-search")
 
     @property
@@ -232,7 +232,7 @@ def solve_level(
 
 def search_level(points: Points, found: Clustering, how: How, limits: Limits) -> Clustering:
     """Swap what pays, and go on from there; keep what is better."""
-    # Other numbers on every level, and after every search.
+    # Other numbers on every level.
     rng = generator(how.seed, Stage.LEVELS, len(points), found.n_iter)
     with single_threaded_blas():
         swapped = local_search(points, found.centers, rng)

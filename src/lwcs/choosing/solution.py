@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lwcs.choosing.levels import (
@@ -69,6 +69,11 @@ def solve_on_one_level(
         size = coreset.size - max(1, round(holdout * coreset.size))
         kept = deal(counts, [size], generator(how.seed, Stage.LEVELS))[0]
         part, held = part_of(weights, counts, kept), part_of(weights, counts, counts - kept)
+        if len(part.at) < how.k:
+            raise ValueError(
+                f"holdout={holdout:g} leaves {len(part.at)} distinct rows of the coreset for "
+                f"n_clusters={how.k}; pass a smaller holdout, or a larger coreset"
+            )
         points, weights, counts = points[part.at], part.weights, part.counts
     with explaining_points(coreset):
         found = cluster(
@@ -108,7 +113,9 @@ def climb_coreset(
         return climb(Sample(points, draws.counts), sizes, how, starts)
 
     with explaining_points(draws):
-        return precisely(draws.points, draws.weights, geometry, levels)
+        climbed = precisely(draws.points, draws.weights, geometry, levels)
+    # The parts of a union are not independent of each other.
+    return replace(climbed, judged=None) if draws.depth else climbed
 
 
 def finish(
@@ -141,7 +148,9 @@ def finish(
 
         found = precisely(top.points, top.weights, geometry, last_level)
     own = Price.on_draws(top.weights, top.counts, found.distances)
-    if not top.exact and climbed.judged is not None and own.cost > 0.0:
-        average = own.cost / float(top.weights.sum())
-        error = climbed.judged.error_beside(found.distances, average)
+    if not top.exact and climbed.judged is not None:
+        average, error = own.cost / float(top.weights.sum()), UNKNOWN
+        # Draws that cost nothing say nothing of others.
+        if average > 0.0:
+            error = climbed.judged.error_beside(found.distances, average)
     return Solution(top, geometry, found, own, error.unfinished(found.remaining))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -164,7 +165,7 @@ def fit(
 def _error_words(model: Any, *, on_all: bool) -> str:
     """How far the answer is off, if it was fitted on a sample and that is known."""
     error, bound = model.sampling_error_, model.sampling_error_bound_
-    if not bound > 0.0:
+    if not 0.0 < bound < inf:
         return ""
     return (
         f"{',' if on_all else '; on all rows it is'} about {100 * error:.2g} % "

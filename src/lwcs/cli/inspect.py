@@ -113,7 +113,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
             "components": len(found.weights_),
             "features": [str(name) for name in names],
             "log_likelihood": found.lower_bound_,
-            **error_facts(found),
+            **_known(error_facts(found)),
             "iterations": int(found.n_iter_),
             "converged": found.converged_,
         }
@@ -123,10 +123,14 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
         "clusters": len(found.cluster_centers_),
         "features": [str(name) for name in names],
         "cost": found.inertia_,
-        **error_facts(found),
+        **_known(error_facts(found)),
         "iterations": int(found.n_iter_),
         "scaled": found.scale_ is not None,
     }
+
+
+def _known(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:

@@ -52,7 +52,8 @@ def check_parameters(model: CoresetKMeans) -> int | None:
     check_errors(model)
     as_sampler(model.method)
     as_divergence(model.divergence)
-    if model.coreset_size == "auto" and model.target_error is not None:
+    chosen = isinstance(model.coreset_size, str) and model.coreset_size == "auto"
+    if chosen and model.target_error is not None:
         return None
     return size_of(model.coreset_size, k, POINTS_PER_CLUSTER, "n_clusters")
 
@@ -83,8 +84,7 @@ def size_of(wish: int | str, k: int, each: int, name: str) -> int:
     if isinstance(wish, str):
         if wish != "auto":
             raise ValueError(
-                f"coreset_size={wish!r} is not allowed; pass 'auto' "
-                f"({each} × {name}) or an integer >= {name}"
+                f"coreset_size={wish!r} is not allowed; pass 'auto' or an integer >= {name}"
             )
         return each * k
     size = check_count(wish, "coreset_size")

@@ -48,8 +48,9 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         clustered itself.
     target_error : float or None, default=0.02
         Sampling error that "auto" aims at: how much more the centers may cost on all rows than if
-        all rows had been clustered. If it is not reached, there is a warning with the figure.
-        None draws 100 × n_clusters rows and solves them at once.
+        all rows had been clustered. If it is not reached, there is a warning with the figure,
+        except for a Coreset, whose size is given. None draws 100 × n_clusters rows and solves them
+        at once.
     method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
             default="lightweight"
         Sampling method, as for `lwcs.build`.
@@ -61,7 +62,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             default="auto"
         Initial centers: by greedy k-means++, the same and then local search (swaps of a center
         for a point, while that pays), plain k-means++, random points, given centers of shape
-        (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``. "auto" is
+        (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``, which is called once
+        per start, from several threads. "auto" is
         "local-search" if the size is chosen, and "k-means++" if `coreset_size` is an integer.
     n_init : int or "auto", default="auto"
         Number of starts; the best one is kept. "auto" is 8 for up to 20 clusters, falling to 1
@@ -104,16 +106,19 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         the coreset; less so if they were polished.
     sampling_error_ : float
         Estimate of how much more the centers cost on all rows than if Lloyd's algorithm went on
-        from them on all rows: 0.02 is 2 %. It comes from the final pass if there is one, else from
-        draws that were not used; 0 if all rows were clustered, and nan where nothing is known
-        (an integer `coreset_size` or a small Coreset without final pass and `holdout`). It does
-        not cover a poor local optimum.
+        from them on all rows: 0.02 is 2 %. It comes from draws that were not used, and from the
+        final pass where that sees more than chance; 0 if all rows were clustered, and nan where
+        nothing is known (without a final pass: an integer `coreset_size` or a small Coreset
+        without `holdout`, and a union of coresets). What `polish` gained is taken off, as far as a
+        further pass has measured it. It does not cover a poor local optimum.
     sampling_error_bound_ : float
-        Upper bound in practice: twice the estimate, and the standard error of that.
+        Upper bound in practice: the whole gap between the cost elsewhere and on the draws that were
+        clustered (the estimate is half of it), and its standard error.
     n_iter_ : int
         Number of iterations of the best restart; with levels, of the last one.
     coreset_ : Coreset
-        The coreset that was clustered.
+        The coreset that was clustered; its method is "refined" if rows were drawn again around
+        the centers of a first solution.
     scale_ : array of shape (n_features,) or None
         Standard deviations that distances are measured in, for data scanned with
         ``scale="standard"``.

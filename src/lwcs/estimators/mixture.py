@@ -13,6 +13,8 @@ from lwcs.choosing.mixture_size import Redraw, fit_to_target, largest_fitted_who
 from lwcs.choosing.summaries import summarize
 from lwcs.coreset import ALL_ROWS, Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import (
+    check_auto,
+    check_errors,
     check_rows,
     forget,
     open_for_answers,
@@ -310,21 +312,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""
         k = check_count(self.n_components, "n_components")
-        if isinstance(self.n_init, str) and self.n_init != "auto":
-            raise ValueError(
-                f"n_init={self.n_init!r} is not allowed; pass 'auto' or an integer >= 1"
-            )
-        if self.n_init != "auto":
-            check_count(self.n_init, "n_init")
+        check_auto(self.n_init, "n_init", check_count)
         check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol")
-        if self.target_error is not None:
-            check_number(self.target_error, "target_error", above=0.0)
-        if check_number(self.holdout, "holdout") >= 1.0:
-            raise ValueError(
-                f"holdout={self.holdout} leaves nothing to fit; pass a part of the draws from 0 "
-                "to less than 1, for example 0.1"
-            )
+        check_errors(self)
         check_init(self.init)
         as_sampler(self.method)
         return size_of(self.coreset_size, k, DRAWS_PER_COMPONENT, "n_components")

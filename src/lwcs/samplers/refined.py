@@ -4,8 +4,8 @@ k-means on a small lightweight coreset takes the place of k passes of D² sampli
 matrix products measures every row against that solution, then rows are drawn by sensitivity.
 
 That pass knows what the solution costs on all rows. Far above what it costs on the draws that it
-was fitted to, it has missed clusters: then a second pilot is drawn around it by sensitivity,
-where such rows stand out, and its solution is measured in turn.
+was fitted to, it has missed clusters: then another pilot is drawn around it by sensitivity,
+where such rows stand out, and its solution is measured in turn, at most twice.
 """
 
 from __future__ import annotations
