@@ -70,7 +70,7 @@ def test_a_killed_worker_changes_nothing(engine, tmp_path, method):
 
 def test_a_killed_worker_does_not_change_polish_and_cost(engine, tmp_path):
     rows = engine.arrays(PARTS)
-    model = lwcs.CoresetKMeans(3, polish=1, random_state=9)
+    model = lwcs.CoresetKMeans(3, coreset_size=300, polish=1, random_state=9)
     want = model.fit(rows).cluster_centers_
     cost = model.inertia_
     source = lwcs.scan(rows)
