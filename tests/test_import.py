@@ -36,6 +36,11 @@ def test_a_small_build_of_an_array_loads_no_table_library_numba_or_engine():
     assert not loaded & {"numba", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "rich"}
 
 
+def test_a_command_that_only_prints_its_help_loads_no_estimator():
+    loaded = modules_after("import lwcs.cli")
+    assert not loaded & {"numba", "sklearn", "scipy", "pandas", "polars", "narwhals", "matplotlib"}
+
+
 @pytest.mark.parametrize("name", lwcs.__all__)
 def test_public_names_exist(name):
     assert getattr(lwcs, name) is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
+from lwcs.coreset_reduce import sampled, sampled_again, some_draws
 from lwcs.coreset_union import check_alike, merged, same
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
@@ -16,13 +17,11 @@ from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import frozen, stack
-from lwcs.foundation.splits import deal, part_of
+from lwcs.foundation.splits import deal
 from lwcs.foundation.tabular import Tabular
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
-from lwcs.samplers import Lightweight, Run
-from lwcs.sources import scan
 
 if TYPE_CHECKING:
     import os
@@ -300,17 +299,16 @@ class Coreset(Tabular):
         """
         size, seed = check_count(size, "size"), as_seed(random_state)
         if self.depth > 0:
-            return self._sampled(size, seed, self.depth + 1, _growth(self.depth + 1))
+            return sampled_again(self, size, seed)
         if size > self.size:
             raise ValueError(
                 f"size={size} is larger than the {self.size} draws of this coreset; "
                 f"pass size <= {self.size}, or build a larger one from the data"
             )
         if self.exact:
-            whole = size == self.size
-            return self if whole else self._sampled(size, seed, 0, self.details)
+            return self if size == self.size else sampled(self, size, seed)
         kept = deal(self.counts, [size], generator(seed, Stage.REDUCE))
-        return self._some(kept[0], seed)
+        return some_draws(self, kept[0], seed)
 
     def split(self, size: int, *, random_state: object = None) -> tuple[Coreset, Coreset]:
         """Deal the draws at random into two coresets, of `size` draws and of the others.
@@ -338,38 +336,7 @@ class Coreset(Tabular):
                 f"second part; pass size < {self.size}"
             )
         first = deal(self.counts, [size], generator(seed, Stage.REDUCE))[0]
-        return self._some(first, seed), self._some(self.counts - first, seed)
-
-    def _some(self, kept: IntArray, seed: int) -> Coreset:
-        """Some of the draws."""
-        part = part_of(self.weights, self.counts, kept)
-        return replace(
-            self,
-            points=self.points[part.at],
-            weights=part.weights,
-            indices=self.indices[part.at],
-            counts=part.counts,
-            seed=seed,
-        )
-
-    def _sampled(self, size: int, seed: int, depth: int, details: Mapping[str, Any]) -> Coreset:
-        """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
-        rows = self.points if self.scale is None else self.points * (1.0 / self.scale)
-        source = scan(rows, weight=self.weights)
-        geometry = Geometry(self.divergence, kernel=kernels.choose(source.estimate_values()))
-        draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
-        at = draws.indices
-        return replace(
-            self,
-            points=self.points[at],
-            weights=draws.weights,
-            indices=self.indices[at],
-            counts=draws.counts,
-            method=Lightweight.name,
-            seed=seed,
-            depth=depth,
-            details=details,
-        )
+        return some_draws(self, first, seed), some_draws(self, self.counts - first, seed)
 
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table: index, weight, count, features; metadata in its schema."""
@@ -403,23 +370,6 @@ def explaining_points(coreset: Coreset) -> Iterator[None]:
     except BadValueError as bad:
         row = int(coreset.indices[bad.row]) - bad.row
         raise bad.explained(row, "", coreset.feature_names) from None
-
-
-def reduced_epsilon(epsilon: float, depth: int) -> float:
-    """ε of a union (depth 1) that was reduced until its depth, if every step has this ε.
-
-    A step of ε₂ on a coreset of ε₁ gives ε₁ + ε₂(1 + 1.5ε₁).
-    """
-    # ε + 2/3 grows by the factor 1 + 1.5ε in every step.
-    with np.errstate(over="ignore"):
-        growth = np.expm1((depth - 1) * np.log1p(1.5 * epsilon))
-        return float(epsilon + growth * (epsilon + 2.0 / 3.0))
-
-
-def _growth(depth: int) -> dict[str, Any]:
-    """What `details` says of the error of a reduced union, as long as it is a number."""
-    growth = round(reduced_epsilon(0.1, depth) / 0.1, 3)
-    return {"error_growth": growth} if np.isfinite(growth) else {}
 
 
 def refuse_sample_weight(sample_weight: Any) -> None:

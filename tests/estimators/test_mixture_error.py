@@ -114,7 +114,7 @@ def test_a_target_that_is_not_reached_is_a_warning(monkeypatch):
         model.fit(X[start : start + 5_000] for start in range(0, N, 5_000))
     assert f"about {model.sampling_error_:.2g} nats per row" in str(caught[0].message)
     assert caught[0].filename == __file__
-    monkeypatch.setattr(mixture_size, "_LARGEST", 2)
+    monkeypatch.setattr(mixture_size, "LARGEST", 2)
     with pytest.warns(ConvergenceWarning, match="target_error=0.001, with 6,000 draws; pass"):
         model.fit(X)
     assert model.coreset_.size == 6_000

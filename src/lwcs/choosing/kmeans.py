@@ -10,18 +10,18 @@ by sensitivity, as those of a refined coreset are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, fsum, inf, isfinite
+from math import fsum, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from lwcs.choosing.growth import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws
 from lwcs.choosing.solution import Solution, climb_coreset, finish, solve_on_one_level
 from lwcs.choosing.summaries import check_n_rows, summarize
 from lwcs.coreset import Coreset
 from lwcs.foundation.notices import warn
 from lwcs.foundation.progress import track
-from lwcs.foundation.randomness import Stage, generator
 from lwcs.passes import AssignTask, polish
 from lwcs.samplers import Refined, Run
 from lwcs.samplers.around_centers import Assignment, assign, weigh
@@ -41,15 +41,10 @@ if TYPE_CHECKING:
     from lwcs.samplers import Sampler
     from lwcs.samplers.around_centers import Clusters
 
-# So few rows are clustered themselves: to sample them would save next to nothing.
-SMALL_ROWS = 10_000
 # Draws to begin with; the last inner level has a quarter of them.
 DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
-# How often draws may be made again: more of them, or around the present centers.
-_GROWN, _AROUND = 2, 3
-# More draws than the error asks for, since it is an estimate itself; and how many times as many
-# as at first there may be.
-_MARGIN, _LARGEST = 1.25, 16
+# How often rows may be drawn around the present centers.
+_AROUND = 3
 # A gap of more standard errors is no chance: these are estimates, and too small for heavy tails.
 _CHANCE = 4.0
 # With a size that the user chose, a gap is expected; not this one.
@@ -137,7 +132,7 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
         answer = again
     seen = answer.on_all
     if seen.gap - _CHANCE * seen.noise > 2.0 * wish.target:
-        _warn_of_missed(answer, wish, "pass more clusters")
+        _warn_of_missed(answer, wish, "pass a larger n_clusters")
     else:
         _warn_of_target(answer, wish)
     return answer
@@ -146,15 +141,15 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
 def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
     """Draw until the draws that are not used say that all of them are enough."""
     how, kernel, source = wish.how, job.geometry.kernel, job.source
-    size, most = first_size(how.k), _LARGEST * first_size(how.k)
+    size, most = first_size(how.k), LARGEST * first_size(how.k)
     n_rows = source.n_rows
     present: list[DenseRows] = []
-    for attempt in range(_GROWN + 1):
+    for attempt in range(REDRAWS + 1):
         if n_rows is not None and n_rows <= SMALL_ROWS:
             check_n_rows(n_rows, how.k)
             draws = top = job.all_rows(how.n_jobs)
         else:
-            seed = how.seed if not attempt else _another_seed(how.seed, attempt)
+            seed = how.seed if not attempt else another_seed(how.seed, attempt)
             draws = top = job.coreset(
                 size, wish.sampler, seed, n_jobs=how.n_jobs, progress=wish.progress
             )
@@ -166,11 +161,10 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
                 small = len(top) <= SMALL_ROWS
                 draws = top if small else draws.reduce(n_rows // 2, random_state=seed)
         climbed = climb_coreset(draws, kernel, how, present)
-        wanted = climbed.error().estimate / wish.target
-        if top.exact or not wanted > 1.0 or size == most or not source.rereadable:
+        error = climbed.error().estimate
+        if top.exact or not error > wish.target or size == most or not source.rereadable:
             break
-        # No more than the answer could use, even if the estimate knows no bounds.
-        size = min(most, ceil(min(_MARGIN * wanted, _LARGEST) * size))
+        size = min(most, enough_draws(size, error, wish.target))
         present = [climbed.found.centers.geometry.to_data(climbed.found.centers)]
     solution = finish(climbed, draws, top, kernel, how, wish.target)
     return Answer(solution, solution.centers, solution.found.cost, solution.error)
@@ -179,10 +173,6 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
 def first_size(k: int) -> int:
     """Draws to begin with."""
     return max(FEWEST_DRAWS, DRAWS_PER_CLUSTER * k)
-
-
-def _another_seed(seed: int, attempt: int) -> int:
-    return int(generator(seed, Stage.AGAIN, attempt).integers(2**63))
 
 
 def _on_all_rows(job: Job, answer: Answer, wish: Wish) -> Answer:
@@ -244,7 +234,7 @@ def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
     """Draw again, by sensitivity around the present centers, and solve from there."""
     source, before, how = job.source, answer.solution, wish.how
     coreset, geometry = before.coreset, before.geometry
-    seed = _another_seed(how.seed, _GROWN + 1 + attempt)
+    seed = another_seed(how.seed, REDRAWS + 1 + attempt)
     run, centers = _run(before, wish, seed), geometry.own_centers(answer.centers)
     if isinstance(source, LocalSource):
         assignment = assign(source, centers, run)
@@ -283,7 +273,7 @@ def _warn_of_target(answer: Answer, wish: Wish) -> None:
     reached = min(before.estimate, answer.error.estimate)
     if not wish.target < reached < inf:
         return
-    wanted = ceil(_MARGIN * coreset.size * reached / wish.target)
+    wanted = enough_draws(coreset.size, reached, wish.target)
     more = f", or more draws, for example coreset_size={wanted}"
     warn(
         f"the sampling error is about {reached:.2g} with {coreset.size:,} draws, more than "
@@ -299,9 +289,8 @@ def _warn_of_missed(answer: Answer, wish: Wish, remedy: str) -> None:
     seen = f"{times:.3g} times as much on all rows as on {draws}"
     if not isfinite(times):
         seen = f"{answer.cost:.3g} on all rows, but nothing on {draws}"
-    others = [name for name in ("refined", "sensitivity") if name != wish.sampler.name]
+    other = "refined" if wish.sampler.name == "sensitivity" else "sensitivity"
     warn(
-        f"the centers cost {seen}: the draws have missed clusters; {remedy}, or "
-        f"method={others[0]!r}",
+        f"the centers cost {seen}: the draws have missed clusters; {remedy}, or method={other!r}",
         ConvergenceWarning,
     )

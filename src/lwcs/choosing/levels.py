@@ -75,11 +75,8 @@ class How:
         """Starts on the first level: eight for up to 20 clusters, one for more than 80.
 
         For many clusters, one start whose centers are swapped on the last inner level is better
-        than several on the first one, at less cost. Given centers are one start, since all would
-        be the same.
+        than several on the first one, at less cost.
         """
-        if not isinstance(self.init, str) and not callable(self.init):
-            return 1
         return self.n_init or min(max(160 // self.k, 1), 8)
 
 
@@ -162,7 +159,7 @@ class Climbed:
     """What was found on the inner levels."""
 
     found: Clustering
-    """On the last inner level; where there is none, the best start on all draws."""
+    """The solution of the last inner level, or without inner levels the best start."""
     judged: Judged | None = None
 
     @property

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
 from sklearn.exceptions import ConvergenceWarning
 
+from lwcs.choosing.growth import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws
 from lwcs.choosing.mixture_levels import (
     Fitted,
     fit_on_one_level,
@@ -15,8 +15,8 @@ from lwcs.choosing.mixture_levels import (
     has_levels,
     least_draws,
 )
+from lwcs.choosing.summaries import summarize
 from lwcs.foundation.notices import warn
-from lwcs.foundation.randomness import Stage, generator
 
 if TYPE_CHECKING:
     from lwcs.building import Job
@@ -25,17 +25,10 @@ if TYPE_CHECKING:
     from lwcs.solvers.mixture import Mixture
     from lwcs.solvers.mixture_runs import Runs
 
-SMALL = 10_000
-"""Data of no more rows than this is fitted itself."""
-# How often is drawn again, and how many times the first draws at most: EM takes time in proportion.
-_ATTEMPTS, _LARGEST = 2, 16
-# The error of the next draws is not known exactly.
-_MARGIN = 1.25
-
 
 @dataclass(frozen=True, slots=True)
-class Redraw:
-    """Rows that can be read again, and how they are drawn."""
+class Drawing:
+    """Rows, and how they are drawn."""
 
     job: Job
     sampler: Sampler
@@ -43,17 +36,29 @@ class Redraw:
     n_jobs: int
     progress: bool
 
-    def draw(self, size: int, attempt: int) -> Coreset:
+    def first(self, size: int, k: int, *, chosen: bool) -> Coreset:
+        """The first draws, or all rows if there are few; `chosen` says that the size is ours."""
+        few, known = max(SMALL_ROWS, 2 * size) if chosen else size, self.job.source.n_rows
+        coreset = summarize(
+            self.job,
+            few if known is not None and known <= few else size,
+            k,
+            method=self.sampler,
+            seed=self.seed,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+            name="n_components",
+        )
+        if coreset.exact or coreset.n_samples > few or not self.job.source.rereadable:
+            return coreset
+        return self.job.all_rows(self.n_jobs)
+
+    def again(self, size: int, attempt: int) -> Coreset:
         """Draw a coreset that is independent of the others."""
-        seed = int(generator(self.seed, Stage.AGAIN, attempt).integers(2**63))
+        seed = another_seed(self.seed, attempt)
         return self.job.coreset(
             size, self.sampler, seed, n_jobs=self.n_jobs, progress=self.progress
         )
-
-
-def largest_fitted_whole(size: int) -> int:
-    """Number of rows up to which data is fitted itself instead of `size` draws of it."""
-    return max(SMALL, 2 * size)
 
 
 def fit_to_target(
@@ -61,46 +66,47 @@ def fit_to_target(
     runs: Runs,
     n_init: int | None,
     target: float,
-    redraw: Redraw | None,
+    drawing: Drawing | None,
     last: Mixture | None = None,
 ) -> Fitted:
     """Fit a mixture, and draw more rows as long as it is further off than the target.
 
-    `coreset` has the first draws. Each further time EM goes on from the last mixture, on draws that
-    it has not seen; the number of draws is what the error asks for, which falls like 1/m.
-    Without `n_init`, starts are tried where they are cheap, on the first level.
+    `coreset` has the first draws, and without `drawing` the only ones. Each further time EM goes
+    on from the last mixture, on draws that it has not seen; the number of draws is what the error
+    asks for, which falls like 1/m. Without `n_init`, starts are tried where they are cheap, on the
+    first level.
     """
     if coreset.exact:
         return fit_on_one_level(coreset, runs, n_init, last)
-    most, found = _LARGEST * coreset.size, None
-    for attempt in range(_ATTEMPTS + 1):
+    most, found = LARGEST * coreset.size, None
+    for attempt in range(REDRAWS + 1):
         if has_levels(coreset, runs):
             found = fit_on_two_levels(coreset, runs, n_init, last)
             if not found.error.known or found.error.estimate <= target:
                 return found
             last = found.mixture
-            asked = _MARGIN * coreset.size * found.error.estimate / target
+            asked = enough_draws(coreset.size, found.error.estimate, target)
         else:
-            asked = _MARGIN * least_draws(coreset, runs)
-        if redraw is None or attempt == _ATTEMPTS:
+            asked = enough_draws(least_draws(coreset, runs), 1.0, 1.0)
+        if drawing is None or attempt == REDRAWS:
             break
-        if asked > coreset.n_samples / 2 and coreset.n_samples <= 2 * most:
-            return fit_on_one_level(redraw.job.all_rows(redraw.n_jobs), runs, n_init, last)
-        if min(ceil(asked), most) <= coreset.size:
+        if asked >= coreset.n_samples / 2 and coreset.n_samples <= 2 * most:
+            return fit_on_one_level(drawing.job.all_rows(drawing.n_jobs), runs, n_init, last)
+        if min(asked, most) <= coreset.size:
             break
-        coreset = redraw.draw(min(ceil(asked), most), attempt + 1)
+        coreset = drawing.again(min(asked, most), attempt + 1)
     if found is None:
         return fit_on_one_level(coreset, runs, n_init, last)
-    _warn(found, target, redraw)
+    _warn(found, target, once=drawing is None)
     return found
 
 
-def _warn(found: Fitted, target: float, redraw: Redraw | None) -> None:
-    once = "" if redraw is not None else ", and the rows can be read only once"
+def _warn(found: Fitted, target: float, *, once: bool) -> None:
+    why = ", and the rows can be read only once" if once else ""
     warn(
         f"the log-likelihood is about {found.error.estimate:.2g} nats per row below that of a "
         f"mixture fitted to all rows, more than target_error={target:g}, with "
-        f"{found.coreset.size:,} draws{once}; pass a larger coreset_size, fewer components or "
+        f"{found.coreset.size:,} draws{why}; pass a larger coreset_size, fewer components or "
         "parameters, or another target_error",
         ConvergenceWarning,
     )

@@ -23,7 +23,7 @@ from lwcs.cli.options import (
     within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
-from lwcs.cli.sizing import OrWord, error_facts, sizing
+from lwcs.cli.sizing import OrWord, sizing
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
@@ -103,6 +103,7 @@ def fit(
     Example: lwcs fit "events/*.parquet" -k 100 -o model.parquet
     """
     import lwcs
+    from lwcs.estimators.saved import saved_errors
 
     start = time.perf_counter()
     check_output(output, data)
@@ -145,7 +146,7 @@ def fit(
         "size": model.coreset_.size,
         "cost": model.inertia_,
         "cost_of": cost_of,
-        **error_facts(model),
+        **saved_errors(model),
         "iterations": model.n_iter_,
         "dropped": dropped,
         "seconds": round(seconds, 3),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.options import choosing, open_rows, saying
-from lwcs.cli.sizing import error_facts
 from lwcs.cli.standard_input import NAME, saved_file
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import NotOursError
@@ -113,7 +112,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
             "components": len(found.weights_),
             "features": [str(name) for name in names],
             "log_likelihood": found.lower_bound_,
-            **_known(error_facts(found)),
+            **_known_errors(found),
             "iterations": int(found.n_iter_),
             "converged": found.converged_,
         }
@@ -123,14 +122,17 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
         "clusters": len(found.cluster_centers_),
         "features": [str(name) for name in names],
         "cost": found.inertia_,
-        **_known(error_facts(found)),
+        **_known_errors(found),
         "iterations": int(found.n_iter_),
         "scaled": found.scale_ is not None,
     }
 
 
-def _known(facts: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value is not None}
+def _known_errors(model: Any) -> dict[str, Any]:
+    """How far a model is off, if that is known."""
+    from lwcs.estimators.saved import saved_errors
+
+    return {name: value for name, value in saved_errors(model).items() if value is not None}
 
 
 def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:

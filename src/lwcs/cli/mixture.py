@@ -19,7 +19,7 @@ from lwcs.cli.options import (
     within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
-from lwcs.cli.sizing import error_facts, sizing
+from lwcs.cli.sizing import sizing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -131,6 +131,7 @@ def mixture(
     `lwcs assign` then gives the most likely component and the log-likelihood of every row.
     """
     import lwcs
+    from lwcs.estimators.saved import saved_errors
 
     start = time.perf_counter()
     check_output(output, data)
@@ -171,7 +172,7 @@ def mixture(
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
         "log_likelihood": model.lower_bound_,
-        **error_facts(model),
+        **saved_errors(model),
         "converged": model.converged_,
         "iterations": model.n_iter_,
         "dropped": dropped,

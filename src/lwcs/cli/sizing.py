@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.estimators.saved import saved_errors
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -63,8 +61,3 @@ def sizing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SIZING):
         command = option(command)
     return command
-
-
-def error_facts(model: Any) -> dict[str, float | None]:
-    """How far a model is off, for JSON; null if it is not known."""
-    return saved_errors(model)

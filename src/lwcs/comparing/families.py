@@ -39,7 +39,7 @@ class Family:
     places: Places
     """Center of every cluster, from d, the number of clusters and a generator."""
     noise: float
-    """Standard deviation of a row around the place of its cluster, in every column."""
+    """Standard deviation of the rows of a cluster around its center, in every column."""
 
     def __call__(self, n: int, d: int, k: int, seed: int) -> FloatArray:
         """Make n rows with d columns for k clusters, in random order."""

@@ -9,9 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.building import Job
 from lwcs.choosing.mixture_levels import fit_on_levels, fit_on_one_level
-from lwcs.choosing.mixture_size import Redraw, fit_to_target, largest_fitted_whole
-from lwcs.choosing.summaries import summarize
-from lwcs.coreset import ALL_ROWS, Coreset, refuse_sample_weight
+from lwcs.choosing.mixture_size import Drawing, fit_to_target
+from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import (
     check_auto,
     check_errors,
@@ -251,22 +250,30 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         if isinstance(X, Coreset):
             refuse_sample_weight(sample_weight)
             # Its weights are unbiased, whatever divergence it was drawn by.
-            coreset, redraw = X, None
+            coreset, drawing = X, None
             set_features(self, coreset)
             given = self._given(family)
             check_rows(coreset, self.n_components, "n_components")
         else:
             source = scan_rows(self, X, sample_weight, reset=True)
             given = self._given(family)
-            job = Job.of(source, self._drawn_by(family))
-            coreset, redraw = self._draw(job, size, seed)
+            drawing = Drawing(
+                Job.of(source, self._drawn_by(family)),
+                as_sampler(self.method, self.n_components),
+                seed,
+                as_threads(self.n_jobs),
+                bool(self.verbose),
+            )
+            chosen = self.coreset_size == "auto"
+            coreset = drawing.first(size, self.n_components, chosen=chosen)
+            drawing = drawing if source.rereadable else None
         if coreset.scale is not None:
             raise ValueError(
                 "scale='standard' is not supported by CoresetMixture, which fits the variances "
                 "itself; scan the data without scale"
             )
         last = self._to_continue(before, family, coreset.n_features)
-        found = self._solve(coreset, self._runs(given, seed), last, redraw, given=coreset is X)
+        found = self._solve(coreset, self._runs(given, seed), last, drawing, given=coreset is X)
         if not found.mixture.converged:
             warn(
                 f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
@@ -275,30 +282,13 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             )
         return found
 
-    def _draw(self, job: Job, size: int, seed: int) -> tuple[Coreset, Redraw | None]:
-        """The first draws, or all rows; and how to draw again, if the rows can be read again."""
-        threads, progress = as_threads(self.n_jobs), bool(self.verbose)
-        few = largest_fitted_whole(size) if self.coreset_size == "auto" else size
-        known, rereadable = job.source.n_rows, job.source.rereadable
-        coreset = summarize(
-            job,
-            few if known is not None and known <= few else size,
-            self.n_components,
-            method=self.method,
-            seed=seed,
-            n_jobs=threads,
-            progress=progress,
-            name="n_components",
-        )
-        if not rereadable:
-            return coreset, None
-        if coreset.method != ALL_ROWS and coreset.n_samples <= few:
-            coreset = job.all_rows(threads)
-        sampler = as_sampler(self.method, self.n_components)
-        return coreset, Redraw(job, sampler, seed, threads, progress)
-
     def _solve(
-        self, coreset: Coreset, runs: Runs, last: Mixture | None, redraw: Redraw | None, given: bool
+        self,
+        coreset: Coreset,
+        runs: Runs,
+        last: Mixture | None,
+        drawing: Drawing | None,
+        given: bool,
     ) -> Fitted:
         """Fit a coreset: all draws at once, or on levels, and more of them where that is ours."""
         n_init = self._restarts() if last is None else 1
@@ -307,7 +297,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             return fit_on_one_level(coreset, runs, n_init, last, self.holdout)
         if given:
             return fit_on_levels(coreset, runs, n_init, last)
-        return fit_to_target(coreset, runs, n_init, float(target), redraw, last)
+        return fit_to_target(coreset, runs, n_init, float(target), drawing, last)
 
     def _check(self) -> int:
         """Check what can be checked without data; return the coreset's size."""

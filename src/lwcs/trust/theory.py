@@ -13,7 +13,7 @@ from math import ceil, isfinite, log, sqrt
 from numbers import Real
 from typing import Any
 
-from lwcs import coreset
+from lwcs import coreset_reduce
 from lwcs.foundation.checks import check_count
 from lwcs.trust.of_data import kurtosis, similarity
 
@@ -230,7 +230,7 @@ def reduced_epsilon(epsilon: float, depth: int) -> float:
         Number of steps (`Coreset.depth`).
     """
     epsilon = _positive(epsilon, "epsilon", "0.1")
-    return coreset.reduced_epsilon(epsilon, _count(depth, "depth"))
+    return coreset_reduce.reduced_epsilon(epsilon, _count(depth, "depth"))
 
 
 def calibrated_size(n_clusters: int, error: float) -> int:
