@@ -1,0 +1,23 @@
+"""The kernels in numba: single-threaded, without the GIL, compiled on first use.
+
+Sums may be reassociated (that is what lets LLVM use vector registers), so they agree
+with `portable` to rounding, and with themselves bit for bit. NaN and infinity still
+go through every sum: that is how bad data is found without looking for it.
+"""
+
+from __future__ import annotations
+
+from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
+from lwcs.kernels.compiled.scans import closer, moments, scan
+from lwcs.kernels.compiled.sparse import moments_sparse, scan_sparse
+
+__all__ = [
+    "closer",
+    "cluster_sums",
+    "moments",
+    "moments_sparse",
+    "own_distances",
+    "scan",
+    "scan_sparse",
+    "second_best",
+]

@@ -1,0 +1,179 @@
+"""Distances of all rows to one point, and moments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs.kernels.compiled.jit import REASSOCIATE, jit
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import DenseRows, FloatArray, Labels
+
+# Rows of one piece of `moments`: small enough that its second sweep reads from cache.
+_PIECE = 64
+
+# Weights, precision and reach may be None: numba then compiles a version without them.
+
+
+@jit(fastmath=REASSOCIATE)
+def _scan_one_by_one(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
+    cost = 0.0
+    for i in range(points.shape[0]):
+        distance = 0.0
+        if weights is None:
+            omega = 1.0
+        else:
+            omega = weights[i]
+        for j in range(points.shape[1]):
+            offset = np.float64(points[i, j]) - pivot[j]
+            shift[j] += omega * offset
+            if precision is None:
+                distance += offset * offset
+            else:
+                distance += precision[j] * (offset * offset)
+        out[i] = distance
+        cost += omega * distance
+    return cost
+
+
+@jit(fastmath=REASSOCIATE)
+def _scan_by_four(points, weights, pivot, precision, shift, out):  # type: ignore[no-untyped-def]
+    # Four rows share the loads of pivot and shift.
+    cost = 0.0
+    n_rows, n_features = points.shape
+    for i in range(0, n_rows - 3, 4):
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        if weights is None:
+            u, v, w, x = 1.0, 1.0, 1.0, 1.0
+        else:
+            u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for j in range(n_features):
+            at = pivot[j]
+            q = np.float64(points[i, j]) - at
+            r = np.float64(points[i + 1, j]) - at
+            s = np.float64(points[i + 2, j]) - at
+            t = np.float64(points[i + 3, j]) - at
+            shift[j] += (u * q + v * r) + (w * s + x * t)
+            if precision is None:
+                scale = 1.0
+            else:
+                scale = precision[j]
+            a += scale * (q * q)
+            b += scale * (r * r)
+            c += scale * (s * s)
+            d += scale * (t * t)
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+        cost += (u * a + v * b) + (w * c + x * d)
+    rest = n_rows - n_rows % 4
+    tail = None if weights is None else weights[rest:]
+    return cost + _scan_one_by_one(points[rest:], tail, pivot, precision, shift, out[rest:])
+
+
+# Below this many columns, rows are scanned four at a time (measured).
+_NARROW = 48
+
+
+def scan(
+    points: DenseRows,
+    weights: FloatArray | None,
+    pivot: FloatArray,
+    precision: FloatArray | None,
+    out: FloatArray,
+) -> tuple[FloatArray, float]:
+    """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
+    shift = np.zeros(points.shape[1])
+    loop = _scan_by_four if points.shape[1] < _NARROW else _scan_one_by_one
+    return shift, loop(points, weights, pivot, precision, shift, out)
+
+
+@jit(fastmath=REASSOCIATE)
+def _moments(points, weights, mean, scatter):  # type: ignore[no-untyped-def]
+    n_rows, n_features = points.shape
+    total = 0.0
+    center, slip, spread = np.empty(n_features), np.empty(n_features), np.empty(n_features)
+    for start in range(0, n_rows, _PIECE):
+        stop = min(start + _PIECE, n_rows)
+        weight = 0.0
+        slip[:] = 0.0
+        # Around a row of theirs equal rows give exactly zero, and so an exact Φ = 0.
+        first = start + np.argmax(weights[start:stop])
+        for i in range(start, stop):
+            omega = weights[i]
+            weight += omega
+            for j in range(n_features):
+                slip[j] += omega * (np.float64(points[i, j]) - np.float64(points[first, j]))
+        if weight == 0.0:
+            # Leaves nothing behind but the NaN of a row that is not finite.
+            for j in range(n_features):
+                mean[j] += slip[j]
+            continue
+        for j in range(n_features):
+            center[j] = np.float64(points[first, j]) + slip[j] / weight
+            slip[j] = 0.0
+            spread[j] = 0.0
+        for i in range(start, stop):
+            omega = weights[i]
+            for j in range(n_features):
+                offset = np.float64(points[i, j]) - center[j]
+                slip[j] += omega * offset
+                spread[j] += omega * (offset * offset)
+        merged = total + weight
+        share, leverage = weight / merged, total * (weight / merged)
+        for j in range(n_features):
+            move = slip[j] / weight
+            delta = center[j] + move - mean[j]
+            mean[j] += delta * share
+            scatter[j] += spread[j] - weight * (move * move) + leverage * (delta * delta)
+        total = merged
+    return total
+
+
+def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
+    mean, scatter = np.zeros(points.shape[1]), np.zeros(points.shape[1])
+    return _moments(points, weights, mean, scatter), mean, scatter
+
+
+@jit(fastmath=REASSOCIATE)
+def _closer(points, weights, center, precision, label, reach, closest, labels):  # type: ignore[no-untyped-def]
+    cost, spared = 0.0, 0
+    for i in range(points.shape[0]):
+        if reach is not None:  # noqa: SIM102  numba prunes this test alone
+            if closest[i] <= reach[labels[i]]:
+                spared += 1
+                if weights is None:
+                    cost += closest[i]
+                else:
+                    cost += weights[i] * closest[i]
+                continue
+        distance = 0.0
+        for j in range(points.shape[1]):
+            offset = np.float64(points[i, j]) - center[j]
+            if precision is None:
+                distance += offset * offset
+            else:
+                distance += precision[j] * (offset * offset)
+        if distance < closest[i]:
+            closest[i] = distance
+            labels[i] = label
+        if weights is None:
+            cost += closest[i]
+        else:
+            cost += weights[i] * closest[i]
+    return cost, spared
+
+
+def closer(
+    points: DenseRows,
+    weights: FloatArray | None,
+    center: FloatArray,
+    precision: FloatArray | None,
+    label: int,
+    reach: FloatArray | None,
+    closest: FloatArray,
+    labels: Labels,
+) -> tuple[float, int]:
+    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
+    return _closer(points, weights, center, precision, label, reach, closest, labels)
