@@ -134,12 +134,14 @@ def test_tol_is_measured_in_the_weighted_variance(scale):
     assert weighted.n_iter == plain.n_iter
 
 
-def test_threads_change_nothing(monkeypatch):
+@pytest.mark.parametrize("kernel", ["portable", "compiled"])
+def test_threads_change_nothing(kernel, monkeypatch):
     monkeypatch.setattr("lwcs.solvers.lloyd._WORTH_THREADS", 0)
-    monkeypatch.setattr("lwcs.solvers.lloyd.PIECE_VALUES", 2**12)
+    monkeypatch.setattr("lwcs.geometry.products.PIECE_VALUES", 2**12)
     monkeypatch.setattr("lwcs.solvers.lloyd._LOT_ROWS", 2**8)
     X, w = data()
-    found = [solve(Points.of(X, w), 40, n_jobs=jobs) for jobs in (1, 2, 7)]
+    points = Points.of(X, w, Geometry(kernel=kernel))
+    found = [solve(points, 40, n_jobs=jobs) for jobs in (1, 2, 7)]
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].centers.points, other.centers.points)
         np.testing.assert_array_equal(found[0].labels, other.labels)

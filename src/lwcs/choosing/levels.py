@@ -19,7 +19,7 @@ from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.rows import pieces
 from lwcs.foundation.splits import deal, part_of
 from lwcs.geometry import Centers
-from lwcs.geometry.nearest import PIECE_VALUES
+from lwcs.geometry.products import PIECE_VALUES
 from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search

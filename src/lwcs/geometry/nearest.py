@@ -1,4 +1,4 @@
-"""The nearest center of every row: one matrix product per piece, and differences where it counts.
+"""The nearest center of every row: matrix products, and differences where it counts.
 
 Products find the nearest center of most rows. Where two scores are closer to each other than
 products are accurate (`Products.sizes`), the rows are tried again in float64, around an origin in
@@ -15,7 +15,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.foundation.rows import pieces
 from lwcs.foundation.workspace import Workspace
-from lwcs.geometry.products import CLEAR
+from lwcs.geometry.products import CLEAR, PIECE_VALUES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.products import CenterMatrix, Products
 
-# Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
-PIECE_VALUES = 2**19
 # Apart for rows that are tried again, since the first product is still in use.
 _WORKSPACE = (Workspace(), Workspace())
 # Pairs of rows and centers that are measured at a time.
@@ -66,10 +64,29 @@ def _search(
     centers: Centers,
     labels: npt.NDArray[np.int32],
     distances: FloatArray | None = None,
+) -> None:
+    """Write labels, and distances if wanted; a row that is nowhere finite has the label −1."""
+    at = rows.products().search(rows, centers, labels, distances)
+    if at is None:
+        _search_by_pieces(rows, centers, labels, distances)
+    elif len(at):
+        own = labels[at]
+        found = None if distances is None else distances[at]
+        _search_by_pieces(rows[at], centers, own, found, again=True)
+        labels[at] = own
+        if distances is not None:
+            distances[at] = found
+
+
+def _search_by_pieces(
+    rows: Measured,
+    centers: Centers,
+    labels: npt.NDArray[np.int32],
+    distances: FloatArray | None = None,
     *,
     again: bool = False,
 ) -> None:
-    """Write labels, and distances if wanted; a row that is nowhere finite has the label −1."""
+    """One product per piece of the rows."""
     products, memory = rows.products(again=again), _WORKSPACE[again]
     prepared = products.center_matrix(centers)
     # With centers in columns, float64 products are a little faster.
@@ -163,7 +180,7 @@ def _decide(
     if again or len(rows) < _WORTH_PRODUCTS:
         return _by_differences(rows, centers, candidates)
     labels = np.empty(len(rows), dtype=np.int32)
-    _search(rows, centers, labels, again=True)
+    _search_by_pieces(rows, centers, labels, again=True)
     return labels
 
 

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.rows import row_numbers
+from lwcs import kernels
+from lwcs.foundation.rows import pieces, row_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
 
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry.base import Measured
@@ -35,6 +38,8 @@ _TINY = {4: 1e-33, 8: 1e-306}
 _NEXT_TO_ONE = 1e-3
 # Terms above this may have overflowed.
 _LARGE = {4: 1e30, 8: 1e300}
+# Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
+PIECE_VALUES = 2**19
 
 
 class CenterMatrix(NamedTuple):
@@ -45,6 +50,22 @@ class CenterMatrix(NamedTuple):
     offsets: FloatArray
     sizes: FloatArray
     """Size of the terms of every offset."""
+
+
+class Moved(NamedTuple):
+    """The centers that have moved since rows were last assigned to all of them."""
+
+    at: IntArray
+    place: IntArray
+    """Where in `at` every center is, or −1."""
+    prepared: CenterMatrix
+
+    @classmethod
+    def of(cls, at: IntArray, products: Products, prepared: CenterMatrix) -> Moved:
+        """Some of the centers of a product."""
+        place = np.full(len(prepared.offsets), -1)
+        place[at] = np.arange(len(at))
+        return cls(at, place, products.take(prepared, at))
 
 
 class Products(ABC):
@@ -76,6 +97,51 @@ class Products(ABC):
     @abstractmethod
     def scores(self, rows: Any, prepared: CenterMatrix, memory: Memory = np.empty) -> DenseRows:
         """rows·slopes + offsets, one column per center: larger is nearer."""
+
+    def cuts(self, n_rows: int, n_centers: int, threads: int) -> Iterator[slice]:
+        """Pieces of rows for threads; whatever their number, scores have the same bits."""
+        del threads
+        return pieces(n_rows, max(64, PIECE_VALUES // n_centers))
+
+    def search(
+        self,
+        rows: Measured,
+        centers: Centers,
+        labels: npt.NDArray[np.int32],
+        distances: FloatArray | None,
+    ) -> IntArray | None:
+        """Label rows, and measure them if wanted, all at once; return those not certain.
+
+        None if there is no way of doing so, and rows are to be compared piece by piece.
+        """
+        del rows, centers, labels, distances
+        return None
+
+    def best(self, rows: Any, prepared: CenterMatrix, labels: IntArray, scores: DenseRows) -> None:
+        """Write the largest score of every row of a piece, and whose it is."""
+        found = self.scores(rows, prepared)
+        np.argmax(found, axis=1, out=labels)
+        scores[:] = found[np.arange(len(found)), labels]
+
+    def best_of_moved(
+        self, rows: Any, prepared: CenterMatrix, moved: Moved, labels: IntArray, scores: DenseRows
+    ) -> None:
+        """Bring labels and scores up to date where only some of the centers have moved.
+
+        A row whose own center has not receded can only be won over by a center that moved; the
+        others are compared with all.
+        """
+        found, each = self.scores(rows, moved.prepared), np.arange(len(labels))
+        best = np.argmax(found, axis=1)
+        top, own = found[each, best], moved.place[labels]
+        present = np.where(own >= 0, found[each, own], scores)
+        receded = np.flatnonzero(present < scores)
+        labels[:] = np.where(top > present, moved.at[best], labels)
+        np.maximum(top, present, out=scores)
+        if len(receded):
+            again = labels[receded], scores[receded]
+            self.best(rows[receded], prepared, *again)
+            labels[receded], scores[receded] = again
 
     @abstractmethod
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
@@ -145,6 +211,65 @@ class DenseProducts(Products):
         """One product."""
         out = memory((len(rows), len(prepared.offsets)), self.dtype)
         return np.matmul(rows, prepared.matrix, out=out)
+
+    @property
+    def _compiled(self) -> bool:
+        return kernels.is_compiled(self.geometry.kernel)
+
+    def search(
+        self,
+        rows: Measured,
+        centers: Centers,
+        labels: npt.NDArray[np.int32],
+        distances: FloatArray | None,
+    ) -> IntArray | None:
+        """Squared distances by compiled loops."""
+        if not (self.geometry.squared and self._compiled):
+            return None
+        prepared = self.center_matrix(centers)
+        return kernels.nearest(
+            rows.values,
+            self._origin,
+            self.frame.factor,
+            prepared.matrix.T,
+            prepared.sizes,
+            (CLEAR, self.tiny, self.large, self.rounding),
+            centers.points,
+            self.geometry.precision,
+            labels,
+            distances,
+        )
+
+    def cuts(self, n_rows: int, n_centers: int, threads: int) -> Iterator[slice]:
+        """Compiled loops need no memory for scores, and take long pieces."""
+        if not self._compiled:
+            return super().cuts(n_rows, n_centers, threads)
+        most = 2 * threads if threads > 1 else 1
+        return pieces(n_rows, kernels.TILE * max(1, -(-n_rows // (kernels.TILE * most))))
+
+    def best(
+        self, rows: DenseRows, prepared: CenterMatrix, labels: IntArray, scores: DenseRows
+    ) -> None:
+        """By compiled loops, where these are used."""
+        if not self._compiled:
+            return super().best(rows, prepared, labels, scores)
+        return kernels.best(rows, prepared.matrix.T, labels, scores)
+
+    def best_of_moved(
+        self,
+        rows: DenseRows,
+        prepared: CenterMatrix,
+        moved: Moved,
+        labels: IntArray,
+        scores: DenseRows,
+    ) -> None:
+        """By compiled loops, where these are used."""
+        if not self._compiled:
+            return super().best_of_moved(rows, prepared, moved, labels, scores)
+        some = moved.prepared.matrix.T
+        return kernels.best_of_moved(
+            rows, prepared.matrix.T, moved.at, moved.place, some, labels, scores
+        )
 
     def sizes(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Column by column."""

@@ -25,6 +25,8 @@ from lwcs.kernels import portable
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import numpy.typing as npt
+
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 KernelName = Literal["portable", "compiled"]
@@ -75,6 +77,11 @@ def _module(name: KernelName) -> ModuleType:
             return portable
         return compiled
     return portable
+
+
+def is_compiled(kernel: KernelName) -> bool:
+    """Whether a kernel has compiled loops; without numba, none has."""
+    return _module(kernel) is not portable
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,56 @@ def cluster_sums(
         return totals, moved - (totals[:, None] - there) * around
     totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, wanted, around)
     return totals, sums
+
+
+TILE = 256
+"""Rows that compiled loops compare with centers at a time; only cuts at its multiples keep bits."""
+
+
+def nearest(
+    points: Rows,
+    origin: DenseRows,
+    factor: DenseRows | None,
+    matrix: DenseRows,
+    sizes: FloatArray,
+    limits: tuple[float, float, float, float],
+    centers: FloatArray,
+    precision: FloatArray | None,
+    labels: npt.NDArray[np.int32],
+    distances: FloatArray | None,
+) -> IntArray:
+    """Label dense rows by squared distances in compiled loops; return rows not certain."""
+    return _module("compiled").nearest(
+        as_floats(points),
+        origin,
+        factor,
+        np.ascontiguousarray(matrix),
+        sizes,
+        limits,
+        centers,
+        precision,
+        labels,
+        distances,
+    )
+
+
+def best(rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows) -> None:
+    """Write the largest score of every dense row, and whose it is, in compiled loops."""
+    _module("compiled").best(rows, np.ascontiguousarray(matrix), labels, scores)
+
+
+def best_of_moved(
+    rows: DenseRows,
+    matrix: DenseRows,
+    moved: IntArray,
+    place: IntArray,
+    some: DenseRows,
+    labels: IntArray,
+    scores: DenseRows,
+) -> None:
+    """The same, where only some centers have moved since."""
+    matrix, some = np.ascontiguousarray(matrix), np.ascontiguousarray(some)
+    _module("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores)
 
 
 def second_best(

@@ -1,7 +1,7 @@
 """Weighted Lloyd on points in memory: assign, average, until nothing moves.
 
 Most centers stop moving long before the last one does, and a point whose own center has
-not receded can only be won over by a center that moved. So after the first iteration, points are
+not receded can only be won over by a center that moved. So after the first iterations, points are
 compared with the moved centers alone, and with all only where their own center receded
 from them. That is exact, keeps one number per point, and needs no triangle inequality.
 
@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.parallel import workers
+from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
-from lwcs.geometry.nearest import PIECE_VALUES, settle
+from lwcs.geometry.nearest import settle
+from lwcs.geometry.products import Moved
 
 if TYPE_CHECKING:
     from lwcs.foundation.parallel import Map
@@ -74,9 +75,10 @@ def lloyd(
     or an iteration lowers the cost by no more than `least_gain` of it, or after `max_iter`
     iterations (`converged` is then False).
     """
-    state = _State(points, centers)
     converged, n_iter, watch = False, 0, _Gains(least_gain)
-    with workers(n_jobs if state.products >= _WORTH_THREADS else 1) as run:
+    threads = as_threads(n_jobs) if len(points) * centers.points.size >= _WORTH_THREADS else 1
+    with workers(threads) as run:
+        state = _State(points, centers, run, threads)
         stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
         while n_iter < max_iter - (stride != 1.0) and not converged:
             n_iter += 1
@@ -139,19 +141,21 @@ class _Piece(NamedTuple):
 class _State:
     """Centers, and for every point its label and score: the larger, the nearer."""
 
-    def __init__(self, points: Points, centers: Centers) -> None:
+    def __init__(self, points: Points, centers: Centers, run: Map, threads: int) -> None:
         self.points, self.centers = points, centers
-        self.products = len(points) * centers.points.size
         self.labels = np.full(len(points), -1, dtype=np.int64)
         self._product = points.rows.products()
-        step = max(64, PIECE_VALUES // len(centers))
-        self._pieces = [self._piece(part) for part in pieces(len(points), step)]
+        cuts = self._product.cuts(len(points), len(centers), threads)
+        self._pieces = list(run(self._piece, cuts))
+        self._heights, self._least = (
+            np.concatenate([getattr(piece, name) for piece in self._pieces])
+            for name in ("heights", "least")
+        )
         self._scores = np.full(len(points), -np.inf, dtype=self._product.dtype)
         self._on_center = np.zeros(len(points), dtype=bool)
         self.astray = np.zeros(len(centers), dtype=bool)
         """Which centers are beyond the means of their clusters."""
-        self._moved = np.arange(len(centers))
-        self._prepare()
+        self._prepare(np.arange(len(centers)))
 
     def _piece(self, part: slice) -> _Piece:
         rows, own = self.points.rows[part], self._product
@@ -161,18 +165,15 @@ class _State:
         least = _UNKNOWN[own.dtype.itemsize] * sizes + own.tiny
         return _Piece(part, rows, product, heights, least)
 
-    def _prepare(self) -> None:
+    def _prepare(self, moved: IntArray) -> None:
         """Bring the centers into the coordinates of products, once per iteration."""
         self._prepared = self._product.center_matrix(self.centers)
-        if 2 * len(self._moved) <= len(self.centers):
-            self._prepared_moved = self._product.take(self._prepared, self._moved)
-        self._place = np.full(len(self.centers), -1)
-        self._place[self._moved] = np.arange(len(self._moved))
+        self._moved = Moved.of(moved, self._product, self._prepared)
 
     def assign(self, run: Map) -> Mask:
         """Give every point its nearest center; tell which clusters gained or lost a point."""
         changed = np.zeros(len(self.centers), dtype=bool)
-        if not len(self._moved):
+        if not len(self._moved.at):
             return changed
         if self.labels[0] < 0:  # the first iteration: every cluster is new
             changed[:] = True
@@ -181,18 +182,18 @@ class _State:
         return changed
 
     def _assign_piece(self, piece: _Piece) -> IntArray:
-        old = self.labels[piece.part]
+        labels, scores = self.labels[piece.part], self._scores[piece.part]
+        old, own, prepared, moved = labels.copy(), self._product, self._prepared, self._moved
         with np.errstate(over="ignore", invalid="ignore"):
-            if 2 * len(self._moved) > len(self.centers):
-                labels, scores = self._best(piece.product)
+            if 2 * len(moved.at) > len(self.centers):
+                own.best(piece.product, prepared, labels, scores)
             else:
-                labels, scores = self._best_of_moved(piece, old, self._scores[piece.part])
+                own.best_of_moved(piece.product, prepared, moved, labels, scores)
             unknown = np.flatnonzero(~(piece.heights - scores > piece.least))
             if len(unknown):
                 self._settle(piece, labels, old, unknown)
-        differ = labels != old
+        differ = np.flatnonzero(labels != old)
         involved = np.concatenate([old[differ], labels[differ]])
-        self.labels[piece.part], self._scores[piece.part] = labels, scores
         return involved[involved >= 0]
 
     def _settle(self, piece: _Piece, labels: IntArray, old: IntArray, unknown: IntArray) -> None:
@@ -202,7 +203,7 @@ class _State:
         """
         on_center = self._on_center[piece.part]
         rests = on_center[unknown] & (labels[unknown] == old[unknown])
-        rests &= self._place[labels[unknown]] < 0
+        rests &= self._moved.place[labels[unknown]] < 0
         unknown = unknown[~rests]
         if not len(unknown):
             return
@@ -214,29 +215,6 @@ class _State:
             labels[at] = settle(
                 self._product, rows[apart], piece.product[at], self.centers, self._prepared
             )
-
-    def _best(self, product: Any) -> tuple[IntArray, DenseRows]:
-        """The nearest center of every point, and its score."""
-        scores = self._product.scores(product, self._prepared)
-        labels = np.argmax(scores, axis=1)
-        return labels, scores[np.arange(len(labels)), labels]
-
-    def _best_of_moved(
-        self, piece: _Piece, old: IntArray, old_scores: DenseRows
-    ) -> tuple[IntArray, DenseRows]:
-        """As `_best`, where only the moved centers can have become nearer (module docstring)."""
-        moved, each = self._moved, np.arange(len(old))
-        scores = self._product.scores(piece.product, self._prepared_moved)
-        best = np.argmax(scores, axis=1)
-        top = scores[each, best]
-        own = self._place[old]
-        present = np.where(own >= 0, scores[each, own], old_scores)
-        receded = np.flatnonzero(present < old_scores)
-        labels = np.where(top > present, moved[best], old)
-        np.maximum(top, present, out=present)
-        if len(receded):
-            labels[receded], present[receded] = self._best(piece.product[receded])
-        return labels, present
 
     def update(self, changed: Mask, run: Map, stride: float = 1.0) -> float:
         """Move the centers of changed clusters towards their means; return how far."""
@@ -258,9 +236,8 @@ class _State:
             self.astray[fresh] = True
         new = self.centers.points[fresh]
         differ = np.flatnonzero((new != old[fresh]).any(axis=1))
-        self._moved = fresh[differ]
-        self._prepare()
-        return geometry.apart(new[differ], old[self._moved])
+        self._prepare(fresh[differ])
+        return geometry.apart(new[differ], old[fresh[differ]])
 
     def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:
         points = self.points
@@ -288,10 +265,10 @@ class _State:
     def cost(self, run: Map) -> float:
         """The cost, from the scores where these have digits enough."""
         weights, total, least = self.points.weights, 0.0, 0.0
-        for piece in self._pieces:
-            own = weights[piece.part]
-            total += float(own @ (piece.heights - self._scores[piece.part]))
-            least += float(own @ piece.least)
+        for lot in pieces(len(weights), _LOT_ROWS):
+            own = weights[lot]
+            total += float(own @ (self._heights[lot] - self._scores[lot]))
+            least += float(own @ self._least[lot])
         if _CLEARLY * least < total < inf:
             return total * self._product.cost_unit
         return float(weights @ self.distances(run))

@@ -15,8 +15,8 @@ import numpy as np
 
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
-from lwcs.geometry.nearest import PIECE_VALUES
 from lwcs.geometry.pairwise import pairwise
+from lwcs.geometry.products import PIECE_VALUES
 from lwcs.solvers.seeding import FLOAT32_DOWN_TO, draw_points
 
 if TYPE_CHECKING:

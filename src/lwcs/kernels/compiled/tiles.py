@@ -1,0 +1,212 @@
+"""The nearest center of every row: products and comparisons of a few hundred rows at a time.
+
+A tile of rows is multiplied with the centers by BLAS, called from compiled code: the scores stay in
+cache, no matrix of rows × centers is ever written, and no Python runs in between. Scores have
+one column per row, so that the comparisons go through all rows of a tile at once.
+
+Rows and centers come with one more column, ones and offsets: a score is rows·slopes + offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg  # noqa: F401  numba calls its BLAS, whose threads are limited only once loaded
+
+from lwcs.kernels import TILE
+from lwcs.kernels.compiled.jit import REASSOCIATE, jit
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+
+# Centers of one product: its scores are 128 KB in float32.
+_CENTERS = 128
+
+
+# Best and second best are arrays of their own: of parts of one array, LLVM cannot tell that they do
+# not overlap, and the comparisons would go one by one.
+#
+# A score that is NaN is never the best; the row is unclear, as its second best equals its best.
+
+
+@jit()
+def _compare(scores, first, best, second, labels):  # type: ignore[no-untyped-def]
+    for j in range(scores.shape[0]):
+        label = np.int32(first + j)
+        for i in range(scores.shape[1]):
+            score, top = scores[j, i], best[i]
+            lower = score if score < top else top
+            second[i] = lower if lower > second[i] else second[i]
+            labels[i] = label if score > top else labels[i]
+            best[i] = score if score > top else top
+
+
+@jit()
+def _compare_tile(tile, matrix, memory, best, second, labels):  # type: ignore[no-untyped-def]
+    best[:] = -np.inf
+    second[:] = -np.inf
+    labels[:] = 0
+    for first in range(0, matrix.shape[0], _CENTERS):
+        some = matrix[first : first + _CENTERS]
+        scores = memory[: some.shape[0] * tile.shape[0]].reshape(some.shape[0], tile.shape[0])
+        np.dot(some, tile.T, scores)
+        _compare(scores, first, best, second, labels)
+
+
+@jit(fastmath=REASSOCIATE)
+def _own_distance(points, i, center, precision):  # type: ignore[no-untyped-def]
+    distance = 0.0
+    for j in range(points.shape[1]):
+        offset = np.float64(points[i, j]) - center[j]
+        distance += precision[j] * (offset * offset)
+    return distance
+
+
+@jit(fastmath=REASSOCIATE)
+def _shifted(points, start, origin, factor, tile, norms):  # type: ignore[no-untyped-def]
+    for i in range(min(TILE, points.shape[0] - start)):
+        norm = norms.dtype.type(0.0)
+        for j in range(points.shape[1]):
+            value = norms.dtype.type(points[start + i, j] - origin[j]) * factor[j]
+            tile[i, j] = value
+            norm += value * value
+        norms[i] = norm
+
+
+@jit()
+def _nearest(  # type: ignore[no-untyped-def]
+    points, origin, factor, matrix, sizes, limits, centers, precision, labels, unclear, distances
+):
+    clear, tiny, large, rounding = limits
+    n_rows, width = points.shape[0], matrix.shape[1]
+    tile = np.zeros((TILE, width), dtype=matrix.dtype)
+    tile[:, width - 1] = 1.0
+    memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
+    best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
+    norms = np.empty(TILE, dtype=matrix.dtype)
+    own = np.empty(TILE, dtype=np.int32)
+    n_unclear = 0
+    for start in range(0, n_rows, TILE):
+        _shifted(points, start, origin, factor, tile, norms)
+        _compare_tile(tile, matrix, memory, best, second, own)
+        for i in range(min(TILE, n_rows - start)):
+            norm, label = np.float64(norms[i]), own[i]
+            apart = norm - best[i]
+            certain = apart > clear * norm + tiny and norm < large and best[i] > -np.inf
+            if not certain:
+                bound = norm + abs(apart) + 2.0 * sizes[label]
+                gap = np.float64(best[i]) - second[i]
+                certain = gap > rounding * bound + tiny and bound < large
+            labels[start + i] = label
+            unclear[start + i] = not certain
+            n_unclear += not certain
+            if len(distances):
+                distances[start + i] = _own_distance(points, start + i, centers[label], precision)
+    return n_unclear
+
+
+def nearest(
+    points: DenseRows,
+    origin: DenseRows,
+    factor: DenseRows | None,
+    matrix: DenseRows,
+    sizes: FloatArray,
+    limits: tuple[float, float, float, float],
+    centers: FloatArray,
+    precision: FloatArray | None,
+    labels: npt.NDArray[np.int32],
+    distances: FloatArray | None,
+) -> IntArray:
+    """Label rows by squared distances, and measure them if wanted; return rows not certain.
+
+    `limits` are those of `Products`: clear, tiny, large and rounding.
+    """
+    unclear = np.empty(len(points), dtype=np.bool_)
+    # One version for each pair of dtypes: ones and an empty array where there is nothing.
+    factors = np.ones(len(origin), origin.dtype) if factor is None else factor
+    scale = np.ones(len(origin)) if precision is None else precision
+    wanted = np.empty(0) if distances is None else distances
+    found = _nearest(
+        points, origin, factors, matrix, sizes, limits, centers, scale, labels, unclear, wanted
+    )
+    return np.flatnonzero(unclear) if found else np.empty(0, dtype=np.int64)
+
+
+@jit()
+def _best(rows, matrix, labels, scores):  # type: ignore[no-untyped-def]
+    memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
+    best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
+    own = np.empty(TILE, dtype=np.int32)
+    for start in range(0, rows.shape[0], TILE):
+        tile = rows[start : start + TILE]
+        m = tile.shape[0]
+        _compare_tile(tile, matrix, memory, best[:m], second[:m], own[:m])
+        labels[start : start + m] = own[:m]
+        scores[start : start + m] = best[:m]
+
+
+@jit()
+def _best_of_moved(rows, matrix, moved, place, some, labels, scores):  # type: ignore[no-untyped-def]
+    n_rows, width = rows.shape
+    memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
+    best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
+    present = np.empty(TILE, dtype=matrix.dtype)
+    own = np.empty(TILE, dtype=np.int32)
+    receded, n_receded = np.empty(n_rows, dtype=np.int32), 0
+    for start in range(0, n_rows, TILE):
+        tile = rows[start : start + TILE]
+        m = tile.shape[0]
+        best[:m] = -np.inf
+        second[:m] = -np.inf
+        present[:m] = scores[start : start + m]
+        for first in range(0, some.shape[0], _CENTERS):
+            part = some[first : first + _CENTERS]
+            products = memory[: part.shape[0] * m].reshape(part.shape[0], m)
+            np.dot(part, tile.T, products)
+            _compare(products, first, best[:m], second[:m], own[:m])
+            for i in range(m):
+                at = place[labels[start + i]] - first
+                if 0 <= at < part.shape[0]:
+                    present[i] = products[at, i]
+        for i in range(m):
+            if present[i] < scores[start + i]:
+                receded[n_receded] = start + i
+                n_receded += 1
+            if best[i] > present[i]:
+                labels[start + i] = moved[own[i]]
+                present[i] = best[i]
+            scores[start + i] = present[i]
+    # Those whose own center receded may now be nearest to one that rests.
+    gathered = np.empty((TILE, width), dtype=rows.dtype)
+    for start in range(0, n_receded, TILE):
+        m = min(TILE, n_receded - start)
+        for i in range(m):
+            gathered[i] = rows[receded[start + i]]
+        _compare_tile(gathered[:m], matrix, memory, best[:m], second[:m], own[:m])
+        for i in range(m):
+            labels[receded[start + i]] = own[i]
+            scores[receded[start + i]] = best[i]
+
+
+def best(rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows) -> None:
+    """Write the largest score of every row, and whose it is."""
+    _best(rows, matrix, labels, scores)
+
+
+def best_of_moved(
+    rows: DenseRows,
+    matrix: DenseRows,
+    moved: IntArray,
+    place: IntArray,
+    some: DenseRows,
+    labels: IntArray,
+    scores: DenseRows,
+) -> None:
+    """The same where labels and scores are known but for the centers that moved.
+
+    `some` are those, `place` says where among them each center is (`products.Moved`).
+    """
+    _best_of_moved(rows, matrix, moved, place, some, labels, scores)

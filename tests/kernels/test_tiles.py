@@ -1,0 +1,121 @@
+"""Products and comparisons in tiles: what the scores say, whatever the cuts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lwcs import kernels
+from lwcs.geometry import Geometry
+from lwcs.geometry.products import Moved
+
+ROWS = (1, 255, 256, 257, 1000)
+CENTERS = (1, 2, 127, 128, 129, 300)
+
+
+def scored(rows: int, centers: int, dtype: type, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 7)).astype(dtype)
+    X[:, -1] = 1.0
+    matrix = rng.standard_normal((centers, 7)).astype(dtype)
+    return X, matrix, X.astype(np.float64) @ matrix.astype(np.float64).T
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("centers", CENTERS)
+@pytest.mark.parametrize("rows", ROWS)
+def test_the_best_score_is_found(rows, centers, dtype):
+    X, matrix, scores = scored(rows, centers, dtype)
+    labels, best = np.full(rows, -1), np.empty(rows, dtype=dtype)
+    kernels.best(X, matrix, labels, best)
+    own = scores[np.arange(rows), labels]
+    np.testing.assert_allclose(own, scores.max(axis=1), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(best, own, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("moved", [1, 5, 130, 300])
+def test_only_centers_that_moved_are_looked_at_unless_ones_own_has_receded(moved):
+    rows, k = 700, 300
+    X, matrix, _ = scored(rows, k, np.float64)
+    labels, best = np.full(rows, -1), np.empty(rows)
+    kernels.best(X, matrix, labels, best)
+    rng = np.random.default_rng(1)
+    at = np.sort(rng.choice(k, moved, replace=False))
+    matrix[at] += 0.3 * rng.standard_normal((moved, 7))
+    place = np.full(k, -1)
+    place[at] = np.arange(moved)
+    kernels.best_of_moved(X, matrix, at, place, matrix[at], labels, best)
+    again, fresh = np.full(rows, -1), np.empty(rows)
+    kernels.best(X, matrix, again, fresh)
+    np.testing.assert_array_equal(labels, again)
+    np.testing.assert_allclose(best, fresh, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cuts_at_tiles_change_no_bit(dtype):
+    X, matrix, _ = scored(5 * kernels.TILE + 3, 150, dtype)
+    whole, parts = np.empty((2, len(X)), dtype=dtype)
+    labels = np.empty(len(X), dtype=np.int64)
+    kernels.best(X, matrix, labels, whole)
+    for part in (slice(0, kernels.TILE), slice(kernels.TILE, None)):
+        kernels.best(X[part], matrix, labels[part], parts[part])
+    np.testing.assert_array_equal(whole, parts)
+
+
+def test_the_portable_way_finds_the_same():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 6))
+    found = []
+    for kernel in ("portable", "compiled"):
+        geometry = Geometry(kernel=kernel)
+        rows, centers = geometry.measured(X), geometry.centers(X[:40] + 0.1)
+        products = rows.products()
+        product, prepared = products.rows(rows.values), products.center_matrix(centers)
+        labels, scores = np.zeros(900, dtype=np.int64), np.empty(900)
+        products.best(product, prepared, labels, scores)
+        moved = geometry.centers(np.vstack([X[:3] - 0.2, centers.points[3:]]))
+        prepared = products.center_matrix(moved)
+        three = Moved.of(np.arange(3), products, prepared)
+        products.best_of_moved(product, prepared, three, labels, scores)
+        np.testing.assert_array_equal(labels, rows.labels(moved))
+        found.append((labels, scores))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [None, np.array([1.0, 10.0, 0.1, 3.0])])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_labels_and_distances_are_those_of_differences(dtype, scale):
+    rng = np.random.default_rng(0)
+    X = (50.0 * rng.standard_normal((1_500, 4)) + 1e3).astype(dtype)
+    geometry = Geometry(kernel="compiled", scale=scale)
+    centers = geometry.centers(X[:150].astype(np.float64))
+    labels, distances = geometry.measured(X).nearest(centers)
+    unit = np.ones(4) if scale is None else scale
+    every = (((X[:, None, :].astype(float) - centers.points) / unit) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(labels, every.argmin(axis=1))
+    np.testing.assert_allclose(distances, every.min(axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(geometry.measured(X).labels(centers), labels)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_not_finite_are_never_certain(dtype, bad):
+    X = np.random.default_rng(0).standard_normal((600, 3)).astype(dtype)
+    geometry = Geometry(kernel="compiled")
+    centers = geometry.centers(X[:5].astype(np.float64))
+    X[300, 1] = bad
+    rows = geometry.measured(X)
+    labels = np.empty(600, dtype=np.int32)
+    at = rows.products().search(rows, centers, labels, None)
+    assert 300 in at
+    with pytest.raises(ValueError, match="row 300"):
+        raise geometry_error(rows, centers)
+
+
+def geometry_error(rows, centers) -> Exception:
+    from lwcs.foundation.checks import BadValueError
+
+    with pytest.raises(BadValueError) as found:
+        rows.nearest(centers)
+    return found.value.explained(0, "", None)
