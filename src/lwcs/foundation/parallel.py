@@ -1,4 +1,4 @@
-"""The one thread pool: tasks over partitions, results in order, single-threaded BLAS inside."""
+"""Tasks on several threads: results in order, single-threaded BLAS inside."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import os
 import sys
 import threading
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
+from contextlib import ExitStack, contextmanager
 from queue import Full, Queue, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwcs.foundation.checks import check_count
-from lwcs.foundation.rows import pieces
+from lwcs.foundation.cores import default_jobs, usable_cores
+from lwcs.foundation.pool import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from lwcs.foundation.pool import Task
 
 READER = "lwcs-read"
 
@@ -24,29 +25,16 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-def usable_cores() -> int:
-    """Number of cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def as_threads(n_jobs: int | None) -> int:
-    """Turn `n_jobs` into a number of threads: None and -1 mean all usable cores."""
-    if n_jobs is None or n_jobs == -1:
-        return usable_cores()
-    if isinstance(n_jobs, int) and n_jobs < -1:
+    """Turn `n_jobs` into a number of threads: -1 means all usable cores, -2 all but one.
+
+    None means what joblib's context or OMP_NUM_THREADS say, else all usable cores.
+    """
+    if n_jobs is None:
+        n_jobs = default_jobs()
+    if isinstance(n_jobs, int) and n_jobs < 0:
         return max(1, usable_cores() + 1 + n_jobs)
     return check_count(n_jobs, "n_jobs")
-
-
-@cache
-def _blas(scipy: bool) -> Any:
-    """Control of the BLAS libraries that are loaded; scipy may load another than NumPy."""
-    from threadpoolctl import ThreadpoolController
-
-    del scipy
-    return ThreadpoolController()
 
 
 class _Keeper:
@@ -90,12 +78,15 @@ class _BlasLimit:
         """Start with no caller inside."""
         self._lock, self._inside = threading.Lock(), 0
         self._keeper: _Keeper | None = None
-        self._limit: Any = None
+        self._blas: Any = None
+        self._modules = 0
+        self._limits = ExitStack()
 
     def enter(self) -> None:
         """Count one more caller."""
         with self._lock:
-            if self._inside == 0:
+            # A module that was imported since may have brought a BLAS library of its own.
+            if self._inside == 0 or self._modules != len(sys.modules):
                 if self._keeper is None:
                     self._keeper = _Keeper()
                 self._keeper.run(self._set)
@@ -104,13 +95,19 @@ class _BlasLimit:
     def leave(self) -> None:
         """Count one caller less."""
         with self._lock:
+            if self._inside == 0:
+                # It entered in another process, before a fork.
+                return
             self._inside -= 1
             if self._inside == 0 and self._keeper is not None:
-                self._keeper.run(lambda: self._limit.__exit__(None, None, None))
+                self._keeper.run(self._limits.close)
 
     def _set(self) -> None:
-        self._limit = _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
-        self._limit.__enter__()
+        from threadpoolctl import ThreadpoolController
+
+        if self._modules != len(sys.modules):
+            self._blas, self._modules = ThreadpoolController(), len(sys.modules)
+        self._limits.enter_context(self._blas.limit(limits=1, user_api="blas"))
 
 
 _LIMIT = _BlasLimit()
@@ -148,24 +145,18 @@ def ordered_map(
     tasks. After an exception or an interrupt, no further task is started.
     """
     threads = as_threads(n_jobs)
-    with single_threaded_blas():
+    with single_threaded_blas(), _closing(arguments):
         if threads == 1:
-            with _closing(arguments):
-                yield from map(function, arguments)
+            yield from map(function, arguments)
             return
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="lwcs")
-        waiting: deque[Future[R]] = deque()
-        try:
+        waiting: deque[Task[R]] = deque()
+        with Tasks(threads) as tasks:
             for argument in arguments:
-                waiting.append(pool.submit(function, argument))
+                waiting.append(tasks.add(function, argument))
                 if len(waiting) >= 2 * threads:
-                    yield waiting.popleft().result()
+                    yield tasks.result(waiting.popleft())
             while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            with _closing(arguments):
-                pass
+                yield tasks.result(waiting.popleft())
 
 
 class Map(Protocol):
@@ -177,22 +168,20 @@ class Map(Protocol):
 
 @contextmanager
 def workers(n_jobs: int | None) -> Iterator[Map]:
-    """Keep a pool for many short rounds of tasks; with ``n_jobs=1``, no thread is started."""
+    """A `map` on several threads, for many short rounds of tasks."""
     threads = as_threads(n_jobs)
     with single_threaded_blas():
         if threads == 1:
             yield map
             return
-        with ThreadPoolExecutor(threads, thread_name_prefix="lwcs") as pool:
 
-            def run(function: Callable[[A], R], arguments: Iterable[A], /) -> Iterable[R]:
-                # Two chunks per thread: to submit each short task would cost more than to run it.
-                todo = list(arguments)
-                chunks = [todo[part] for part in pieces(len(todo), -(-len(todo) // (2 * threads)))]
-                for done in pool.map(lambda chunk: [function(one) for one in chunk], chunks):
-                    yield from done
+        def run(function: Callable[[A], R], arguments: Iterable[A], /) -> Iterator[R]:
+            with Tasks(threads) as tasks:
+                waiting = deque([tasks.add(function, argument) for argument in arguments])
+                while waiting:
+                    yield tasks.result(waiting.popleft())
 
-            yield run
+        yield run
 
 
 def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
