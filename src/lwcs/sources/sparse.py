@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +50,7 @@ class SparseSource(LocalSource):
         rows = self.rows
         first, last = rows.indptr[start], rows.indptr[stop]
         # Set one by one: the constructor copies what is a small part of a larger array.
-        part = sp.csr_array((stop - start, self.n_features), dtype=rows.dtype)
+        part = copy(_no_rows(stop - start, self.n_features, rows.dtype))
         part.data, part.indices = rows.data[first:last], rows.indices[first:last]
         part.indptr = rows.indptr[start : stop + 1] - first
         return part
@@ -56,6 +58,12 @@ class SparseSource(LocalSource):
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
         """Copy the requested rows."""
         return self.rows[rows]
+
+
+@lru_cache(maxsize=8)
+def _no_rows(n_rows: int, n_features: int, dtype: np.dtype[Any]) -> sp.csr_array[Any]:
+    """Rows of zeros, to be copied: to make them takes longer than to scan some hundred rows."""
+    return sp.csr_array((n_rows, n_features), dtype=dtype)
 
 
 def as_csr(matrix: Any) -> sp.csr_array[Any]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
 from lwcs.kernels.compiled.scans import closer, moments, scan
-from lwcs.kernels.compiled.sparse import moments_sparse, scan_sparse
+from lwcs.kernels.compiled.sparse import best_scores_sparse, moments_sparse, scan_sparse
 from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest
 
 __all__ = [
     "best",
     "best_of_moved",
+    "best_scores_sparse",
     "closer",
     "cluster_sums",
     "moments",

@@ -20,10 +20,13 @@ def _scan_sparse(data, indices, indptr, weights, columns, sums, out):  # type: i
     for j in range(n_features):
         coarse_sum += columns[j, 2]
         rest_sum += columns[j, 3]
+    # Unsigned, a place cannot be negative, and numba need not look whether it is.
+    stop = np.uint64(indptr[0])
     for i in range(len(indptr) - 1):
         omega = weights[i]
         there, away = rest_sum, coarse_sum
-        for at in range(indptr[i], indptr[i + 1]):
+        start, stop = stop, np.uint64(indptr[i + 1])
+        for at in range(start, stop):
             j = indices[at]
             offset = np.float64(data[at]) - columns[j, 0]
             there += columns[j, 1] * (offset * offset) - columns[j, 3]
@@ -51,10 +54,13 @@ def scan_sparse(
 ) -> tuple[FloatArray, float]:
     """`scan` of CSR rows, at the cost of their non-zeros."""
     sums = np.zeros((len(columns), 2))
-    # Unsigned, a column number cannot be negative, and numba need not look whether it is.
-    unsigned = indices.view(f"u{indices.dtype.itemsize}")
-    cost = _scan_sparse(data, unsigned, indptr, weights, columns, sums, out)
+    cost = _scan_sparse(data, _unsigned(indices), indptr, weights, columns, sums, out)
     return sums[:, 0], cost
+
+
+def _unsigned(indices: IntArray) -> IntArray:
+    """Column numbers as places that cannot be negative."""
+    return indices.view(f"u{indices.dtype.itemsize}")
 
 
 @jit()
@@ -75,9 +81,11 @@ def _moments_sparse(data, indices, indptr, weights, mean, scatter):  # type: ign
     for sweep in range(2):
         present = np.zeros(n_features)
         slip[:] = 0.0
+        stop = np.uint64(indptr[0])
         for i in range(n_rows):
             omega = weights[i]
-            for at in range(indptr[i], indptr[i + 1]):
+            start, stop = stop, np.uint64(indptr[i + 1])
+            for at in range(start, stop):
                 j = indices[at]
                 offset = np.float64(data[at]) - mean[j]
                 slip[j] += omega * offset
@@ -101,4 +109,62 @@ def moments_sparse(
     mean, scatter = np.zeros(n_features), np.zeros(n_features)
     if len(indptr) == 1:
         return 0.0, mean, scatter
-    return _moments_sparse(data, indices, indptr, weights, mean, scatter), mean, scatter
+    weight = _moments_sparse(data, _unsigned(indices), indptr, weights, mean, scatter)
+    return weight, mean, scatter
+
+
+@jit()
+def _best_scores_sparse(data, indices, indptr, matrix, offsets, labels, best, second):  # type: ignore[no-untyped-def]
+    n_centers = len(offsets)
+    scores = np.empty(n_centers)
+    # Whole numbers of one type: together with signed ones, unsigned ones become floats.
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    stop = np.uint64(indptr[0])
+    for i in range(len(indptr) - 1):
+        start, stop = stop, np.uint64(indptr[i + 1])
+        scores[:] = 0.0
+        # Four at a time, in the same order: the scores are read and written a quarter as often.
+        fours = start + (stop - start) // four * four
+        for at in range(start, fours, four):
+            a, b = np.float64(data[at]), np.float64(data[at + one])
+            d, e = np.float64(data[at + two]), np.float64(data[at + three])
+            of_a, of_b = matrix[indices[at]], matrix[indices[at + one]]
+            of_d, of_e = matrix[indices[at + two]], matrix[indices[at + three]]
+            for c in range(n_centers):
+                score = scores[c] + a * of_a[c] + b * of_b[c]
+                scores[c] = score + d * of_d[c] + e * of_e[c]
+        for at in range(fours, stop):
+            value, slopes = np.float64(data[at]), matrix[indices[at]]
+            for c in range(n_centers):
+                scores[c] += value * slopes[c]
+        top, next_to, label = -np.inf, -np.inf, 0
+        for c in range(n_centers):
+            score = scores[c] + offsets[c]
+            # Few get past this, NaN among them.
+            if not score <= next_to:
+                if score > top:
+                    top, next_to, label = score, top, c
+                elif score <= top:
+                    next_to = score
+                else:
+                    top, next_to, label = np.nan, np.nan, c
+                    break
+        labels[i], best[i], second[i] = label, top, next_to
+
+
+def best_scores_sparse(
+    data: DenseRows,
+    indices: IntArray,
+    indptr: IntArray,
+    matrix: FloatArray,
+    offsets: FloatArray,
+    labels: IntArray,
+    best: FloatArray,
+    second: FloatArray,
+) -> None:
+    """Write the largest score of every CSR row, where it is, and the second largest.
+
+    Scores are rows·matrix + offsets, with one column per center, to the last bit as scipy has
+    them. With NaN among its scores, a row has the label of the first one, and NaN for both.
+    """
+    _best_scores_sparse(data, _unsigned(indices), indptr, matrix, offsets, labels, best, second)
