@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
     from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.products import Products
-    from lwcs.kernels import BlockMoments, Pivot, Scan
+    from lwcs.kernels import BlockMoments, BlockScans, Pivot, Scan
 
 _SAMPLE_ROWS = 16
 # The square of a smaller number may be zero.
@@ -128,6 +128,19 @@ class Measured(ABC):
     @abstractmethod
     def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
         """Squared distances of all rows to one point, in one fused loop with their sums."""
+
+    def scan_cells(
+        self,
+        weights: FloatArray | None,
+        around: Pivot,
+        block_rows: int,
+        cells: FloatArray,
+        cell_rows: int,
+    ) -> BlockScans:
+        """The sums of a scan alone, by cell and by block, without a number per row."""
+        return kernels.scan_cells(
+            self.values, weights, around, block_rows, cells, cell_rows, self.geometry.kernel
+        )
 
     def add_center(
         self,

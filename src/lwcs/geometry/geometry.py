@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lwcs.divergences import SquaredEuclidean
+from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.foundation.rows import in_float64, with_values
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry.centers import Centers
@@ -19,7 +19,6 @@ from lwcs.geometry.sparse import SparseRows
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray, Mask, Rows
     from lwcs.geometry.base import Measured
     from lwcs.geometry.metrics import Metric
@@ -53,6 +52,11 @@ class Geometry:
     def distance_name(self) -> str:
         """What a column of distances is called."""
         return "squared_distance" if self.squared else "divergence"
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether measured dense rows are the rows of the data themselves, without a copy."""
+        return self.squared and type(self.divergence).transform is Divergence.transform
 
     @property
     def needs_mean(self) -> bool:

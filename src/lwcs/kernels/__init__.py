@@ -51,6 +51,15 @@ class Scan(NamedTuple):
     """Σω·d(x, pivot)."""
 
 
+class BlockScans(NamedTuple):
+    """The sums of a scan around a pivot, one row per block, beside one number per cell."""
+
+    shifts: FloatArray
+    """Σω(x − pivot) per column."""
+    costs: FloatArray
+    """Σω·d(x, pivot)."""
+
+
 class BlockMoments(NamedTuple):
     """Weight, mean and scatter Σω(x − mean)² per column of one block."""
 
@@ -114,6 +123,39 @@ def scan(
         return Scan(*module.scan(as_floats(points), weights, pivot.point, pivot.precision, out))
 
 
+def scan_cells(
+    points: Rows,
+    weights: FloatArray | None,
+    pivot: Pivot,
+    block_rows: int,
+    cells: FloatArray,
+    cell_rows: int,
+    kernel: KernelName,
+) -> BlockScans:
+    """Write Σω·d(x, pivot) of every cell of rows into `cells`.
+
+    Rows may be those of several blocks, of `block_rows` each, whose sums do not depend on that;
+    sparse rows are those of one block.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(points):
+            distances = np.empty(points.shape[0])
+            sums = scan(points, weights, pivot, distances, kernel)
+            cells[:] = cell_sums(distances if weights is None else weights * distances, cell_rows)
+            return BlockScans(sums.shift[None, :], np.array([sums.cost]))
+        return BlockScans(
+            *_module(kernel).scan_cells(
+                as_floats(points),
+                weights,
+                pivot.point,
+                pivot.precision,
+                block_rows,
+                cell_rows,
+                cells,
+            )
+        )
+
+
 def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:
     """Weight, mean and scatter of a block, accurate at any offset."""
     module, omega = _module(kernel), unit_weights(weights, points.shape[0])
@@ -123,6 +165,7 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
+cell_sums = portable.cell_sums
 keep_closer = portable.keep_closer
 weighted_sum = portable.weighted_sum
 

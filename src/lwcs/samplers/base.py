@@ -51,12 +51,12 @@ class Run:
         return self._watch(results, source, label, source.known_partitions, PARTITION_ROWS)
 
     def each_block(
-        self, source: LocalSource, task: Callable[[Block], R], label: str
+        self, source: LocalSource, task: Callable[[Block], R], label: str, rows: int | None = None
     ) -> Iterator[R]:
-        """Run a task over all blocks of local rows, likewise."""
-        results = source.each_block(task, n_jobs=self.n_jobs)
-        blocks = -(-source.n_rows // source.block_rows)
-        return self._watch(results, source, label, blocks, source.block_rows)
+        """Run a task over all blocks of local rows, or `rows` at a time, likewise."""
+        step = source.block_rows if rows is None else rows
+        results = source.each_block(task, rows=step, n_jobs=self.n_jobs)
+        return self._watch(results, source, label, -(-source.n_rows // step), step)
 
     def _watch(
         self, results: Iterator[R], source: Source, label: str, total: int | None, rows: int

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.kernels import cell_sums
+
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
-
-CELL_ROWS = 32
-_DRAWS_AT_ONCE = 2048
 
 
 class Crossing:
@@ -54,72 +53,65 @@ class Crossing:
         return len(self._targets) - self._met
 
 
-def cell_sums(masses: FloatArray) -> FloatArray:
-    """Sums over cells of rows, the last one short."""
-    whole = len(masses) // CELL_ROWS * CELL_ROWS
-    # A product with ones is several times faster than a sum over so short an axis.
-    sums: FloatArray = masses[:whole].reshape(-1, CELL_ROWS) @ np.ones(CELL_ROWS)
-    if whole == len(masses):
-        return sums
-    return np.append(sums, masses[whole:].sum())
+def hit_cells(sums: FloatArray, fractions: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Cells in proportion to their mass, and where in its mass each is hit.
 
-
-def draw_from_cells(fractions: FloatArray, cells: FloatArray, masses: Masses) -> IntArray:
-    """Rows in proportion to their mass: first a cell by its sum, then a row in it.
-
-    `fractions` are uniform on [0, 1), one per draw. Only the masses of the cells that are hit
-    are looked at.
+    `sums` are the running sums over all cells; `fractions` are uniform on [0, 1), one per draw.
     """
-    sums = np.cumsum(cells)
     targets = fractions * sums[-1]
     # A target that rounding pushed past the end belongs to the last cell that has mass.
-    hit = np.searchsorted(sums, targets, side="right")
-    if hit.max(initial=0) == len(cells):
-        hit = np.minimum(hit, np.flatnonzero(cells)[-1])
-    within = np.maximum(targets - (sums[hit] - cells[hit]), 0.0)
-    chosen = np.empty(len(targets), dtype=np.int64)
-    for start in range(0, len(targets), _DRAWS_AT_ONCE):
-        some = slice(start, start + _DRAWS_AT_ONCE)
-        chosen[some] = hit[some] * CELL_ROWS + _cross(masses(hit[some]), within[some])
-    return chosen
+    last = np.searchsorted(sums, sums[-1], side="left")
+    hit = np.minimum(np.searchsorted(sums, targets, side="right"), last)
+    before = np.where(hit > 0, sums[hit - 1], 0.0)
+    return hit, np.maximum(targets - before, 0.0)
 
 
-def _cross(masses: FloatArray, targets: FloatArray) -> IntArray:
+def rows_of_cells(cells: IntArray, cell_rows: int) -> IntArray:
+    """The numbers of the rows of some cells, one row of the result per cell."""
+    rows: IntArray = cells[:, None] * cell_rows + np.arange(cell_rows)
+    return rows
+
+
+def hit_rows(masses: FloatArray, targets: FloatArray) -> IntArray:
     """Where in its row of masses each target is crossed, at the latest at the last mass."""
-    running = np.zeros(len(targets))
-    crossed, last = np.zeros(len(targets), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
-    # Down the short rows all at once: a cumulative sum along them takes five times as long.
-    for column, mass in enumerate(np.ascontiguousarray(masses.T)):
-        running += mass
-        crossed += running <= targets
-        last[mass > 0.0] = column
+    sums = np.cumsum(masses, axis=1)
+    crossed = (sums <= targets[:, None]).sum(axis=1)
+    last = (sums < sums[:, -1:]).sum(axis=1)
     return np.minimum(crossed, last)
 
 
-class Masses:
-    """The mass that rows are drawn by: scale·ω·a + floor·ω; zero beyond the last row."""
+class RunningWeights:
+    """The weights of rows as running sums over cells; without weights, every row counts as one."""
 
-    def __init__(
-        self,
-        n_rows: int,
-        weights: FloatArray | None,
-        distances: FloatArray | None = None,
-        *,
-        scale: float = 0.0,
-        floor: float = 1.0,
-    ) -> None:
-        self._n_rows, self._weights = n_rows, weights
-        self._cells = None if distances is None else distances.reshape(-1, CELL_ROWS)
-        self._scale, self._floor = scale, floor
+    def __init__(self, n_rows: int, weights: FloatArray | None, cell_rows: int) -> None:
+        self._n_rows, self._weights, self._cell_rows = n_rows, weights, cell_rows
+        self.total = float(n_rows)
+        if weights is not None:
+            cells = cell_sums(weights, cell_rows)
+            self.total = float(cells.sum())
+            self._sums = np.cumsum(cells, out=cells)
 
-    def __call__(self, cells: IntArray) -> FloatArray:
-        """Masses of the rows of some cells, one row of the result per cell."""
-        if self._cells is None:
-            masses = np.full((len(cells), CELL_ROWS), self._floor)
+    def of(self, rows: IntArray) -> FloatArray:
+        """The weights of some rows; zero beyond the last row."""
+        if self._weights is None:
+            return (rows < self._n_rows).astype(np.float64)
+        own = self._weights[np.minimum(rows, self._n_rows - 1)]
+        own[rows >= self._n_rows] = 0.0
+        return own
+
+    def draw(self, fractions: FloatArray) -> IntArray:
+        """Rows in proportion to their weights, one per uniform number on [0, 1)."""
+        if self._weights is None:
+            return np.minimum((fractions * self._n_rows).astype(np.int64), self._n_rows - 1)
+        cells, targets = hit_cells(self._sums, fractions)
+        within = hit_rows(self.of(rows_of_cells(cells, self._cell_rows)), targets)
+        return cells * self._cell_rows + within
+
+    def add_to(self, cells: FloatArray, factor: float) -> None:
+        """Add `factor` times the weight of every cell to these."""
+        if self._weights is None:
+            cells += factor * self._cell_rows
+            cells[-1] -= factor * (len(cells) * self._cell_rows - self._n_rows)
         else:
-            masses = self._scale * self._cells[cells] + self._floor
-        rows = cells[:, None] * CELL_ROWS + np.arange(CELL_ROWS)
-        if self._weights is not None:
-            masses *= self._weights[np.minimum(rows, self._n_rows - 1)]
-        masses[rows >= self._n_rows] = 0.0
-        return masses
+            cells[0] += factor * self._sums[0]
+            cells[1:] += factor * np.diff(self._sums)

@@ -22,7 +22,7 @@ from lwcs.foundation.rows import stored_values
 from lwcs.geometry import Centers
 from lwcs.samplers.around_centers import Assignment
 from lwcs.samplers.first_pass import check_total
-from lwcs.samplers.one_read import draw_by_weight, weight_cells
+from lwcs.samplers.one_read import running_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +41,9 @@ _ASK_AGAIN = 16
 def d2_sampling(source: LocalSource, k: int, geometry: Geometry, run: Run) -> Assignment:
     """Choose k local rows by D² sampling, or fewer once the cost is zero."""
     uniforms = run.generator(Round.D2).random(k)
-    cells = weight_cells(source)
-    check_total(float(cells.sum()))
-    row = int(draw_by_weight(source, uniforms[:1], cells)[0])
+    weights = running_weights(source)
+    check_total(weights.total)
+    row = int(weights.draw(uniforms[:1])[0])
     seeding = _Seeding(source, k, geometry)
     with workers(run.n_jobs) as run_all, source.explaining():
         for j in track(range(k), "seeding", k, show=run.progress):

@@ -24,7 +24,7 @@ from lwcs.samplers.first_pass import (
     why_not_one_pass,
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
-from lwcs.samplers.one_read import draw_by_weight, weight_cells
+from lwcs.samplers.one_read import running_weights
 from lwcs.samplers.two_rounds import allocate, merge, rows_before
 from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource
@@ -81,11 +81,11 @@ class Uniform(Sampler):
     def _fetch(
         self, source: LocalSource, size: int, run: Run
     ) -> tuple[Rows, IntArray, IntArray, Summary]:
-        cells = weight_cells(source)
-        check_total(float(cells.sum()))
-        drawn = draw_by_weight(source, run.generator(Round.UNIFORM).random(size), cells)
+        weights = running_weights(source)
+        check_total(weights.total)
+        drawn = weights.draw(run.generator(Round.UNIFORM).random(size))
         rows, counts = np.unique(drawn, return_counts=True)
-        return source.take(rows), rows, counts, Summary(source.n_rows, float(cells.sum()))
+        return source.take(rows), rows, counts, Summary(source.n_rows, weights.total)
 
     def _draw_in_two_rounds(
         self, source: Source, size: int, run: Run

@@ -23,6 +23,8 @@ class ArraySource(LocalSource):
         self.array = array
         self._dtype = array.dtype.newbyteorder("=")
         self.n_rows, self.n_features = array.shape
+        computable = array.dtype in (np.float32, np.float64) and array.dtype.isnative
+        self.gives_views = computable and array.flags.c_contiguous
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Return a view; a copy only if the byte order is not native."""
@@ -30,6 +32,9 @@ class ArraySource(LocalSource):
 
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the requested rows."""
+        if self.gives_views:
+            # Faster than an index; other arrays would be copied as a whole.
+            return np.asarray(self.array).take(rows, axis=0)
         return np.ascontiguousarray(self.array[rows], dtype=self._dtype)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map
+from lwcs.foundation.parallel import as_threads, ordered_map
 from lwcs.foundation.rows import pieces
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
+_CELLS_OF_A_BLOCK = 2048
+# Stretches are long enough that Python between them does not count, and so short that an interrupt
+# waits for a moment only and threads end together.
+_STRETCH_VALUES = 2**24
+_STRETCHES_PER_THREAD = 4
 GROUP = 32
 """Number of consecutive partitions whose results are summed first, where results are summed."""
 
@@ -273,6 +278,8 @@ class LocalSource(Source):
 
     n_rows: int
     weights: FloatArray | None = None
+    gives_views: bool = False
+    """Whether `read` copies nothing, and gives what compiled kernels read as it is."""
 
     @property
     def can_take(self) -> bool:
@@ -293,6 +300,22 @@ class LocalSource(Source):
         return block_rows(self.n_features)
 
     @property
+    def cell_rows(self) -> int:
+        """Number of rows per cell, the least that sums are kept of: a power of two.
+
+        At most 32, and few enough that all rows of a cell are read for the price of one.
+        """
+        return max(1, self.block_rows // _CELLS_OF_A_BLOCK)
+
+    def stretch_rows(self, n_jobs: int | None) -> int:
+        """Number of rows, in whole blocks, that a task may be given at once."""
+        if not self.gives_views:
+            return self.block_rows
+        shared = self.n_rows // (_STRETCHES_PER_THREAD * as_threads(n_jobs))
+        rows = min(shared, _STRETCH_VALUES // max(1, self.n_features))
+        return max(1, -(-rows // self.block_rows)) * self.block_rows
+
+    @property
     def known_partitions(self) -> int:
         """Number of partitions."""
         return -(-self.n_rows // PARTITION_ROWS)
@@ -307,9 +330,10 @@ class LocalSource(Source):
         n_rows = min(PARTITION_ROWS, self.n_rows - first)
         return (self._block(piece, first) for piece in pieces(n_rows, self.block_rows))
 
-    def all_blocks(self) -> Iterator[Block]:
-        """Yield the blocks of all partitions; rows are numbered through."""
-        return (self._block(piece, 0) for piece in pieces(self.n_rows, self.block_rows))
+    def all_blocks(self, rows: int | None = None) -> Iterator[Block]:
+        """Yield the blocks of all partitions, or `rows` at a time; rows are numbered through."""
+        step = self.block_rows if rows is None else rows
+        return (self._block(piece, 0) for piece in pieces(self.n_rows, step))
 
     def _block(self, piece: slice, first: int) -> Block:
         """The rows of a piece that is counted from row `first` on."""
@@ -317,12 +341,15 @@ class LocalSource(Source):
         weights = None if self.weights is None else self.weights[start:stop]
         return Block(self.read(start, stop), weights, piece.start)
 
-    def each_block(self, task: Callable[[Block], R], *, n_jobs: int | None = None) -> Iterator[R]:
+    def each_block(
+        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+    ) -> Iterator[R]:
         """Run a task over every block, numbered through, on threads; yield results in order.
 
-        Finer than `gather`, so that few large partitions keep all threads busy.
+        Finer than `gather`, so that few large partitions keep all threads busy. A task that keeps
+        to the blocks by itself may be given more `rows` at a time (`stretch_rows`).
         """
-        return ordered_map(task, self.all_blocks(), n_jobs)
+        return ordered_map(task, self.all_blocks(rows), n_jobs)
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

@@ -8,7 +8,7 @@ go through every sum: that is how bad data is found without looking for it.
 from __future__ import annotations
 
 from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
-from lwcs.kernels.compiled.scans import closer, moments, scan
+from lwcs.kernels.compiled.scans import closer, moments, scan, scan_cells
 from lwcs.kernels.compiled.sparse import best_scores_sparse, moments_sparse, scan_sparse
 from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest
 
@@ -23,6 +23,7 @@ __all__ = [
     "nearest",
     "own_distances",
     "scan",
+    "scan_cells",
     "scan_sparse",
     "second_best",
 ]

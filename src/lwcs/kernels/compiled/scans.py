@@ -89,6 +89,97 @@ def scan(
 
 
 @jit(fastmath=REASSOCIATE)
+def _scan_lines(lines, first, last, pivot, precision, sums, cells):  # type: ignore[no-untyped-def]
+    cost = 0.0
+    for i in range(first, last):
+        mass = 0.0
+        for j in range(lines.shape[1]):
+            offset = np.float64(lines[i, j]) - pivot[j]
+            sums[j] += offset
+            if precision is None:
+                mass += offset * offset
+            else:
+                mass += precision[j] * (offset * offset)
+        cells[i] = mass
+        cost += mass
+    return cost
+
+
+@jit(fastmath=REASSOCIATE)
+def _scan_unweighted(lines, tail, pivot, precision, sums, block, shifts, costs, cells):  # type: ignore[no-untyped-def]
+    for b in range(len(costs)):
+        sums[:] = 0.0
+        first, last = b * block, min((b + 1) * block, len(lines))
+        cost = _scan_lines(lines, first, last, pivot, precision, sums, cells)
+        if b == len(costs) - 1:
+            rest = cells[len(lines) :]
+            cost += _scan_lines(tail, 0, len(tail), pivot, precision, sums, rest)
+        for j in range(len(sums)):
+            shifts[b, j % shifts.shape[1]] += sums[j]
+        costs[b] = cost
+
+
+@jit(fastmath=REASSOCIATE)
+def _scan_weighted(points, weights, pivot, precision, block, cell, shifts, costs, cells):  # type: ignore[no-untyped-def]
+    n_rows, n_features = points.shape
+    distances = np.empty(min(block, n_rows))
+    for b in range(len(costs)):
+        first, last = b * block, min((b + 1) * block, n_rows)
+        rows, omega = points[first:last], weights[first:last]
+        if n_features < _NARROW:
+            costs[b] = _scan_by_four(rows, omega, pivot, precision, shifts[b], distances)
+        else:
+            costs[b] = _scan_one_by_one(rows, omega, pivot, precision, shifts[b], distances)
+        for start in range(0, last - first, cell):
+            mass = 0.0
+            for i in range(start, min(start + cell, last - first)):
+                mass += omega[i] * distances[i]
+            cells[(first + start) // cell] = mass
+
+
+def scan_cells(
+    points: DenseRows,
+    weights: FloatArray | None,
+    pivot: FloatArray,
+    precision: FloatArray | None,
+    block_rows: int,
+    cell_rows: int,
+    cells: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Write Σω·d of every cell into `cells`; return Σω(x − pivot) and Σω·d of every block."""
+    n_rows, n_features = points.shape
+    n_blocks = -(-n_rows // block_rows)
+    shifts, costs = np.zeros((n_blocks, n_features)), np.empty(n_blocks)
+    if weights is None:
+        # Which row a value belongs to does not matter for the sum of a cell. So a cell is one line,
+        # over which the columns repeat: a long loop, for any number of columns.
+        whole = n_rows - n_rows % cell_rows
+        lines = points[:whole].reshape(-1, cell_rows * n_features)
+        tail = points[whole:].reshape(-1, max(1, (n_rows - whole) * n_features))
+        around, scale, sums = _aligned(3, cell_rows * n_features)
+        around[:] = np.tile(pivot, cell_rows)
+        if precision is not None:
+            scale[:] = np.tile(precision, cell_rows)
+        _scan_unweighted(
+            lines, tail, around, None if precision is None else scale, sums,
+            block_rows // cell_rows, shifts, costs, cells,
+        )  # fmt: skip
+    else:
+        _scan_weighted(
+            points, weights, pivot, precision, block_rows, cell_rows, shifts, costs, cells
+        )
+    return shifts, costs
+
+
+def _aligned(count: int, length: int) -> FloatArray:
+    """Arrays that start on a cache line, as vectors do then: else the scan takes a half longer."""
+    stride = -(-length // 8) * 8
+    memory = np.empty(count * stride + 8)
+    first = -memory.ctypes.data % 64 // 8
+    return memory[first : first + count * stride].reshape(count, stride)[:, :length]
+
+
+@jit(fastmath=REASSOCIATE)
 def _moments(points, weights, mean, scatter):  # type: ignore[no-untyped-def]
     n_rows, n_features = points.shape
     total = 0.0
