@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
     from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.products import Products
-    from lwcs.kernels import BlockMoments, BlockScans, Pivot, Scan
+    from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan
 
 _SAMPLE_ROWS = 16
 # The square of a smaller number may be zero.
@@ -140,6 +140,21 @@ class Measured(ABC):
         """The sums of a scan alone, by cell and by block, without a number per row."""
         return kernels.scan_cells(
             self.values, weights, around, block_rows, cells, cell_rows, self.geometry.kernel
+        )
+
+    def hit_rows(
+        self,
+        weights: FloatArray | None,
+        pivot: FloatArray,
+        mean: FloatArray,
+        scale: float,
+        floor: float,
+        runs: tuple[IntArray, IntArray, FloatArray],
+    ) -> Hits:
+        """One row of every run of rows, in proportion to ω·(scale·d(x, pivot) + floor)."""
+        around, center = self.pivot(pivot), self.pivot(mean).point
+        return kernels.hit_rows(
+            self.values, weights, around, center, scale, floor, runs, self.geometry.kernel
         )
 
     def add_center(

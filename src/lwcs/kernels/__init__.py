@@ -60,6 +60,14 @@ class BlockScans(NamedTuple):
     """Σω·d(x, pivot)."""
 
 
+class Hits(NamedTuple):
+    """Rows that were hit, the bound h of each, and its distance to the mean."""
+
+    rows: IntArray
+    bounds: FloatArray
+    distances: FloatArray
+
+
 class BlockMoments(NamedTuple):
     """Weight, mean and scatter Σω(x − mean)² per column of one block."""
 
@@ -156,6 +164,34 @@ def scan_cells(
         )
 
 
+def hit_rows(
+    points: Rows,
+    weights: FloatArray | None,
+    pivot: Pivot,
+    mean: FloatArray,
+    scale: float,
+    floor: float,
+    runs: tuple[IntArray, IntArray, FloatArray],
+    kernel: KernelName,
+) -> Hits:
+    """One row of every run of rows: where the running sum of ω·h crosses a target.
+
+    h = scale·d(x, pivot) + floor. `runs` says where each starts, where it stops, and the target;
+    sparse rows, and those of the portable kernel, are these runs alone.
+    """
+    module = _module(kernel)
+    if module is not portable and not is_sparse(points):
+        around = pivot.point, mean, pivot.precision
+        return Hits(*module.hit_rows(as_floats(points), weights, *around, scale, floor, runs))
+    bounds = np.empty(points.shape[0])
+    scan(points, None, pivot, bounds, kernel)
+    bounds = scale * bounds + floor
+    rows = portable.cross(bounds if weights is None else weights * bounds, *runs)
+    distances = np.empty(len(rows))
+    scan(points[rows], None, Pivot(mean, pivot.precision), distances, kernel)
+    return Hits(rows, bounds[rows], distances)
+
+
 def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:
     """Weight, mean and scatter of a block, accurate at any offset."""
     module, omega = _module(kernel), unit_weights(weights, points.shape[0])
@@ -166,6 +202,7 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
 
 
 cell_sums = portable.cell_sums
+cross = portable.cross
 keep_closer = portable.keep_closer
 weighted_sum = portable.weighted_sum
 

@@ -75,6 +75,18 @@ def cell_sums(masses: FloatArray, cell_rows: int) -> FloatArray:
     return np.append(sums, masses[whole:].sum())
 
 
+def cross(masses: FloatArray, starts: IntArray, stops: IntArray, targets: FloatArray) -> IntArray:
+    """Where the running sum of every run of masses crosses its target, at the latest at its end.
+
+    A mass of zero is never met, unless there is no other.
+    """
+    places = starts[:, None] + np.arange(int((stops - starts).max(initial=1)))
+    inside = places < stops[:, None]
+    sums = np.cumsum(np.where(inside, masses[np.where(inside, places, 0)], 0.0), axis=1)
+    met = np.minimum((sums <= targets[:, None]).sum(axis=1), (sums < sums[:, -1:]).sum(axis=1))
+    return np.asarray(starts + met)
+
+
 def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
     """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
     xp = array_namespace(points)

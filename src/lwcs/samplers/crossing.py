@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.kernels import cell_sums
+from lwcs.foundation.rows import pieces
+from lwcs.kernels import cell_sums, cross
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
+
+_DRAWS_AT_ONCE = 2048
 
 
 class Crossing:
@@ -66,20 +69,6 @@ def hit_cells(sums: FloatArray, fractions: FloatArray) -> tuple[IntArray, FloatA
     return hit, np.maximum(targets - before, 0.0)
 
 
-def rows_of_cells(cells: IntArray, cell_rows: int) -> IntArray:
-    """The numbers of the rows of some cells, one row of the result per cell."""
-    rows: IntArray = cells[:, None] * cell_rows + np.arange(cell_rows)
-    return rows
-
-
-def hit_rows(masses: FloatArray, targets: FloatArray) -> IntArray:
-    """Where in its row of masses each target is crossed, at the latest at the last mass."""
-    sums = np.cumsum(masses, axis=1)
-    crossed = (sums <= targets[:, None]).sum(axis=1)
-    last = (sums < sums[:, -1:]).sum(axis=1)
-    return np.minimum(crossed, last)
-
-
 class RunningWeights:
     """The weights of rows as running sums over cells; without weights, every row counts as one."""
 
@@ -91,21 +80,20 @@ class RunningWeights:
             self.total = float(cells.sum())
             self._sums = np.cumsum(cells, out=cells)
 
-    def of(self, rows: IntArray) -> FloatArray:
-        """The weights of some rows; zero beyond the last row."""
-        if self._weights is None:
-            return (rows < self._n_rows).astype(np.float64)
-        own = self._weights[np.minimum(rows, self._n_rows - 1)]
-        own[rows >= self._n_rows] = 0.0
-        return own
-
     def draw(self, fractions: FloatArray) -> IntArray:
         """Rows in proportion to their weights, one per uniform number on [0, 1)."""
         if self._weights is None:
             return np.minimum((fractions * self._n_rows).astype(np.int64), self._n_rows - 1)
-        cells, targets = hit_cells(self._sums, fractions)
-        within = hit_rows(self.of(rows_of_cells(cells, self._cell_rows)), targets)
-        return cells * self._cell_rows + within
+        drawn = np.empty(len(fractions), dtype=np.int64)
+        for some in pieces(len(fractions), _DRAWS_AT_ONCE):
+            cells, targets = hit_cells(self._sums, fractions[some])
+            drawn[some] = cross(self._weights, *self.runs(cells), targets)
+        return drawn
+
+    def runs(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """Where the rows of some cells start and stop."""
+        starts = cells * self._cell_rows
+        return starts, np.minimum(starts + self._cell_rows, self._n_rows)
 
     def add_to(self, cells: FloatArray, factor: float) -> None:
         """Add `factor` times the weight of every cell to these."""

@@ -9,21 +9,23 @@ rows. Only the cells of proposed rows are read a second time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map
+from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Round
-from lwcs.foundation.rows import pieces, stack
+from lwcs.foundation.rows import component_arrays, pieces
+from lwcs.kernels import Hits
 from lwcs.samplers.base import Run, Summary
-from lwcs.samplers.crossing import RunningWeights, hit_cells, hit_rows, rows_of_cells
+from lwcs.samplers.crossing import RunningWeights, hit_cells
 from lwcs.samplers.first_pass import check_cost, check_total
 from lwcs.samplers.rejection import Rejection
 from lwcs.samplers.two_rounds import Picked
 
 if TYPE_CHECKING:
+    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Geometry
     from lwcs.kernels import BlockScans
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
-_FETCHED_AT_ONCE = 2048
+_CELLS_AT_ONCE = 256
+_FETCHED_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,12 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
     rng = run.generator(Round.ONE_READ)
     by_cost = size - int(rng.binomial(size, 0.5)) if around.cost > 0.0 else 0
     drawn = [weights.draw(rng.random(size - by_cost))]
-    if by_cost:
-        drawn.append(_by_cost(source, by_cost, weights, around, run, rng))
-    rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
-    points = _fetch(source, rows, run)
+    with workers(run.n_jobs) as run_all:
+        if by_cost:
+            propose = Propose.around(around, source, weights, run.geometry)
+            drawn.append(_by_cost(by_cost, propose, run_all, rng))
+        rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
+        points = _fetch(source, rows, run_all)
     distances = distances_to(points, around.mean, run.geometry)
     summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
     return Picked(points, rows, distances, counts), summary
@@ -130,37 +135,15 @@ def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Ar
     return Around(pivot, cells, pivot + slip, cost, delta)
 
 
-def _by_cost(
-    source: LocalSource,
-    count: int,
-    weights: RunningWeights,
-    around: Around,
-    run: Run,
-    rng: np.random.Generator,
-) -> IntArray:
+def _by_cost(count: int, propose: Propose, run_all: Map, rng: np.random.Generator) -> IntArray:
     """Rows in proportion to ω·d, by rejection from ω·h."""
-    by = Rejection.of(weights.total, around.slip, around.cost)
-    # In place: fresh memory costs more than the sums.
-    sums = around.cells
-    sums *= by.scale
-    weights.add_to(sums, by.floor)
-    np.cumsum(sums, out=sums)
-    propose = Propose(source, run.geometry, weights, by, around.pivot, around.mean, sums)
     accepted = np.empty(0, dtype=np.int64)
     while (missing := count - len(accepted)) > 0:
-        batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
-        proposed = propose.all(rng.random(min(batch, _PROPOSALS_AT_ONCE)), run)
+        batch = int((missing + 4.0 * np.sqrt(missing)) / propose.by.acceptance) + 8
+        proposed = propose.all(rng.random(min(batch, _PROPOSALS_AT_ONCE)), run_all)
         passed = rng.random(len(proposed.rows)) * proposed.bounds < proposed.distances
         accepted = np.concatenate([accepted, proposed.rows[passed][:missing]])
     return accepted
-
-
-class Proposals(NamedTuple):
-    """Rows that may be drawn, h of each, and its distance to the mean."""
-
-    rows: IntArray
-    bounds: FloatArray
-    distances: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,34 +159,60 @@ class Propose:
     sums: FloatArray
     """Running sums of ω·h over cells."""
 
-    def all(self, fractions: FloatArray, run: Run) -> Proposals:
+    @classmethod
+    def around(
+        cls, around: Around, source: LocalSource, weights: RunningWeights, geometry: Geometry
+    ) -> Propose:
+        """From what the scan knows; the sums of its cells become those of ω·h."""
+        by = Rejection.of(weights.total, around.slip, around.cost)
+        # In place: fresh memory costs more than the sums.
+        sums = around.cells
+        sums *= by.scale
+        weights.add_to(sums, by.floor)
+        np.cumsum(sums, out=sums)
+        return cls(source, geometry, weights, by, around.pivot, around.mean, sums)
+
+    def all(self, fractions: FloatArray, run_all: Map) -> Hits:
         """One row per uniform number on [0, 1)."""
         # In the order of the rows, which some sources read from a file, chunk by chunk.
         order = np.argsort(fractions)
-        each = max(64, self.source.block_rows // (8 * self.source.cell_rows))
-        lots = (fractions[order[part]] for part in pieces(len(order), each))
-        parts = list(ordered_map(self, lots, run.n_jobs))
-        back = np.argsort(order)
-        return Proposals(*(np.concatenate(each)[back] for each in zip(*parts, strict=True)))
+        lots = (fractions[order[part]] for part in pieces(len(order), _CELLS_AT_ONCE))
+        sorted_hits = [np.concatenate(each) for each in zip(*run_all(self, lots), strict=True)]
+        hits = Hits(*(np.empty_like(each) for each in sorted_hits))
+        for own, each in zip(hits, sorted_hits, strict=True):
+            own[order] = each
+        return hits
 
-    def __call__(self, fractions: FloatArray) -> Proposals:
+    def __call__(self, fractions: FloatArray) -> Hits:
         """The same for a few; their cells are looked at once and not kept."""
         cells, targets = hit_cells(self.sums, fractions)
-        rows = rows_of_cells(cells, self.source.cell_rows)
-        points = self.source.take(np.minimum(rows, self.source.n_rows - 1).ravel())
-        bounds = distances_to(points, self.pivot, self.geometry).reshape(rows.shape)
-        bounds *= self.by.scale
-        bounds += self.by.floor
-        within = hit_rows(self.weights.of(rows) * bounds, targets)
-        at = np.arange(len(rows)) * rows.shape[1] + within
-        distances = distances_to(points[at], self.mean, self.geometry)
-        return Proposals(rows.ravel()[at], bounds.ravel()[at], distances)
+        starts, stops = self.weights.runs(cells)
+        own = self.geometry
+        views = own.keeps_rows and own.kernel == "compiled"
+        block, at = self.source.take_runs(starts, stops, views=views)
+        hits = own.measured(block.points).hit_rows(
+            block.weights, self.pivot, self.mean, self.by.scale, self.by.floor,
+            (at, at + (stops - starts), targets),
+        )  # fmt: skip
+        return hits._replace(rows=hits.rows + (starts - at))
 
 
-def _fetch(source: LocalSource, rows: IntArray, run: Run) -> Rows:
-    """Some rows in order, fetched on all threads: that takes as long as to wait for memory."""
-    lots = (rows[part] for part in pieces(len(rows), _FETCHED_AT_ONCE))
-    return stack(list(ordered_map(source.take, lots, run.n_jobs)))
+def _fetch(source: LocalSource, rows: IntArray, run_all: Map) -> Rows:
+    """Copy the drawn rows, on all threads where that is one read each; nobody else has them."""
+    if source.gives_views:
+        whole = source.read(0, source.n_rows)
+        points = np.empty((len(rows), source.n_features), dtype=whole.dtype)
+
+        def copy(part: slice) -> None:
+            whole.take(rows[part], axis=0, out=points[part], mode="clip")
+
+        list(run_all(copy, pieces(len(rows), _FETCHED_AT_ONCE)))
+    else:
+        points = source.take(rows)
+    for part in component_arrays(points):
+        # Read-only, they need not be copied once more for the coreset.
+        part.flags.writeable = False
+    return points
 
 
 def distances_to(points: Rows, center: FloatArray, geometry: Geometry) -> FloatArray:

@@ -294,6 +294,21 @@ class LocalSource(Source):
     def read(self, start: int, stop: int) -> Rows:
         """Return rows start … stop, without a copy where the container allows it."""
 
+    def take_runs(
+        self, starts: IntArray, stops: IntArray, *, views: bool
+    ) -> tuple[Block, IntArray]:
+        """Runs of rows start … stop, and where each starts in the block.
+
+        They are copied, unless `views` are wanted and possible: then all rows are in the block.
+        """
+        if views and self.gives_views:
+            return self._block(slice(0, self.n_rows), 0), starts
+        lengths = stops - starts
+        first = np.cumsum(lengths) - lengths
+        rows = np.arange(int(lengths.sum())) + np.repeat(starts - first, lengths)
+        weights = None if self.weights is None else self.weights[rows]
+        return Block(self.take(rows), weights, 0), first
+
     @property
     def block_rows(self) -> int:
         """Number of rows per block of this source."""

@@ -8,7 +8,7 @@ go through every sum: that is how bad data is found without looking for it.
 from __future__ import annotations
 
 from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
-from lwcs.kernels.compiled.scans import closer, moments, scan, scan_cells
+from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
 from lwcs.kernels.compiled.sparse import best_scores_sparse, moments_sparse, scan_sparse
 from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest
 
@@ -18,6 +18,7 @@ __all__ = [
     "best_scores_sparse",
     "closer",
     "cluster_sums",
+    "hit_rows",
     "moments",
     "moments_sparse",
     "nearest",

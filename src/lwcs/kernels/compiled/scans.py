@@ -9,7 +9,7 @@ import numpy as np
 from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import DenseRows, FloatArray, Labels
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
 
 # Rows of one piece of `moments`: small enough that its second sweep reads from cache.
 _PIECE = 64
@@ -169,6 +169,54 @@ def scan_cells(
             points, weights, pivot, precision, block_rows, cell_rows, shifts, costs, cells
         )
     return shifts, costs
+
+
+@jit(fastmath=REASSOCIATE)
+def _distance(points, i, center, precision):  # type: ignore[no-untyped-def]
+    distance = 0.0
+    for j in range(points.shape[1]):
+        offset = np.float64(points[i, j]) - center[j]
+        if precision is None:
+            distance += offset * offset
+        else:
+            distance += precision[j] * (offset * offset)
+    return distance
+
+
+@jit(fastmath=REASSOCIATE)
+def _hit_rows(points, weights, pivot, mean, precision, scale, floor, runs, rows, bounds, distances):  # type: ignore[no-untyped-def]
+    starts, stops, targets = runs
+    for k in range(len(rows)):
+        running = 0.0
+        for i in range(starts[k], stops[k]):
+            bound = scale * _distance(points, i, pivot, precision) + floor
+            if weights is None:
+                mass = bound
+            else:
+                mass = weights[i] * bound
+            if mass > 0.0 or i == starts[k]:
+                rows[k], bounds[k] = i, bound
+            running += mass
+            if running > targets[k]:
+                break
+        distances[k] = _distance(points, rows[k], mean, precision)
+
+
+def hit_rows(
+    points: DenseRows,
+    weights: FloatArray | None,
+    pivot: FloatArray,
+    mean: FloatArray,
+    precision: FloatArray | None,
+    scale: float,
+    floor: float,
+    runs: tuple[IntArray, IntArray, FloatArray],
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Rows that `runs` hit (`kernels.hit_rows`), h of each, and its distance to the mean."""
+    count = len(runs[0])
+    rows, bounds, distances = np.empty(count, dtype=np.int64), np.empty(count), np.empty(count)
+    _hit_rows(points, weights, pivot, mean, precision, scale, floor, runs, rows, bounds, distances)
+    return rows, bounds, distances
 
 
 def _aligned(count: int, length: int) -> FloatArray:
