@@ -59,6 +59,11 @@ class BlockScans(NamedTuple):
     costs: FloatArray
     """Σω·d(x, pivot)."""
 
+    @property
+    def finite(self) -> Mask:
+        """The blocks all of whose values are finite, and not too large."""
+        return np.asarray(np.isfinite(self.costs) & np.isfinite(self.shifts).all(axis=1))
+
 
 class Hits(NamedTuple):
     """Rows that were hit, the bound h of each, and its distance to the mean."""

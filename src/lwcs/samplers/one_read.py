@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
-_CELLS_AT_ONCE = 256
+_CELLS_AT_ONCE = 512
 _FETCHED_AT_ONCE = 1024
 
 
@@ -68,9 +68,8 @@ class PivotScan:
         rows = self.geometry.measured(points, start)
         pivot = rows.pivot(self.pivot)
         sums = rows.scan_cells(stretch.weights, pivot, self.block_rows, own, self.cell_rows)
-        finite = np.isfinite(sums.costs + sums.shifts.sum(axis=1))
-        if not finite.all():
-            first = int(np.argmin(finite)) * self.block_rows
+        if not sums.finite.all():
+            first = int(np.argmin(sums.finite)) * self.block_rows
             block = points[first : first + self.block_rows]
             raise BadValueError.found_in(block, start + first, 0)
         return sums

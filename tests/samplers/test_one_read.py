@@ -1,0 +1,155 @@
+"""One read: the sums of cells and blocks, and rows that are drawn through them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import lwcs
+from lwcs.divergences import Mahalanobis
+from lwcs.foundation.parallel import workers
+from lwcs.geometry import Geometry
+from lwcs.kernels import choose
+from lwcs.samplers.base import Run
+from lwcs.samplers.crossing import RunningWeights
+from lwcs.samplers.one_read import Propose, _scan, running_weights
+from lwcs.sources.arrays import ArraySource
+
+MAKE = pytest.mark.parametrize(
+    "make", [np.asarray, np.asfortranarray, sp.csr_array], ids=["dense", "Fortran", "sparse"]
+)
+WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
+LONG = 650_000  # ten blocks of three columns, so that a stretch has several
+
+
+def skewed(n_rows):
+    w = np.random.default_rng(1).standard_exponential(n_rows) ** 4
+    w[::7] = 0.0
+    return w
+
+
+@pytest.mark.parametrize("cell_rows", [1, 8, 32])
+@pytest.mark.parametrize("n_rows", [1, 40, 1003])
+def test_draws_by_weight_invert_the_running_sum(n_rows, cell_rows):
+    w, fractions = skewed(n_rows) + (n_rows == 1), np.random.default_rng(2).random(5000)
+    drawn = RunningWeights(n_rows, w, cell_rows).draw(fractions)
+    sums = np.cumsum(w)
+    expected = np.searchsorted(sums, fractions * sums[-1], side="right")
+    np.testing.assert_array_equal(drawn, expected)
+
+
+def test_a_draw_past_the_end_is_the_last_row_with_weight():
+    w = np.array([1.0, 2.0, 3.0, 0.0, 0.0])
+    for cell_rows in (1, 2, 8):
+        assert RunningWeights(5, w, cell_rows).draw(np.array([1.0])).tolist() == [2]
+
+
+@MAKE
+@WEIGHTED
+@pytest.mark.parametrize("columns", [3, 300])
+def test_proposals_invert_the_running_sum_of_their_bounds(columns, make, weighted, kernel):
+    n_rows = 2003  # the last cell is short
+    X = np.random.default_rng(0).normal(size=(n_rows, columns)) * np.arange(1, columns + 1)
+    source = lwcs.scan(make(X), weight=skewed(n_rows) if weighted else None)
+    run = Run(0, Geometry(kernel=choose(X.size)), 1)
+    pivot, weights = X[:20].mean(axis=0), running_weights(source)
+    propose = Propose.around(
+        _scan(source, pivot, weights.total, run), source, weights, run.geometry
+    )
+    fractions = np.random.default_rng(3).random(3000)
+    with workers(1) as run_all:
+        hits = propose.all(fractions, run_all)
+    h = propose.by.scale * ((X - pivot) ** 2).sum(axis=1) + propose.by.floor
+    sums = np.cumsum(h if source.weights is None else h * source.weights)
+    expected = np.searchsorted(sums, fractions * sums[-1], side="right")
+    np.testing.assert_array_equal(hits.rows, expected)
+    np.testing.assert_allclose(hits.bounds, h[expected], rtol=1e-12)
+    distances = ((X[expected] - propose.mean) ** 2).sum(axis=1)
+    np.testing.assert_allclose(hits.distances, distances, rtol=1e-9)
+
+
+@WEIGHTED
+def test_stretches_change_no_bit(weighted, kernel, monkeypatch):
+    X = np.random.default_rng(0).standard_t(3, size=(LONG, 3)).astype(np.float32)
+    options = {"sample_weight": skewed(LONG) if weighted else None, "random_state": 0}
+    assert ArraySource(X).stretch_rows(1) > ArraySource(X).block_rows
+    made = [lwcs.build(X, 2000, n_jobs=jobs, **options) for jobs in (1, 2, 5)]
+    monkeypatch.setattr(ArraySource, "stretch_rows", lambda self, _: self.block_rows)
+    blocks = lwcs.build(X, 2000, n_jobs=1, **options)
+    assert made == [blocks] * 3
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("row", [70_000, 140_000, LONG - 1])
+def test_a_bad_value_in_a_stretch_is_named(row, bad, kernel):
+    X = np.zeros((LONG, 3), dtype=np.float32)
+    X[row, 1] = bad
+    with pytest.raises(ValueError, match=f"row {row}, column 1 is {bad}"):
+        lwcs.build(X, 100, random_state=0, n_jobs=1)
+
+
+def test_the_first_of_several_bad_values_is_named(kernel):
+    X = np.zeros((LONG, 3), dtype=np.float32)
+    X[[140_000, 70_003, 70_001]] = np.nan
+    with pytest.raises(ValueError, match="row 70001, column 0 is nan"):
+        lwcs.build(X, 100, random_state=0, n_jobs=1)
+
+
+@pytest.mark.parametrize("columns", [1, 8, 74, 128, 1000, 5000])
+def test_an_interrupt_waits_for_few_values(columns):
+    X = np.empty((2**28 // columns, columns), dtype=np.float32)  # never touched, so not in memory
+    source = ArraySource(X)
+    for threads in (1, 16):
+        rows = source.stretch_rows(threads)
+        assert rows % source.block_rows == 0
+        assert rows * columns <= 2**25
+
+
+def test_only_rows_that_kernels_read_as_they_are_come_in_stretches():
+    X = np.zeros((LONG, 3), dtype=np.float32)
+    for copied in (X.astype(np.int32), np.asfortranarray(X), X.astype(">f4"), X[::2], X[:, :2]):
+        source = lwcs.scan(copied)
+        assert source.stretch_rows(1) == source.block_rows
+    assert lwcs.scan(X.astype(np.float64)).stretch_rows(1) > source.block_rows
+
+
+def test_rows_that_are_transformed_are_transformed_block_by_block(monkeypatch):
+    given = []
+    plain = Mahalanobis.transform
+
+    def counted(self, rows):
+        given.append(rows.shape[0])
+        return plain(self, rows)
+
+    monkeypatch.setattr(Mahalanobis, "transform", counted)
+    X = np.random.default_rng(0).normal(size=(LONG, 3))
+    lwcs.build(X, 100, divergence=Mahalanobis(np.eye(3)), random_state=0, n_jobs=1)
+    assert max(given) <= lwcs.scan(X).block_rows
+
+
+def test_cells_take_at_most_a_byte_per_row_up_to_128_columns():
+    for columns in (1, 8, 74, 128):
+        assert 8 / ArraySource(np.empty((10, columns))).cell_rows <= 1
+    assert ArraySource(np.empty((10, 1025))).cell_rows == 1
+
+
+def test_a_build_keeps_no_number_per_row(kernel):
+    X = np.random.default_rng(0).standard_normal((3_000_000, 2), dtype=np.float32)
+    lwcs.build(X[:100], 10, random_state=0, n_jobs=1)
+    tracemalloc.start()
+    lwcs.build(X, 100, random_state=0, n_jobs=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A byte per row, and the temporaries of a block.
+    assert peak <= len(X) + 2 * 65_536 * 8
+
+
+def test_a_build_leaves_the_rows_of_the_caller_writeable():
+    for X in (np.ones((50, 3)), sp.csr_array(np.ones((50, 3)))):
+        coreset = lwcs.build(X, 200, random_state=0)
+        values = X.data if sp.issparse(X) else X
+        values[:] = 2.0
+        assert (coreset.cost(np.ones((1, 3)))) == 0.0
