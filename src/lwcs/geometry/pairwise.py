@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from lwcs import kernels
+from lwcs.foundation.rows import pieces
 from lwcs.geometry.products import DenseProducts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
+    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.geometry.base import Measured
 
 # Below this part of their terms, distances from products have too few digits to draw by.
 _CLEAR = 1e-11
+# Tiles that one task makes or measures.
+_LOT = 16
 
 
 class Pairwise(Protocol):
@@ -33,11 +40,16 @@ class Pairwise(Protocol):
         """One row per choice; it may be overwritten by the next call."""
 
 
-def pairwise(rows: Measured, dtype: npt.DTypeLike) -> Pairwise:
-    """Distances by products in a precision; sparse rows and other divergences use float64."""
+def pairwise(rows: Measured, dtype: npt.DTypeLike, run: Map = map) -> Pairwise:
+    """Distances by products in a precision; sparse rows and other divergences use float64.
+
+    `run` shares the work among threads, for what is compiled: squared distances of dense rows.
+    """
     products = rows.products(dtype)
     if not isinstance(products, DenseProducts):
         return _Plain(rows, products)
+    if rows.geometry.squared and kernels.seeding(rows.geometry.kernel) is not None:
+        return Tiled(rows, products, run)
     return _Fused(rows, products)
 
 
@@ -68,6 +80,65 @@ class _Fused:
         if self._wide:
             _mend(found, self._rows, chosen, self._sizes, self.unit)
         return found
+
+
+class Tiled:
+    """Dense rows in the tiles of the compiled kernels (`kernels.compiled.seeding`)."""
+
+    def __init__(self, rows: Measured, products: DenseProducts, run: Map) -> None:
+        self._rows, self._products, self._run = rows, products, run
+        self.unit, self.fast = 1.0 / products.cost_unit, products.dtype == np.float32
+        self.kernel: Any = kernels.seeding(rows.geometry.kernel)
+        n, d = rows.values.shape
+        self.n_tiles, width = -(-n // self.kernel.TILE), -(-d // self.kernel.COLUMNS)
+        shape = self.n_tiles, width * self.kernel.COLUMNS, self.kernel.TILE
+        precision = rows.geometry.precision
+        self.tiles = self.kernel.Tiles(
+            np.zeros(shape, products.dtype),
+            np.zeros((self.n_tiles, self.kernel.TILE), products.dtype),
+            None if self.fast else kernels.as_floats(rows.values),
+            np.ones(d) if precision is None else precision,
+        )
+        self._each_lot(self._pack)
+
+    def _pack(self, part: slice) -> None:
+        values = self._rows.values[part.start * self.kernel.TILE : part.stop * self.kernel.TILE]
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self._products.rows(values)
+            heights, _ = self._products.heights(values, rows)
+        self.kernel.pack(rows[:, :-1], heights, part.start, self.tiles)
+
+    def centers(self, chosen: IntArray) -> Any:
+        """Some of the points as centers."""
+        dtype, width = self._products.dtype, self.tiles.columns.shape[1]
+        centers = self.kernel.Centers(
+            np.empty((len(chosen), width), dtype),
+            np.empty(len(chosen), dtype),
+            np.empty(len(chosen), dtype=np.int64),
+        )
+        self.kernel.set_centers(self.tiles, centers, chosen)
+        return centers
+
+    def closest(self, chosen: IntArray) -> npt.NDArray[Any]:
+        """The distance of every point to the nearest of those chosen, tile × point."""
+        centers, out = self.centers(chosen), np.full_like(self.tiles.heights, np.inf)
+        self._each_lot(
+            lambda part: self.kernel.fold(self.tiles, part.start, part.stop, centers, out)
+        )
+        return out
+
+    def __call__(self, chosen: IntArray) -> npt.NDArray[Any]:
+        """In float32, rounding may leave some a little below zero."""
+        centers = self.centers(chosen)
+        out = np.empty((len(chosen), len(self._rows)), self._products.dtype)
+        self._each_lot(
+            lambda part: self.kernel.distances(self.tiles, part.start, part.stop, centers, out)
+        )
+        return out
+
+    def _each_lot(self, task: Callable[[slice], None]) -> None:
+        for _ in self._run(task, pieces(self.n_tiles, _LOT)):
+            pass
 
 
 class _Plain:

@@ -348,6 +348,11 @@ def second_best(
     return _module("compiled" if loaded and few else "portable").second_best(scores, best, at)
 
 
+def seeding(kernel: KernelName) -> Any:
+    """The compiled kernels of k-means++ for squared distances; None where NumPy does it."""
+    return getattr(_module(kernel), "seeding", None)
+
+
 def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
     """Give the weights themselves, or ones where there are none."""
     if weights is not None:

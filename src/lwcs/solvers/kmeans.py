@@ -53,7 +53,7 @@ def solve(
     for attempt in range(n_init):
         rng = generator(seed, stage, attempt)
         with single_threaded_blas():
-            centers = start(points, k, init, rng)
+            centers = start(points, k, init, rng, n_jobs)
         found = lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=n_jobs)
         if best is None or found.cost < best.cost:
             best = found
@@ -84,7 +84,9 @@ def precisely(
     return found
 
 
-def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> Centers:
+def start(
+    points: Points, k: int, init: Init, rng: np.random.Generator, n_jobs: int | None = 1
+) -> Centers:
     """The initial centers."""
     rows = points.rows
     if isinstance(init, str):
@@ -92,8 +94,10 @@ def start(points: Points, k: int, init: Init, rng: np.random.Generator) -> Cente
         if init == "random":
             return rows.as_centers(_random_rows(points, k, rng))
         candidates = 1 if init == "plain-k-means++" else None
-        seeds = rows.as_centers(kmeans_plusplus(points, k, rng, candidates))
-        return local_search(points, seeds, rng) if init == "local-search" else seeds
+        seeds = rows.as_centers(kmeans_plusplus(points, k, rng, candidates, n_jobs))
+        if init != "local-search":
+            return seeds
+        return local_search(points, seeds, rng, n_jobs=n_jobs)
     given = init
     if callable(init):
         state = np.random.RandomState(rng.integers(2**32))

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.foundation.parallel import workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.pairwise import pairwise
 from lwcs.geometry.products import PIECE_VALUES
-from lwcs.solvers.seeding import FLOAT32_DOWN_TO, draw_points
+from lwcs.solvers.seeding import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.solvers.points import Points
 
@@ -39,23 +41,29 @@ _CANCELLED = 1e-12
 
 
 def local_search(
-    points: Points, centers: Centers, rng: np.random.Generator, steps: int | None = None
+    points: Points,
+    centers: Centers,
+    rng: np.random.Generator,
+    steps: int | None = None,
+    n_jobs: int | None = 1,
 ) -> Centers:
     """Try `steps` swaps of a center for a point; the cost never rises.
 
-    By default, as many as there are centers, and at least 100.
+    By default, as many as there are centers, and at least 100. The result does not depend on the
+    number of threads.
 
     A single center stays as it is: Lloyd finds the best one in one iteration.
     """
     if len(centers) == 1:
         return centers
     steps = max(FEWEST_STEPS, len(centers)) if steps is None else steps
+    threads = n_jobs if len(points) * centers.points.size >= WORTH_THREADS else 1
     # Distances that overflow are not finite, and no swap is accepted by them.
-    with np.errstate(over="ignore", invalid="ignore"):
-        search = _Search(points, centers, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"), workers(threads) as run:
+        search = _Search(points, centers, np.float32, run)
         for first in range(0, steps, _TOGETHER):
             if search.fast and not search.clear:
-                search = _Search(points, search.centers, np.float64)
+                search = _Search(points, search.centers, np.float64, run)
             uniforms = rng.random(min(_TOGETHER, steps - first)) * (1.0 - 1e-15)
             if not search.swap(uniforms):
                 break
@@ -65,10 +73,12 @@ def local_search(
 class _Search:
     """Centers, and the nearest and second nearest one of every point."""
 
-    def __init__(self, points: Points, centers: Centers, dtype: npt.DTypeLike) -> None:
+    def __init__(
+        self, points: Points, centers: Centers, dtype: npt.DTypeLike, run: Map = map
+    ) -> None:
         self._rows, self._geometry = points.rows, centers.geometry
         self._weights = points.weights / points.weights.sum()
-        self._candidates = pairwise(points.rows, dtype)
+        self._candidates = pairwise(points.rows, dtype, run)
         self.fast = self._candidates.fast
         self._clear_down_to = FLOAT32_DOWN_TO * points.average * self._candidates.unit
         self._product = points.rows.products(dtype)
@@ -80,8 +90,8 @@ class _Search:
         n = len(points)
         self._labels, self._others = np.empty((2, n), dtype=np.int64)
         self._nearest, self._second = np.empty((2, n), dtype=self._product.dtype)
-        for part in pieces(n, max(64, PIECE_VALUES // len(centers))):
-            self._look(part)
+        for _ in run(self._look, pieces(n, max(64, PIECE_VALUES // len(centers)))):
+            pass
         self._add_up()
 
     @property
@@ -96,6 +106,10 @@ class _Search:
 
     def _look(self, at: slice | IntArray) -> None:
         """Find the two nearest centers of some points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._find_two(at)
+
+    def _find_two(self, at: slice | IntArray) -> None:
         scores: Any = self._product.scores(self._values[at], self._prepared)
         each, heights = np.arange(len(scores)), self._heights[at]
         for labels, distances in (

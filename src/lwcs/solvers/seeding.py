@@ -2,19 +2,23 @@
 
 A round of greedy k-means++ draws a few candidates in proportion to w·d(x, centers) and
 keeps the one that lowers the cost most (Arthur and Vassilvitskii 2007; 2 + ⌊ln k⌋
-candidates, as in scikit-learn). All candidates of a round take one matrix product.
+candidates, as in scikit-learn). All candidates of a round take one matrix product, or one loop of
+the compiled kernels, which threads share.
 """
 
 from __future__ import annotations
 
 from math import log
+from time import sleep
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.geometry.pairwise import pairwise
+from lwcs.foundation.parallel import as_threads, workers
+from lwcs.geometry.pairwise import Tiled, pairwise
 
 if TYPE_CHECKING:
+    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.geometry.pairwise import Pairwise
     from lwcs.solvers.points import Points
@@ -22,6 +26,15 @@ if TYPE_CHECKING:
 # float32 distances err by about 1e-6 of the spread, so they are used until the cost has fallen to
 # this part of it; the sampling probabilities are then off by a thousandth at most.
 FLOAT32_DOWN_TO = 1e-3
+# Below this, products of float32 weights and distances may underflow.
+_FLOAT32_COST = 1e-25
+# Products of a whole seeding from which on it pays to start threads, those that a thread takes at
+# a time, some 4 µs, and those after which it returns to Python: an interrupt waits for that.
+WORTH_THREADS = 2**27
+_LOT = 2**17
+_AT_ONCE = 2**28
+# How long a thread rests, in seconds, that has waited for the others for long.
+_REST = 2e-5
 
 
 def greedy_candidates(k: int) -> int:
@@ -30,7 +43,11 @@ def greedy_candidates(k: int) -> int:
 
 
 def kmeans_plusplus(
-    points: Points, k: int, rng: np.random.Generator, candidates: int | None = None
+    points: Points,
+    k: int,
+    rng: np.random.Generator,
+    candidates: int | None = None,
+    n_jobs: int | None = 1,
 ) -> IntArray:
     """Choose k points by D² sampling; some twice if there are fewer than k distinct ones.
 
@@ -44,17 +61,23 @@ def kmeans_plusplus(
         Draws k × candidates uniform numbers.
     candidates : int, optional
         Candidates per round: 1 is plain k-means++, 2 + ⌊ln k⌋ the default.
+    n_jobs : int, optional
+        Number of threads, for the compiled kernels; the points chosen do not depend on it.
     """
     # Below 1 by more than rounding: a draw can then never fall behind the last point.
     uniforms = rng.random((k, greedy_candidates(k) if candidates is None else candidates))
     uniforms *= 1.0 - 1e-15
     chosen = draw_points(np.cumsum(points.weights), uniforms[0, :1])
+    products = uniforms.size * points.rows.n_features * len(points)
+    threads = as_threads(n_jobs) if products >= WORTH_THREADS else 1
     # Distances that overflow end the rounds in float32.
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = pairwise(points.rows, np.float32)
-        chosen = _rounds(points, single, uniforms, chosen, FLOAT32_DOWN_TO if single.fast else 0.0)
+    with np.errstate(over="ignore", invalid="ignore"), workers(threads) as run:
+        single = pairwise(points.rows, np.float32, run)
+        down_to = FLOAT32_DOWN_TO if single.fast else 0.0
+        chosen = _rounds(points, single, uniforms, chosen, down_to, run, threads)
         if len(chosen) < k and single.fast:
-            chosen = _rounds(points, pairwise(points.rows, np.float64), uniforms, chosen, 0.0)
+            double = pairwise(points.rows, np.float64, run)
+            chosen = _rounds(points, double, uniforms, chosen, 0.0, run, threads)
     # Every point is a center already: as in scikit-learn, some are centers twice.
     return np.concatenate([chosen, np.repeat(chosen[:1], k - len(chosen))])
 
@@ -67,14 +90,23 @@ def draw_points(sums: FloatArray, uniforms: FloatArray) -> IntArray:
 
 
 def _rounds(
-    points: Points, distances: Pairwise, uniforms: FloatArray, chosen: IntArray, down_to: float
+    points: Points,
+    distances: Pairwise,
+    uniforms: FloatArray,
+    chosen: IntArray,
+    down_to: float,
+    run: Map,
+    threads: int,
 ) -> IntArray:
     """Go on from the points already chosen, until there are k or the cost is a part of the spread.
 
     `down_to` is that part. Distances that overflow end the rounds, too.
     """
-    k, weights = len(uniforms), points.weights / points.weights.sum()
+    weights = points.weights / points.weights.sum()
     stop_at = down_to * points.average * distances.unit
+    if isinstance(distances, Tiled):
+        return _Team(distances, weights, uniforms, chosen, stop_at, threads).chosen(run)
+    k = len(uniforms)
     closest = np.maximum(distances(chosen).min(axis=0), 0.0)
     closest[chosen] = 0.0
     picked = chosen.tolist()
@@ -93,3 +125,63 @@ def _rounds(
         closest[drawn[best]] = 0.0
         picked.append(int(drawn[best]))
     return np.array(picked, dtype=np.int64)
+
+
+class _Team:
+    """Rounds by the compiled kernels, in which some threads take part."""
+
+    def __init__(
+        self,
+        distances: Tiled,
+        weights: FloatArray,
+        uniforms: FloatArray,
+        chosen: IntArray,
+        stop_at: float,
+        threads: int,
+    ) -> None:
+        own, tiles, (k, many) = distances.kernel, distances.tiles, uniforms.shape
+        shape, dtype = tiles.heights.shape, tiles.heights.dtype
+        products = many * tiles.columns.size
+        self._kernel, self._tiles, self._stopped = own, tiles, False
+        self._lot = max(1, _LOT * distances.n_tiles // products)
+        self._at_once = max(1, _AT_ONCE // products)
+        lots = -(-distances.n_tiles // self._lot)
+        self._members = min(threads, lots)
+        light = np.zeros(shape, dtype)
+        light.reshape(-1)[: len(weights)] = weights
+        reached = np.empty((shape[0], many, shape[1]), dtype)
+        reached[:, 0] = distances.closest(chosen)
+        picked = np.empty(k, dtype=np.int64)
+        picked[: len(chosen)] = chosen
+        counts = np.zeros(own.COUNTS, dtype=np.int64)
+        # The first round has one candidate, which is chosen already.
+        counts[own.CHOSEN] = len(chosen) - 1
+        self._rounds = own.Rounds(
+            uniforms,
+            light,
+            max(stop_at, _FLOAT32_COST) if distances.fast else stop_at,
+            distances.centers(np.repeat(chosen[-1:], many)),
+            np.empty(shape, dtype),
+            reached,
+            np.empty((shape[0], many)),
+            picked,
+            np.zeros(lots, dtype=np.int64),
+            counts,
+        )
+
+    def chosen(self, run: Map) -> IntArray:
+        """All points that are chosen in the end."""
+        try:
+            for _ in run(self._take_part, range(self._members)):
+                pass
+        finally:
+            self._stopped = True
+        return np.array(self._rounds.chosen[: self._rounds.counts[self._kernel.CHOSEN]])
+
+    def _take_part(self, member: int) -> None:
+        home = member * len(self._rounds.claimed) // self._members
+        while not self._kernel.take_part(self._tiles, self._rounds, home, self._lot, self._at_once):
+            if self._stopped:
+                return
+            if self._members > 1:
+                sleep(_REST)

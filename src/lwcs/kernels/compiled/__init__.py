@@ -7,6 +7,7 @@ go through every sum: that is how bad data is found without looking for it.
 
 from __future__ import annotations
 
+from lwcs.kernels.compiled import seeding
 from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
 from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
 from lwcs.kernels.compiled.sparse import best_scores_sparse, moments_sparse, scan_sparse
@@ -27,4 +28,5 @@ __all__ = [
     "scan_cells",
     "scan_sparse",
     "second_best",
+    "seeding",
 ]
