@@ -27,6 +27,8 @@ from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
 
 SHAPES = ((1_000, 100), (5_000, 100), (20_000, 500))
+# Rows, k, repetitions and seeds of weighted points that are made.
+LARGE = ((10_000, 100, 5, 10), (100_000, 1_000, 2, 1))
 
 
 def real_or_made() -> tuple[str, np.ndarray]:
@@ -46,27 +48,31 @@ def benchmarks() -> Iterator[Result]:
     for size, k in SHAPES:
         coreset = lwcs.build(X, size, random_state=0)
         for dtype in (np.float32, np.float64):
-            yield from solver(name, coreset, k, dtype)
+            yield from solver(name, coreset.points.astype(dtype), coreset.weights, k)
+    rng = np.random.default_rng(0)
+    for n, k, rounds, seeds in LARGE:
+        rows = rng.standard_t(3, size=(n, 32)).astype(np.float32)
+        yield from solver("made", rows, rng.random(n) + 0.1, k, rounds, seeds)
     yield from assignment()
     yield from fits(name, X)
 
 
-def solver(name: str, coreset: lwcs.Coreset, k: int, dtype: type) -> Iterator[Result]:
-    rows, weights = coreset.points.astype(dtype), coreset.weights
-    what = f"{name}, k={k}, {np.dtype(dtype).name}"
-    shape = (coreset.size, rows.shape[1])
+def solver(
+    name: str, rows: np.ndarray, weights: np.ndarray, k: int, rounds: int = 5, n_seeds: int = 20
+) -> Iterator[Result]:
+    what = f"{name}, k={k}, {rows.dtype.name}"
 
     def seed() -> object:
         points = Points.of(rows, weights, Geometry(kernel="compiled"))
         with single_threaded_blas():
-            return seeding.kmeans_plusplus(points, k, generator(0, Stage.SEEDING))
+            return seeding.kmeans_plusplus(points, k, generator(0, Stage.SEEDING), n_jobs=None)
 
     times = interleaved(
-        5,
+        rounds,
         ours=seed,
         theirs=lambda: kmeans_plusplus(rows, k, sample_weight=weights, random_state=0),
     )
-    yield _faster(f"seeding, {what}", shape, times, "kmeans_plusplus", 4.0)
+    yield _faster(f"seeding, {what}", rows.shape, times, "kmeans_plusplus", 4.0)
 
     def ours(seed: int = 0) -> float:
         points = Points.of(rows, weights, Geometry(kernel="compiled"))
@@ -75,10 +81,12 @@ def solver(name: str, coreset: lwcs.Coreset, k: int, dtype: type) -> Iterator[Re
     def theirs(seed: int = 0) -> float:
         return KMeans(k, n_init=1, random_state=seed).fit(rows, sample_weight=weights).inertia_
 
-    times = interleaved(5, ours=ours, theirs=theirs)
-    seeds = range(5 if k > 100 else 20)
+    times = interleaved(rounds, ours=ours, theirs=theirs)
+    seeds = range(min(n_seeds, 5) if k > 100 else n_seeds)
     excess = np.mean([ours(s) for s in seeds]) / np.mean([theirs(s) for s in seeds]) - 1
-    result = _faster(f"seeding + Lloyd, {what}, cost {excess:+.2%}", shape, times, "KMeans", 3.0)
+    result = _faster(
+        f"seeding + Lloyd, {what}, cost {excess:+.2%}", rows.shape, times, "KMeans", 3.0
+    )
     yield result if excess < 0.01 else _missed(result)
 
 

@@ -13,8 +13,8 @@ from lwcs.solvers.kmeans import solve, start
 from lwcs.solvers.local_search import FEWEST_STEPS, _Search, local_search
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import kmeans_plusplus
+from tests.solvers.kinds import MAKE, compiled, portable
 
-MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 DTYPE = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -49,7 +49,7 @@ def searched(points, k, seed=0, steps=FEWEST_STEPS):
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
 def test_the_cost_falls_at_any_offset(make, dtype, k, offset):
     X, w = rows()
-    before, after = searched(Points.of(make((X + offset).astype(dtype)), w), k)
+    before, after = searched(make((X + offset).astype(dtype), w), k)
     assert after < 0.99 * before
 
 
@@ -58,7 +58,7 @@ def test_the_cost_falls_at_any_offset(make, dtype, k, offset):
 def test_the_search_does_not_depend_on_the_units(make, factor):
     X, w = rows()
     rng = np.random.default_rng
-    plain, scaled = (Points.of(make(each), w) for each in (X, X * factor))
+    plain, scaled = (make(each, w) for each in (X, X * factor))
     first = np.arange(1, 21, 2)
     found = local_search(plain, plain.rows.as_centers(first), rng(1)).points
     again = local_search(scaled, scaled.rows.as_centers(first), rng(1)).points
@@ -71,7 +71,7 @@ def test_the_search_does_not_depend_on_the_units(make, factor):
 def test_the_cost_never_rises_from_step_to_step(make, dtype):
     """100 single searches of eight steps, also from centers that are not points."""
     X, w = rows()
-    points, rng = Points.of(make(X.astype(dtype)), w), np.random.default_rng(0)
+    points, rng = make(X.astype(dtype), w), np.random.default_rng(0)
     centers = Geometry().centers(rng.normal(scale=5, size=(15, 4)))
     costs = [cost(points, centers)]
     for _ in range(100):
@@ -91,7 +91,7 @@ def test_structure_far_below_the_spread_is_searched(make, spread):
     """
     rng = np.random.default_rng(3)
     X = rng.normal(size=(8, 5))[rng.integers(8, size=500)] + spread * rng.normal(size=(500, 5))
-    points = Points.of(make(X), None)
+    points = make(X, None)
     found = local_search(points, points.rows.as_centers(np.arange(12)), rng, 400)
     more = local_search(points, found, rng, 800)
     scatter = 5 * spread**2 * 500
@@ -104,7 +104,7 @@ def test_two_centers_in_one_cluster_are_mended(make):
     """Nine clusters, the last without a center and the first with two: Lloyd stays there."""
     rng, own = np.random.default_rng(0), np.repeat(np.arange(9), 60)
     X = 20.0 * np.stack(np.divmod(own, 3), axis=1) + rng.normal(size=(540, 2))
-    points = Points.of(make(X), None)
+    points = make(X, None)
     first = points.rows.as_centers(np.array([0, 1, *range(60, 480, 60)]))
     found = local_search(points, first, rng)
     nearest = found.points.round(-1) // 20
@@ -121,7 +121,7 @@ def test_duplicates_and_as_many_centers_as_distinct_points(make, dtype, k):
     """Ten distinct points, 30 times each, from a start with few of them."""
     distinct = np.random.default_rng(1).normal(size=(10, 3)).astype(dtype)
     X = np.repeat(distinct, 30, axis=0)
-    points = Points.of(make(X), None)
+    points = make(X, None)
     first = points.rows.as_centers(np.arange(k) % 2)
     found = local_search(points, first, np.random.default_rng(0))
     assert cost(points, found) < cost(points, first)
@@ -134,7 +134,7 @@ def test_duplicates_and_as_many_centers_as_distinct_points(make, dtype, k):
 def test_points_without_weight_never_become_centers(make):
     X, w = rows()
     X[::5] *= 30.0  # far away, and so of the largest distances
-    points, rng = Points.of(make(X), w), np.random.default_rng(0)
+    points, rng = make(X, w), np.random.default_rng(0)
     found = local_search(points, random_start(points, 25, rng), rng, 400)
     weighed = {tuple(each) for each in X[w > 0.0]}
     assert all(tuple(each) in weighed for each in found.points)
@@ -143,7 +143,7 @@ def test_points_without_weight_never_become_centers(make):
 @MAKE
 def test_a_single_center_stays(make):
     X, w = rows()
-    points = Points.of(make(X), w)
+    points = make(X, w)
     first = points.rows.as_centers(np.array([1]))
     found = local_search(points, first, np.random.default_rng(0))
     np.testing.assert_array_equal(found.points, first.points)
@@ -156,7 +156,7 @@ def test_no_steps_change_nothing():
 
 @MAKE
 def test_same_seed_same_answer(make):
-    points = Points.of(make(rows()[0]), rows()[1])
+    points = make(rows()[0], rows()[1])
     first = points.rows.as_centers(np.arange(1, 40, 3))
     one, same, other = (
         local_search(points, first, np.random.default_rng(seed)).points for seed in (1, 1, 2)
@@ -166,8 +166,34 @@ def test_same_seed_same_answer(make):
 
 
 @MAKE
+def test_the_same_answer_for_any_number_of_threads(make, monkeypatch):
+    monkeypatch.setattr("lwcs.solvers.local_search.WORTH_THREADS", 0)
+    X, w = rows(n=6_000)
+    points = make(X, w)
+    first = points.rows.as_centers(np.arange(1, 40, 3))
+    one, *others = (
+        local_search(points, first, np.random.default_rng(1), n_jobs=n_jobs).points
+        for n_jobs in (1, 2, 5)
+    )
+    assert (one != first.points).any()
+    for other in others:
+        np.testing.assert_array_equal(one, other)
+
+
+def test_both_kernels_find_the_same_centers():
+    X, w = rows(n=2_000)
+    one, other = (
+        local_search(
+            points, points.rows.as_centers(np.arange(1, 40, 3)), np.random.default_rng(1)
+        ).points
+        for points in (portable(X, w), compiled(X, w))
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+@MAKE
 def test_given_centers_are_not_changed_in_place(make):
-    points = Points.of(make(rows()[0]), rows()[1])
+    points = make(rows()[0], rows()[1])
     first = points.rows.as_centers(np.arange(1, 40, 3))
     kept, matrix = first.points.copy(), first.sparse_center_matrix.matrix.copy()
     found = local_search(points, first, np.random.default_rng(0))
@@ -181,7 +207,7 @@ def test_given_centers_are_not_changed_in_place(make):
 @pytest.mark.parametrize("k", [2, 5, 40])
 def test_what_is_kept_of_every_point_is_what_brute_force_gives(make, dtype, k):
     X, w = rows()
-    points, rng = Points.of(make(X), w), np.random.default_rng(0)
+    points, rng = make(X, w), np.random.default_rng(0)
     first = random_start(points, k, rng)
     search = _Search(points, first, dtype)
     for _ in range(20):
@@ -205,7 +231,7 @@ def test_what_is_kept_of_every_point_is_what_brute_force_gives(make, dtype, k):
 def test_a_swap_is_the_one_that_brute_force_chooses(make):
     """One point is offered at a time: the best of k swaps is taken if it lowers the cost."""
     X, w = rows(n=120)
-    points, rng = Points.of(make(X), w), np.random.default_rng(0)
+    points, rng = make(X, w), np.random.default_rng(0)
     search, taken = _Search(points, random_start(points, 6, rng), np.float64), 0
     for _ in range(60):
         before, uniform = search.centers.points, rng.random(1)
@@ -253,7 +279,7 @@ def test_a_center_far_out_of_the_range_of_float32_is_given_up():
     assert cost(points, found) < 0.9 * cost(points, first)
 
 
-@MAKE
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.01])
 def test_kl_of_counts(make, smoothing):
     """Without smoothing, a row is infinitely far from centers that lack what it has."""

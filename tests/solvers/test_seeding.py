@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.stats import chisquare
 
+from lwcs.foundation.parallel import workers
 from lwcs.geometry import Geometry
+from lwcs.geometry.pairwise import Tiled, pairwise
+from lwcs.solvers import seeding
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import greedy_candidates, kmeans_plusplus
-
-
-def portable(X, w):
-    return Points.of(X, w)
-
-
-def compiled(X, w):
-    return Points.of(X, w, Geometry(kernel="compiled"))
-
-
-def sparse(X, w):
-    return Points.of(sp.csr_array(X), w)
-
-
-MAKE = pytest.mark.parametrize("make", [portable, compiled, sparse])
-DENSE = pytest.mark.parametrize("make", [portable, compiled])
+from tests.solvers.kinds import DENSE, MAKE, compiled, portable
 
 
 def cost(X, w, centers):
@@ -51,6 +38,113 @@ def test_the_second_center_is_drawn_by_squared_distance(make, dtype):
     there = law > 0
     assert not counts[~there].any()
     assert chisquare(counts[there], 20_000 * law[there]).pvalue > 1e-4
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("factor", [1.0, 1e31], ids=["float32", "float64"])
+def test_points_of_many_tiles_are_drawn_by_squared_distance(factor):
+    """Chi-squared at a false-alarm rate of 1e-4, over 20,000 seedings of two plain centers.
+
+    600 points are three tiles, counted in groups of 50. Distances of values like 1e31 overflow in
+    float32.
+    """
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_t(3, size=(600, 2)) + np.linspace(0, 9, 600)[:, None], rng.random(600)
+    w[::7] = 0.0
+    points = compiled(factor * X, w)
+    assert pairwise(points.rows, np.float32).fast == (factor == 1.0)
+    pairs = np.array(
+        [kmeans_plusplus(points, 2, np.random.default_rng(s), 1) for s in range(20_000)]
+    )
+    assert (w[pairs] > 0.0).all()
+    distances = w * ((X[:, None, :] - X) ** 2).sum(axis=2)
+    law = (w / w.sum())[:, None] * distances / distances.sum(axis=1, keepdims=True)
+    grouped = law.reshape(12, 50, 12, 50).sum(axis=(1, 3))
+    counts = np.zeros((12, 12))
+    np.add.at(counts, tuple(pairs.T // 50), 1)
+    assert chisquare(counts.ravel(), 20_000 * grouped.ravel()).pvalue > 1e-4
+
+
+def clustered(n=3_000, seed=0):
+    """Tight clusters, and more centers wanted than these: float32 rounds, then float64 rounds."""
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_t(3, size=(15, 6))
+    return centers[rng.integers(15, size=n)] + 0.03 * rng.normal(size=(n, 6)), rng.random(n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [None, np.array([1.0, 3.0, 0.2, 1.0, 1.0, 7.0])])
+@pytest.mark.parametrize("candidates", [1, 2, None])
+def test_both_kernels_choose_the_same_points(dtype, scale, candidates):
+    X, w = clustered()
+    chosen = [
+        kmeans_plusplus(
+            Points.of(X.astype(dtype), w, Geometry(kernel=kernel, scale=scale)),
+            40,
+            np.random.default_rng(0),
+            candidates,
+        )
+        for kernel in ("portable", "compiled")
+    ]
+    np.testing.assert_array_equal(*chosen)
+    assert len(set(chosen[0])) == 40
+
+
+def test_weights_far_below_the_range_of_float32_are_drawn_by():
+    """One point has all of the weight; products of the others' would have no digits in float32."""
+    X, w = 1e-4 * clustered()[0], 1e-37 * clustered()[1]
+    w[0] = 1.0
+    chosen = [
+        kmeans_plusplus(make(X, w), 40, np.random.default_rng(0), candidates=1)
+        for make in (portable, compiled)
+    ]
+    np.testing.assert_array_equal(*chosen)
+
+
+@pytest.fixture
+def small_lots(monkeypatch):
+    """Threads for problems of any size, and a lot for every tile."""
+    monkeypatch.setattr(seeding, "WORTH_THREADS", 0)
+    monkeypatch.setattr(seeding, "_LOT", 1)
+
+
+@pytest.mark.usefixtures("small_lots")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_points_for_any_number_of_threads(dtype):
+    X, w = clustered(n=9_000)
+    points = compiled(X.astype(dtype), w)
+    one, *others = (
+        kmeans_plusplus(points, 60, np.random.default_rng(3), n_jobs=n_jobs)
+        for n_jobs in (1, 2, 3, 8, 50)
+    )
+    for other in others:
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("small_lots")
+def test_nobody_waits_for_a_thread_that_does_not_come():
+    """Of four members, the first does all rounds before the second has begun."""
+    X, w = clustered()
+    tiles, uniforms = (
+        pairwise(compiled(X, w).rows, np.float32),
+        np.random.default_rng(0).random((9, 3)),
+    )
+    assert isinstance(tiles, Tiled)
+    team = seeding._Team(tiles, w / w.sum(), uniforms, np.array([5]), 0.0, threads=4)
+    assert len(set(team.chosen(map))) == 9
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 1e-4), (np.float64, 1e-20)])
+def test_distances_of_tiles_are_those_of_differences(dtype, error):
+    """In float64 also those that are below what products can tell: points 1e-9 apart."""
+    X, w = clustered()
+    X[1::2] = X[::2] + 1e-9
+    chosen = np.array([0, 255, 256, 2_999, 17])
+    with workers(3) as run:
+        found = pairwise(compiled(X, w).rows, dtype, run)(chosen)
+    exact = ((X[:, None, :] - X[chosen]) ** 2).sum(axis=2).T
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=error)
+    assert (found[np.arange(5), chosen] == 0.0).all()
 
 
 @DENSE
