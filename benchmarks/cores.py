@@ -134,7 +134,9 @@ def _solve(size: int, k: int) -> Iterator[Result]:
         alone = alone or times["ours"]
     if count > 1 and k >= 1_000:
         times["theirs"] = alone
-        yield _line(f"the same, k = {k:,}", rows.shape, count, times, "1 thread", {16: 6.0}, faster=True)
+        yield _line(
+            f"the same, k = {k:,}", rows.shape, count, times, "1 thread", {16: 6.0}, faster=True
+        )
 
 
 def _labels(X: np.ndarray, k: int, on_two: float, on_sixteen: float) -> Iterator[Result]:
@@ -175,10 +177,14 @@ def _large_fit() -> Iterator[Result]:
     """A vector quantiser: 1,024 centers; against one full pass that labels all rows."""
     X = _normal(20_000_000, 64)
     for size in (20_480, 102_400):
-        make = partial(CoresetKMeans, 1_024, coreset_size=size, compute_labels=False, random_state=0)
+        make = partial(
+            CoresetKMeans, 1_024, coreset_size=size, compute_labels=False, random_state=0
+        )
         for count in threads():
             model = make(n_jobs=count)
-            times = interleaved(1, ours=lambda m=model: m.fit(X), theirs=lambda c=count: _bare_read(X, c))
+            times = interleaved(
+                1, ours=lambda m=model: m.fit(X), theirs=lambda c=count: _bare_read(X, c)
+            )
             what = f"fit, k = 1,024, {size:,} draws"
             yield _line(what, X.shape, count, times, "a bare read", {}, faster=False)
 
@@ -189,7 +195,9 @@ def _kdd() -> Iterator[Result]:
     for count in threads():
         with threadpool_limits(count):
             theirs = partial(KMeans(100, n_init=1, random_state=0).fit, X)
-            times = interleaved(3, theirs=theirs) | interleaved(15, ours=partial(make(n_jobs=count).fit, X))
+            times = interleaved(3, theirs=theirs) | interleaved(
+                15, ours=partial(make(n_jobs=count).fit, X)
+            )
         what = f"fit {name}, m = 1,000, no labels"
         yield _line(what, X.shape, count, times, "full KMeans", {2: 828.0}, faster=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.parallel import single_threaded_blas, workers
+from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.rows import pieces
 from lwcs.foundation.splits import deal, part_of
@@ -231,8 +231,7 @@ def search_level(points: Points, found: Clustering, how: How, limits: Limits) ->
     """Swap what pays, and go on from there; keep what is better."""
     # Other numbers on every level.
     rng = generator(how.seed, Stage.LEVELS, len(points), found.n_iter)
-    with single_threaded_blas():
-        swapped = local_search(points, found.centers, rng)
+    swapped = local_search(points, found.centers, rng, n_jobs=how.n_jobs)
     return min(found, _iterated(points, swapped, how, limits), key=lambda each: each.cost)
 
 
@@ -256,9 +255,12 @@ def _best_start(
     if how.chooses_init:
         # A single start on draws is searched later, where there are more of them.
         init = "local-search" if how.starts > 1 or others is None else "k-means++"
+    # Starts run beside one another, and share the threads that are left.
+    share = max(1, as_threads(how.n_jobs) // (how.starts + len(present)))
+    each = replace(how, n_jobs=share)
     attempts = [
-        *(partial(_start, level.points, how, init, attempt) for attempt in range(how.starts)),
-        *(partial(_go_on, level.points, how, centers) for centers in present),
+        *(partial(_start, level.points, each, init, attempt) for attempt in range(how.starts)),
+        *(partial(_go_on, level.points, each, centers) for centers in present),
     ]
     best = None
     # A few at a time: an interrupt waits for those that have begun.
@@ -284,16 +286,14 @@ def _cost(others: Sample, found: Clustering) -> float:
 def _start(points: Points, how: How, init: Any, attempt: int) -> Clustering:
     """One start, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, attempt)
-    return _briefly(points, start(points, how.k, init, rng), how)
+    return _briefly(points, start(points, how.k, init, rng, how.n_jobs), how)
 
 
 def _go_on(points: Points, how: How, centers: Centers) -> Clustering:
     """Swap what pays of present centers, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, how.starts)
-    return _briefly(points, local_search(points, centers, rng), how)
+    return _briefly(points, local_search(points, centers, rng, n_jobs=how.n_jobs), how)
 
 
 def _briefly(points: Points, centers: Centers, how: How) -> Clustering:
-    # Starts run beside one another.
-    alone = replace(how, n_jobs=1)
-    return _iterated(points, centers, alone, Limits(_START_ITERATIONS, _LEVEL_GAIN))
+    return _iterated(points, centers, how, Limits(_START_ITERATIONS, _LEVEL_GAIN))

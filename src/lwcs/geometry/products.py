@@ -98,6 +98,10 @@ class Products(ABC):
     def scores(self, rows: Any, prepared: CenterMatrix, memory: Memory = np.empty) -> DenseRows:
         """rows·slopes + offsets, one column per center: larger is nearer."""
 
+    @property
+    def _compiled(self) -> bool:
+        return kernels.is_compiled(self.geometry.kernel)
+
     def cuts(self, n_rows: int, n_centers: int, threads: int) -> Iterator[slice]:
         """Pieces of rows for threads; whatever their number, scores have the same bits."""
         del threads
@@ -211,10 +215,6 @@ class DenseProducts(Products):
         """One product."""
         out = memory((len(rows), len(prepared.offsets)), self.dtype)
         return np.matmul(rows, prepared.matrix, out=out)
-
-    @property
-    def _compiled(self) -> bool:
-        return kernels.is_compiled(self.geometry.kernel)
 
     def search(
         self,
@@ -342,6 +342,34 @@ class SparseProducts(Products):
         scores: FloatArray = rows @ prepared.matrix
         scores += prepared.offsets
         return scores
+
+    def search(
+        self,
+        rows: Measured,
+        centers: Centers,
+        labels: npt.NDArray[np.int32],
+        distances: FloatArray | None,
+    ) -> IntArray | None:
+        """By compiled loops; where slopes are infinite, piece by piece."""
+        if not self._compiled or centers.edges is not None:
+            return None
+        prepared, values = self.center_matrix(centers), self.rows(rows.values)
+        own, top = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+        second = kernels.best_of_sparse(values, prepared.matrix, prepared.offsets, own, top)
+        bounds = self.bounds(values, prepared, own)
+        with np.errstate(invalid="ignore"):
+            certain = (top - second > self.rounding * bounds + self.tiny) & (bounds < self.large)
+        labels[:] = own
+        if distances is not None:
+            distances[:] = rows.distances(centers, own)
+        return np.flatnonzero(~certain)
+
+    def best(self, rows: Any, prepared: CenterMatrix, labels: IntArray, scores: DenseRows) -> None:
+        """By compiled loops, where these are used."""
+        if not self._compiled:
+            return super().best(rows, prepared, labels, scores)
+        kernels.best_of_sparse(rows, prepared.matrix, prepared.offsets, labels, scores)
+        return None
 
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Over the stored values."""

@@ -335,6 +335,15 @@ def best_of_moved(
     _module("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores)
 
 
+def best_of_sparse(
+    rows: Any, matrix: FloatArray, offsets: FloatArray, labels: IntArray, scores: FloatArray
+) -> FloatArray:
+    """`best` of CSR rows; returns the second largest scores."""
+    second = np.empty(rows.shape[0])
+    _module("compiled").best_scores_sparse(*_csr(rows), matrix, offsets, labels, scores, second)
+    return second
+
+
 def second_best(
     scores: DenseRows, best: IntArray, at: IntArray | None, kernel: KernelName
 ) -> DenseRows:

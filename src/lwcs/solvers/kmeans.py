@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from lwcs.foundation.checks import check_centers, check_choice
-from lwcs.foundation.parallel import single_threaded_blas
+from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search
@@ -33,6 +33,8 @@ class HasCost(Protocol):
 
 Found = TypeVar("Found", bound=HasCost)
 
+# Products of one iteration from which on threads share it better than they share restarts.
+_LARGE = 2**30
 INITS = ("k-means++", "local-search", "plain-k-means++", "random")
 
 
@@ -48,17 +50,20 @@ def solve(
     stage: Stage = Stage.SEEDING,
     n_jobs: int | None = None,
 ) -> Clustering:
-    """Cluster weighted points; the best of `n_init` restarts by cost."""
-    best: Clustering | None = None
-    for attempt in range(n_init):
-        rng = generator(seed, stage, attempt)
-        with single_threaded_blas():
-            centers = start(points, k, init, rng, n_jobs)
-        found = lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=n_jobs)
-        if best is None or found.cost < best.cost:
-            best = found
-    assert best is not None
-    return best
+    """Cluster weighted points; the best of `n_init` restarts by cost.
+
+    Small restarts run beside one another, large ones share all threads, one after the other.
+    """
+    threads = as_threads(n_jobs)
+    beside = n_init > 1 and len(points) * k * points.rows.n_features < _LARGE
+    share = max(1, threads // n_init) if beside else threads
+
+    def restart(attempt: int) -> Clustering:
+        centers = start(points, k, init, generator(seed, stage, attempt), share)
+        return lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=share)
+
+    with workers(threads if beside else 1) as run:
+        return min(run(restart, range(n_init)), key=lambda found: found.cost)
 
 
 def cluster(
