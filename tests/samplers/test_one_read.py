@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs.divergences import Mahalanobis
-from lwcs.foundation.parallel import workers
 from lwcs.geometry import Geometry
 from lwcs.kernels import choose
 from lwcs.samplers.base import Run
@@ -60,8 +59,7 @@ def test_proposals_invert_the_running_sum_of_their_bounds(columns, make, weighte
         _scan(source, pivot, weights.total, run), source, weights, run.geometry
     )
     fractions = np.random.default_rng(3).random(3000)
-    with workers(1) as run_all:
-        hits = propose.all(fractions, run_all)
+    hits = propose.all(fractions, 2)
     h = propose.by.scale * ((X - pivot) ** 2).sum(axis=1) + propose.by.floor
     sums = np.cumsum(h if source.weights is None else h * source.weights)
     expected = np.searchsorted(sums, fractions * sums[-1], side="right")

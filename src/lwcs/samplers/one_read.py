@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import workers
+from lwcs.foundation.parallel import ordered_map
 from lwcs.foundation.randomness import Round
 from lwcs.foundation.rows import component_arrays, pieces
 from lwcs.kernels import Hits
@@ -25,7 +25,6 @@ from lwcs.samplers.rejection import Rejection
 from lwcs.samplers.two_rounds import Picked
 
 if TYPE_CHECKING:
-    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Geometry
     from lwcs.kernels import BlockScans
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
-_CELLS_AT_ONCE = 512
 _FETCHED_AT_ONCE = 1024
 
 
@@ -83,12 +81,11 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
     rng = run.generator(Round.ONE_READ)
     by_cost = size - int(rng.binomial(size, 0.5)) if around.cost > 0.0 else 0
     drawn = [weights.draw(rng.random(size - by_cost))]
-    with workers(run.n_jobs) as run_all:
-        if by_cost:
-            propose = Propose.around(around, source, weights, run.geometry)
-            drawn.append(_by_cost(by_cost, propose, run_all, rng))
-        rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
-        points = _fetch(source, rows, run_all)
+    if by_cost:
+        propose = Propose.around(around, source, weights, run.geometry)
+        drawn.append(_by_cost(by_cost, propose, rng, run.n_jobs))
+    rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
+    points = _fetch(source, rows, run.n_jobs)
     distances = distances_to(points, around.mean, run.geometry)
     summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
     return Picked(points, rows, distances, counts), summary
@@ -134,12 +131,14 @@ def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Ar
     return Around(pivot, cells, pivot + slip, cost, delta)
 
 
-def _by_cost(count: int, propose: Propose, run_all: Map, rng: np.random.Generator) -> IntArray:
+def _by_cost(
+    count: int, propose: Propose, rng: np.random.Generator, n_jobs: int | None
+) -> IntArray:
     """Rows in proportion to ω·d, by rejection from ω·h."""
     accepted = np.empty(0, dtype=np.int64)
     while (missing := count - len(accepted)) > 0:
         batch = int((missing + 4.0 * np.sqrt(missing)) / propose.by.acceptance) + 8
-        proposed = propose.all(rng.random(min(batch, _PROPOSALS_AT_ONCE)), run_all)
+        proposed = propose.all(rng.random(min(batch, _PROPOSALS_AT_ONCE)), n_jobs)
         passed = rng.random(len(proposed.rows)) * proposed.bounds < proposed.distances
         accepted = np.concatenate([accepted, proposed.rows[passed][:missing]])
     return accepted
@@ -171,12 +170,15 @@ class Propose:
         np.cumsum(sums, out=sums)
         return cls(source, geometry, weights, by, around.pivot, around.mean, sums)
 
-    def all(self, fractions: FloatArray, run_all: Map) -> Hits:
+    def all(self, fractions: FloatArray, n_jobs: int | None) -> Hits:
         """One row per uniform number on [0, 1)."""
         # In the order of the rows, which some sources read from a file, chunk by chunk.
         order = np.argsort(fractions)
-        lots = (fractions[order[part]] for part in pieces(len(order), _CELLS_AT_ONCE))
-        sorted_hits = [np.concatenate(each) for each in zip(*run_all(self, lots), strict=True)]
+        # Rows that are copied are no more than a quarter of a block, or 64 very wide ones.
+        cells = max(64, self.source.block_rows // (4 * self.source.cell_rows))
+        lots = (fractions[order[part]] for part in pieces(len(order), cells))
+        parts = ordered_map(self, lots, n_jobs)
+        sorted_hits = [np.concatenate(each) for each in zip(*parts, strict=True)]
         hits = Hits(*(np.empty_like(each) for each in sorted_hits))
         for own, each in zip(hits, sorted_hits, strict=True):
             own[order] = each
@@ -196,7 +198,7 @@ class Propose:
         return hits._replace(rows=hits.rows + (starts - at))
 
 
-def _fetch(source: LocalSource, rows: IntArray, run_all: Map) -> Rows:
+def _fetch(source: LocalSource, rows: IntArray, n_jobs: int | None) -> Rows:
     """Copy the drawn rows, on all threads where that is one read each; nobody else has them."""
     if source.gives_views:
         whole = source.read(0, source.n_rows)
@@ -205,7 +207,7 @@ def _fetch(source: LocalSource, rows: IntArray, run_all: Map) -> Rows:
         def copy(part: slice) -> None:
             whole.take(rows[part], axis=0, out=points[part], mode="clip")
 
-        list(run_all(copy, pieces(len(rows), _FETCHED_AT_ONCE)))
+        list(ordered_map(copy, pieces(len(rows), _FETCHED_AT_ONCE), n_jobs))
     else:
         points = source.take(rows)
     for part in component_arrays(points):
