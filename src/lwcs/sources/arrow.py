@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwcs.foundation.rows import row_numbers
+from lwcs.kernels.columns import as_rows
 from lwcs.sources.column_types import numbers_of
 from lwcs.sources.vectors import in_form, values_of
 
@@ -73,7 +74,7 @@ class ArrowBatch:
         selection = self.selection
         if not any(selection.widths):
             columns = [self._numbers(name, start, stop) for name in selection.columns]
-            np.stack(columns, axis=1, out=out, casting="unsafe")
+            as_rows(columns, out)
             return
         for name, width, part in selection.places():
             if width is None:

@@ -255,7 +255,7 @@ class DelimitedFiles:
         return [each.name for each in schema if each.name not in known and is_number(each.type)]
 
     def open(
-        self, columns: list[str], batch_rows: int
+        self, columns: list[str], batch_rows: int | None
     ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
         """Yield the path, the columns and the batches of every file."""
         del batch_rows  # pyarrow reads CSV in blocks of bytes

@@ -1,14 +1,19 @@
 """Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
 
-Files are read in the order of their names, one batch after the other, with little read-ahead, so
-that memory does not grow with their size. The size and modification time of every file are
-remembered: a file that changed between two passes would silently give a wrong coreset.
+Files give their rows in the order of their names. pyarrow decodes small row groups side by side,
+and the columns of large ones, page by page; what is decoded ahead has a limit in bytes, so that
+memory grows neither with the size of files nor with that of row groups. The size and modification
+time of every file are remembered: a file that changed between two passes would silently give a
+wrong coreset.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -29,8 +34,6 @@ if TYPE_CHECKING:
     from lwcs.sources.options import ScanOptions
     from lwcs.sources.paths import Found
 
-_BATCH_ROWS = 65_536
-
 
 class FileSource(SequenceSource):
     """Some columns of Parquet, Feather or CSV files."""
@@ -38,7 +41,7 @@ class FileSource(SequenceSource):
     def __init__(self, found: Found, options: ScanOptions) -> None:
         super().__init__()
         self._found, self._drop, self._exclude = found, options.drop, options.exclude
-        self._batch_rows = options.batch_size or _BATCH_ROWS
+        self._batch_rows = options.batch_size
         self._stamps = _stamps(found)
         with _explaining(found.paths):
             if found.kind == "csv":
@@ -154,28 +157,63 @@ class DatasetFiles:
         del path, names
         return []
 
-    def open(
-        self, columns: list[str], batch_rows: int
-    ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
-        """Yield the path, the columns and the batches of every file."""
-        for fragment in self._dataset.get_fragments():
-            names = fragment.physical_schema.names
-            if self._parquet and _largest_group(fragment) > _SMALL_GROUP:
-                rows = self._streamed(fragment, columns, batch_rows)
-            else:
-                rows = fragment.to_batches(
-                    schema=self.schema,
-                    columns=columns,
-                    batch_size=batch_rows,
-                    batch_readahead=2,
-                    fragment_readahead=1,
-                    fragment_scan_options=_SCAN if self._parquet else None,
-                )
-            yield fragment.path, names, rows
+    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[_Opened]:
+        """Yield the path, the columns and the batches of every file.
 
-    def _streamed(
-        self, fragment: Any, columns: list[str], batch_rows: int
-    ) -> Iterator[pa.RecordBatch]:
+        pyarrow decodes the first batches of a file as soon as it is opened. The next files are
+        opened while one is read, as far as their batches fit into `_AHEAD` bytes.
+        """
+        ahead: deque[_Coming] = deque()
+        for fragment in self._dataset.get_fragments():
+            ahead.append(self._coming(fragment, columns, batch_rows))
+            while sum(each.held for each in ahead) > _AHEAD or len(ahead) > pa.cpu_count():
+                yield ahead.popleft().opened.result()
+        while ahead:
+            yield ahead.popleft().opened.result()
+
+    def _coming(self, fragment: Any, columns: list[str], batch_rows: int | None) -> _Coming:
+        """Open a file; an error is raised when it is the file's turn."""
+        coming = _Coming()
+        try:
+            with _explaining([fragment.path]):
+                plan = self._plan(fragment, columns, batch_rows)
+                names = fragment.physical_schema.names
+                rows = (self._whole if plan.whole else self._paged)(fragment, columns, plan)
+            coming.held = plan.held
+            coming.opened.set_result((fragment.path, names, rows))
+        except Exception as error:
+            coming.opened.set_exception(error)
+        return coming
+
+    def _plan(self, fragment: Any, columns: list[str], batch_rows: int | None) -> _Plan:
+        if not self._parquet:
+            # How much it will hold is not known, so nothing is opened after it.
+            return _Plan(True, batch_rows or _BATCH_ROWS, _LEAST_AHEAD, _AHEAD + 1)
+        groups = fragment.row_groups
+        width = _row_bytes(self.schema, columns, groups)
+        largest = max((group.num_rows for group in groups), default=0)
+        if largest * width > _SMALL_GROUP:
+            fitting = max(1, int(_SMALL_GROUP / width))
+            return _Plan(False, batch_rows or min(fitting, _PAGED_ROWS), 0, 0)
+        rows = batch_rows or _BATCH_ROWS
+        fitting = int(_AHEAD / (rows * width + 1))
+        ahead = max(min(fitting, pa.cpu_count()), _LEAST_AHEAD)
+        in_file = sum(group.num_rows for group in groups)
+        return _Plan(True, rows, ahead, min(in_file, ahead * rows + largest) * width)
+
+    def _whole(self, fragment: Any, columns: list[str], plan: _Plan) -> Iterator[pa.RecordBatch]:
+        """Read whole row groups, several at a time."""
+        rows: Iterator[pa.RecordBatch] = fragment.to_batches(
+            schema=self.schema,
+            columns=columns,
+            batch_size=plan.batch_rows,
+            batch_readahead=plan.ahead,
+            fragment_readahead=1,
+            fragment_scan_options=_SCAN if self._parquet else None,
+        )
+        return rows
+
+    def _paged(self, fragment: Any, columns: list[str], plan: _Plan) -> Iterator[pa.RecordBatch]:
         """Read a Parquet file page by page: a dataset holds several whole row groups in memory."""
         keys = ds.get_partition_keys(fragment.partition_expression)
         own = [name for name in columns if name in fragment.physical_schema.names]
@@ -183,7 +221,7 @@ class DatasetFiles:
             self._filesystem.open_input_file(fragment.path) as raw,
             pq.ParquetFile(raw, pre_buffer=False, buffer_size=2**18) as file,
         ):
-            for batch in file.iter_batches(batch_size=batch_rows, columns=own):
+            for batch in file.iter_batches(batch_size=plan.batch_rows, columns=own):
                 for name in columns:
                     if name in keys and name not in own:
                         value = pa.repeat(pa.scalar(keys[name]), batch.num_rows)
@@ -191,14 +229,55 @@ class DatasetFiles:
                 yield batch.cast(pa.schema([self.schema.field(n) for n in batch.schema.names]))
 
 
-# Row groups of at most this many bytes are read as a whole, which is faster.
+_Opened: TypeAlias = "tuple[str, list[str], Iterator[pa.RecordBatch]]"
+
+
+@dataclass(slots=True)
+class _Coming:
+    """A file that is opened before its turn, or the error of opening it."""
+
+    opened: Future[_Opened] = field(default_factory=Future)
+    held: float = 0.0
+    """Bytes of its batches that may be decoded before its turn."""
+
+
+class _Plan(NamedTuple):
+    """How a file is read."""
+
+    whole: bool
+    """Whether row groups are read as a whole, or page by page."""
+    batch_rows: int
+    ahead: int
+    """Number of batches that are decoded ahead."""
+    held: float
+    """Bytes of all of them."""
+
+
+# Row groups of at most this many bytes, decoded, are read as a whole, which is faster; larger ones
+# in batches of at most this many.
 _SMALL_GROUP = 32 * 2**20
+# Bytes that may be decoded ahead in a file, and as much again in the files after it.
+_AHEAD = 64 * 2**20
+_LEAST_AHEAD = 2
+_BATCH_ROWS = 65_536
+# Reading page by page costs something for every batch: longer ones are faster (measured).
+_PAGED_ROWS = 4 * _BATCH_ROWS
 _SCAN = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=2**20, pre_buffer=False)
 
 
-def _largest_group(fragment: Any) -> int:
-    """Size in bytes of the largest row group of a Parquet file, all columns."""
-    return max((group.total_byte_size for group in fragment.row_groups), default=0)
+def _row_bytes(schema: pa.Schema, columns: list[str], groups: Any) -> float:
+    """Bytes per row of some columns when they are decoded.
+
+    Where a type does not tell, as for text and lists, all that the row groups say they hold counts.
+    """
+    known = 0.0
+    for kind in (schema.field(name).type for name in columns):
+        try:
+            known += kind.bit_width / 8
+        except ValueError:
+            sizes = (group.total_byte_size / max(group.num_rows, 1) for group in groups)
+            return max(sizes, default=0.0)
+    return known
 
 
 def _dataset(found: Found, schema: pa.Schema, keys: pa.Schema | None) -> ds.Dataset:
