@@ -40,7 +40,7 @@ def test_columns_of_other_types_strided_or_unaligned_are_converted():
 
 def test_the_compiled_loop_is_used_once_it_is_loaded(monkeypatch):
     shapes = []
-    monkeypatch.setattr(compiled, "as_rows", lambda columns, out: shapes.append(out.shape))
+    monkeypatch.setattr(compiled, "as_rows", lambda _, out: shapes.append(out.shape))
     as_rows([np.ones(20)] * 10, np.empty((20, 10)))
     as_rows([np.ones(20)] * 10, np.empty((20, 10), dtype=np.int64))
     assert shapes == [(20, 10)]

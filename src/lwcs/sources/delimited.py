@@ -30,6 +30,7 @@ from lwcs.sources.column_types import WHY, is_number
 from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
 from lwcs.sources.hive import FolderColumns
+from lwcs.sources.parts import Part
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
@@ -254,10 +255,8 @@ class DelimitedFiles:
         schema = schema_of(head, self._recognize(head, path), repr(path)) or ()
         return [each.name for each in schema if each.name not in known and is_number(each.type)]
 
-    def open(
-        self, columns: list[str], batch_rows: int | None
-    ) -> Iterator[tuple[str, list[str], Iterator[pa.RecordBatch]]]:
-        """Yield the path, the columns and the batches of every file."""
+    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        """Read every file, each as one part."""
         del batch_rows  # pyarrow reads CSV in blocks of bytes
         for path in self._found.paths:
             head = self._head(path)
@@ -265,7 +264,8 @@ class DelimitedFiles:
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path) as file:
-                yield path, layout.names, self._rows(Watched(file), layout, columns, path)
+                rows = self._rows(Watched(file), layout, columns, path)
+                yield Part(path, layout.names, 0, rows)
 
     def _rows(
         self, file: Watched, layout: Layout, columns: list[str], path: str

@@ -1,19 +1,16 @@
 """Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
 
-Files give their rows in the order of their names. pyarrow decodes small row groups side by side,
-and the columns of large ones, page by page; what is decoded ahead has a limit in bytes, so that
-memory grows neither with the size of files nor with that of row groups. The size and modification
-time of every file are remembered: a file that changed between two passes would silently give a
-wrong coreset.
+Files give their rows in the order of their names. Small row groups of Parquet are read side by
+side, also those of the next files, at most 64 MB ahead; large ones page by page, in batches of at
+most 32 MB: memory grows neither with the size of files nor with that of row groups. The size and
+modification time of every file are remembered: a file that changed between two passes would
+silently give a wrong coreset.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -25,6 +22,7 @@ from lwcs.sources.base import NO_ROWS
 from lwcs.sources.checks import check_unique
 from lwcs.sources.columns import Selection, is_excluded, matched, some_names
 from lwcs.sources.delimited import DelimitedFiles, with_text
+from lwcs.sources.parts import Part, side_by_side
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ class FileSource(SequenceSource):
         """The first values of a column."""
         with _explaining(self._found.paths):
             files = self._files.open([name], self._batch_rows)
-            return first_values((batch for _, _, rows in files for batch in rows), name)
+            return first_values((batch for part in files for batch in part.rows), name)
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows; those of CSV that are no features stay text."""
@@ -82,17 +80,17 @@ class FileSource(SequenceSource):
         return list(dict.fromkeys([*selection.columns_to_read, *kept]))
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
-        """Read the files one after the other, and check that they have not changed."""
+        """Read the files in order, and check that they have not changed."""
         selection = self.selection
         assert selection is not None
         with _explaining(self._found.paths):
             files = self._files.open(self._columns_to_read(selection), self._batch_rows)
-            for path, names, rows in files:
+            for part in files:
+                path, done = part.path, part.first_row
                 with _explaining([path]):
-                    self._check_columns(path, names, selection)
+                    self._check_columns(path, part.names, selection)
                     self._check_unchanged(path)
-                    done = 0
-                    for batch in rows:
+                    for batch in part.rows:
                         # Arrow itself would read past the end of a buffer that is too short.
                         batch.validate()
                         if batch.num_rows:
@@ -157,71 +155,56 @@ class DatasetFiles:
         del path, names
         return []
 
-    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[_Opened]:
-        """Yield the path, the columns and the batches of every file.
+    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        """Read every file, in one or more parts."""
+        if self._parquet:
+            return side_by_side(self._parts(columns, batch_rows), _AHEAD)
+        return self._feather(columns, batch_rows or _FEATHER_ROWS)
 
-        pyarrow decodes the first batches of a file as soon as it is opened. The next files are
-        opened while one is read, as far as their batches fit into `_AHEAD` bytes.
-        """
-        ahead: deque[_Coming] = deque()
+    def _feather(self, columns: list[str], batch_rows: int) -> Iterator[Part]:
         for fragment in self._dataset.get_fragments():
-            ahead.append(self._coming(fragment, columns, batch_rows))
-            while sum(each.held for each in ahead) > _AHEAD or len(ahead) > pa.cpu_count():
-                yield ahead.popleft().opened.result()
-        while ahead:
-            yield ahead.popleft().opened.result()
+            rows = fragment.to_batches(
+                schema=self.schema,
+                columns=columns,
+                batch_size=batch_rows,
+                batch_readahead=2,
+                fragment_readahead=1,
+            )
+            yield Part(fragment.path, fragment.physical_schema.names, 0, rows)
 
-    def _coming(self, fragment: Any, columns: list[str], batch_rows: int | None) -> _Coming:
-        """Open a file; an error is raised when it is the file's turn."""
-        coming = _Coming()
-        try:
+    def _parts(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        for fragment in self._dataset.get_fragments():
             with _explaining([fragment.path]):
-                plan = self._plan(fragment, columns, batch_rows)
-                names = fragment.physical_schema.names
-                rows = (self._whole if plan.whole else self._paged)(fragment, columns, plan)
-            coming.held = plan.held
-            coming.opened.set_result((fragment.path, names, rows))
-        except Exception as error:
-            coming.opened.set_exception(error)
-        return coming
+                yield from self._parts_of(fragment, columns, batch_rows)
 
-    def _plan(self, fragment: Any, columns: list[str], batch_rows: int | None) -> _Plan:
-        if not self._parquet:
-            # How much it will hold is not known, so nothing is opened after it.
-            return _Plan(True, batch_rows or _BATCH_ROWS, _LEAST_AHEAD, _AHEAD + 1)
-        groups = fragment.row_groups
+    def _parts_of(
+        self, fragment: Any, columns: list[str], batch_rows: int | None
+    ) -> Iterator[Part]:
+        """Cut a Parquet file: row groups that are small together, or a large one."""
+        groups, names, first = fragment.row_groups, fragment.physical_schema.names, 0
         width = _row_bytes(self.schema, columns, groups)
-        largest = max((group.num_rows for group in groups), default=0)
-        if largest * width > _SMALL_GROUP:
-            fitting = max(1, int(_SMALL_GROUP / width))
-            return _Plan(False, batch_rows or min(fitting, _PAGED_ROWS), 0, 0)
-        rows = batch_rows or _BATCH_ROWS
-        fitting = int(_AHEAD / (rows * width + 1))
-        ahead = max(min(fitting, pa.cpu_count()), _LEAST_AHEAD)
-        in_file = sum(group.num_rows for group in groups)
-        return _Plan(True, rows, ahead, min(in_file, ahead * rows + largest) * width)
+        fitting = int(_SMALL_GROUP / max(width, 1))
+        batch_rows = batch_rows or max(1, min(fitting, _LONGEST))
+        for run in _runs([group.num_rows for group in groups], fitting):
+            n_rows = sum(groups[i].num_rows for i in run)
+            rows = self._rows(fragment, columns, batch_rows, run)
+            size = n_rows * width if n_rows <= fitting else None
+            yield Part(fragment.path, names, first, rows, size)
+            first += n_rows
 
-    def _whole(self, fragment: Any, columns: list[str], plan: _Plan) -> Iterator[pa.RecordBatch]:
-        """Read whole row groups, several at a time."""
-        rows: Iterator[pa.RecordBatch] = fragment.to_batches(
-            schema=self.schema,
-            columns=columns,
-            batch_size=plan.batch_rows,
-            batch_readahead=plan.ahead,
-            fragment_readahead=1,
-            fragment_scan_options=_SCAN if self._parquet else None,
-        )
-        return rows
-
-    def _paged(self, fragment: Any, columns: list[str], plan: _Plan) -> Iterator[pa.RecordBatch]:
-        """Read a Parquet file page by page: a dataset holds several whole row groups in memory."""
+    def _rows(
+        self, fragment: Any, columns: list[str], batch_rows: int, groups: range
+    ) -> Iterator[pa.RecordBatch]:
+        """Read row groups page by page; pyarrow decodes the columns of a batch side by side."""
         keys = ds.get_partition_keys(fragment.partition_expression)
         own = [name for name in columns if name in fragment.physical_schema.names]
         with (
             self._filesystem.open_input_file(fragment.path) as raw,
-            pq.ParquetFile(raw, pre_buffer=False, buffer_size=2**18) as file,
+            pq.ParquetFile(
+                raw, metadata=fragment.metadata, pre_buffer=False, buffer_size=2**18
+            ) as file,
         ):
-            for batch in file.iter_batches(batch_size=plan.batch_rows, columns=own):
+            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=own):
                 for name in columns:
                     if name in keys and name not in own:
                         value = pa.repeat(pa.scalar(keys[name]), batch.num_rows)
@@ -229,40 +212,25 @@ class DatasetFiles:
                 yield batch.cast(pa.schema([self.schema.field(n) for n in batch.schema.names]))
 
 
-_Opened: TypeAlias = "tuple[str, list[str], Iterator[pa.RecordBatch]]"
-
-
-@dataclass(slots=True)
-class _Coming:
-    """A file that is opened before its turn, or the error of opening it."""
-
-    opened: Future[_Opened] = field(default_factory=Future)
-    held: float = 0.0
-    """Bytes of its batches that may be decoded before its turn."""
-
-
-class _Plan(NamedTuple):
-    """How a file is read."""
-
-    whole: bool
-    """Whether row groups are read as a whole, or page by page."""
-    batch_rows: int
-    ahead: int
-    """Number of batches that are decoded ahead."""
-    held: float
-    """Bytes of all of them."""
-
-
-# Row groups of at most this many bytes, decoded, are read as a whole, which is faster; larger ones
-# in batches of at most this many.
+# Row groups that hold at most this many bytes together, decoded, are one part of a file; batches
+# hold no more.
 _SMALL_GROUP = 32 * 2**20
-# Bytes that may be decoded ahead in a file, and as much again in the files after it.
+# Bytes of small parts that are decoded ahead.
 _AHEAD = 64 * 2**20
-_LEAST_AHEAD = 2
-_BATCH_ROWS = 65_536
-# Reading page by page costs something for every batch: longer ones are faster (measured).
-_PAGED_ROWS = 4 * _BATCH_ROWS
-_SCAN = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=2**20, pre_buffer=False)
+# Rows of a batch: every batch costs something, so that longer ones are faster (measured).
+_LONGEST = 2**18
+_FEATHER_ROWS = 65_536
+
+
+def _runs(sizes: list[int], most: int) -> Iterator[range]:
+    """Cut a list into runs of sum at most `most`, or of one number; an empty one is one run."""
+    start, total = 0, 0
+    for i, size in enumerate(sizes):
+        if i > start and total + size > most:
+            yield range(start, i)
+            start, total = i, 0
+        total += size
+    yield range(start, len(sizes))
 
 
 def _row_bytes(schema: pa.Schema, columns: list[str], groups: Any) -> float:
