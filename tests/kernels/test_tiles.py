@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from lwcs import kernels
 from lwcs.geometry import Geometry
-from lwcs.geometry.products import Moved
+from lwcs.geometry.products import Best, Moved
 
 ROWS = (1, 255, 256, 257, 1000)
 CENTERS = (1, 2, 127, 128, 129, 300)
@@ -26,61 +27,70 @@ def scored(rows: int, centers: int, dtype: type, seed: int = 0):
 @pytest.mark.parametrize("rows", ROWS)
 def test_the_best_score_is_found(rows, centers, dtype):
     X, matrix, scores = scored(rows, centers, dtype)
-    labels, best = np.full(rows, -1), np.empty(rows, dtype=dtype)
-    kernels.best(X, matrix, labels, best)
+    labels, best, second = np.full(rows, -1), np.empty(rows, dtype), np.empty(rows, dtype)
+    kernels.best(X, matrix, labels, best, second)
     own = scores[np.arange(rows), labels]
     np.testing.assert_allclose(own, scores.max(axis=1), rtol=0, atol=1e-5)
     np.testing.assert_allclose(best, own, rtol=0, atol=1e-5)
+    scores[np.arange(rows), labels] = -np.inf
+    np.testing.assert_allclose(second, scores.max(axis=1), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("moved", [1, 5, 130, 300])
-def test_only_centers_that_moved_are_looked_at_unless_ones_own_has_receded(moved):
+def test_centers_that_move_again_and_again_leave_the_best(moved, seed):
     rows, k = 700, 300
-    X, matrix, _ = scored(rows, k, np.float64)
-    labels, best = np.full(rows, -1), np.empty(rows)
-    kernels.best(X, matrix, labels, best)
-    rng = np.random.default_rng(1)
-    at = np.sort(rng.choice(k, moved, replace=False))
-    matrix[at] += 0.3 * rng.standard_normal((moved, 7))
-    place = np.full(k, -1)
-    place[at] = np.arange(moved)
-    kernels.best_of_moved(X, matrix, at, place, matrix[at], labels, best)
-    again, fresh = np.full(rows, -1), np.empty(rows)
-    kernels.best(X, matrix, again, fresh)
-    np.testing.assert_array_equal(labels, again)
-    np.testing.assert_allclose(best, fresh, rtol=1e-13)
+    X, matrix, _ = scored(rows, k, np.float64, seed)
+    labels, best, others = np.full(rows, -1), np.empty(rows), np.empty(rows)
+    kernels.best(X, matrix, labels, best, others)
+    rng = np.random.default_rng(seed)
+    for step in (0.3, 0.1, 1.0, 0.01, 0.3):
+        at = np.sort(rng.choice(k, moved, replace=False))
+        matrix[at] += step * rng.standard_normal((moved, 7))
+        place = np.full(k, -1)
+        place[at] = np.arange(moved)
+        kernels.best_of_moved(X, matrix, at, place, matrix[at], labels, best, others)
+        again, fresh, second = np.full(rows, -1), np.empty(rows), np.empty(rows)
+        kernels.best(X, matrix, again, fresh, second)
+        np.testing.assert_array_equal(labels, again)
+        np.testing.assert_allclose(best, fresh, rtol=1e-13)
+        assert (others >= second - 1e-12).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_cuts_at_tiles_change_no_bit(dtype):
     X, matrix, _ = scored(5 * kernels.TILE + 3, 150, dtype)
-    whole, parts = np.empty((2, len(X)), dtype=dtype)
+    whole, parts = (np.empty((2, len(X)), dtype=dtype) for _ in range(2))
     labels = np.empty(len(X), dtype=np.int64)
-    kernels.best(X, matrix, labels, whole)
+    kernels.best(X, matrix, labels, *whole)
     for part in (slice(0, kernels.TILE), slice(kernels.TILE, None)):
-        kernels.best(X[part], matrix, labels[part], parts[part])
+        kernels.best(X[part], matrix, labels[part], *parts[:, part])
     np.testing.assert_array_equal(whole, parts)
 
 
-def test_the_portable_way_finds_the_same():
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_portable_way_finds_the_same(sparse):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((900, 6))
-    found = []
+    X[rng.random(X.shape) < 0.3] = 0.0
+    results = []
     for kernel in ("portable", "compiled"):
         geometry = Geometry(kernel=kernel)
-        rows, centers = geometry.measured(X), geometry.centers(X[:40] + 0.1)
+        rows, centers = geometry.measured(sp.csr_array(X) if sparse else X), X[:40] + 0.1
         products = rows.products()
-        product, prepared = products.rows(rows.values), products.center_matrix(centers)
-        labels, scores = np.zeros(900, dtype=np.int64), np.empty(900)
-        products.best(product, prepared, labels, scores)
-        moved = geometry.centers(np.vstack([X[:3] - 0.2, centers.points[3:]]))
-        prepared = products.center_matrix(moved)
-        three = Moved.of(np.arange(3), products, prepared)
-        products.best_of_moved(product, prepared, three, labels, scores)
-        np.testing.assert_array_equal(labels, rows.labels(moved))
-        found.append((labels, scores))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12, atol=1e-12)
+        product, found = products.rows(rows.values), Best.unknown(900, np.float64)
+        products.best(product, products.center_matrix(geometry.centers(centers)), found)
+        for step in range(4):
+            at = np.arange(3 * step, 3 * step + 3)
+            centers = centers.copy()
+            centers[at] -= 0.3
+            now = geometry.centers(centers)
+            prepared = products.center_matrix(now)
+            products.best_of_moved(product, prepared, Moved.of(at, products, prepared), found)
+            np.testing.assert_array_equal(found.labels, rows.labels(now))
+        results.append(found)
+    np.testing.assert_array_equal(results[0].labels, results[1].labels)
+    np.testing.assert_allclose(results[0].scores, results[1].scores, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [None, np.array([1.0, 10.0, 0.1, 3.0])])

@@ -50,7 +50,7 @@ class Centers:
     @cached_property
     def sparse_center_matrix(self) -> CenterMatrix:
         """Slopes and offsets for sparse rows, without an origin."""
-        from lwcs.geometry.products import sparse_center_matrix
+        from lwcs.geometry.products_sparse import sparse_center_matrix
 
         return sparse_center_matrix(self.tangents, self.geometry.zeros(self.points.shape[1]))
 

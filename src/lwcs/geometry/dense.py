@@ -10,7 +10,8 @@ import numpy as np
 from lwcs import kernels
 from lwcs.foundation.rows import pieces
 from lwcs.geometry.base import Measured
-from lwcs.geometry.products import ACCURATE, DenseProducts
+from lwcs.geometry.products import ACCURATE
+from lwcs.geometry.products_dense import DenseProducts
 from lwcs.kernels import BlockMoments, Pivot
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.rows import pieces
-from lwcs.geometry.products import DenseProducts
+from lwcs.geometry.products_dense import DenseProducts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,13 @@ rounding to matter.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.rows import pieces, row_numbers
+from lwcs.foundation.rows import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.geometry import Geometry
-    from lwcs.geometry.metrics import Frame, Tangents
+    from lwcs.geometry.metrics import Frame
 
     Memory = Callable[..., DenseRows]
 
@@ -35,7 +36,6 @@ CLEAR = 1e-3
 ACCURATE = 1e-4
 # Distances at or below this have lost digits to underflow, by the size of a number.
 _TINY = {4: 1e-33, 8: 1e-306}
-_NEXT_TO_ONE = 1e-3
 # Terms above this may have overflowed.
 _LARGE = {4: 1e30, 8: 1e300}
 # Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
@@ -50,6 +50,29 @@ class CenterMatrix(NamedTuple):
     offsets: FloatArray
     sizes: FloatArray
     """Size of the terms of every offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The nearest center of every row, by its score."""
+
+    labels: IntArray
+    scores: DenseRows
+    others: DenseRows
+    """No less than the score of any other center."""
+
+    @classmethod
+    def unknown(cls, n_rows: int, dtype: npt.DTypeLike) -> Best:
+        """Before any center was looked at."""
+        scores = np.full((2, n_rows), -np.inf, dtype=dtype)
+        return cls(np.full(n_rows, -1, dtype=np.int64), scores[0], scores[1])
+
+    def __getitem__(self, at: slice | IntArray) -> Best:
+        """That of some rows; a view if `at` is a slice."""
+        return Best(self.labels[at], self.scores[at], self.others[at])
+
+    def __setitem__(self, at: IntArray, new: Best) -> None:
+        self.labels[at], self.scores[at], self.others[at] = new.labels, new.scores, new.others
 
 
 class Moved(NamedTuple):
@@ -121,31 +144,33 @@ class Products(ABC):
         del rows, centers, labels, distances
         return None
 
-    def best(self, rows: Any, prepared: CenterMatrix, labels: IntArray, scores: DenseRows) -> None:
-        """Write the largest score of every row of a piece, and whose it is."""
-        found = self.scores(rows, prepared)
-        np.argmax(found, axis=1, out=labels)
-        scores[:] = found[np.arange(len(found)), labels]
+    def best(self, rows: Any, prepared: CenterMatrix, found: Best) -> None:
+        """Find the nearest center of every row of a piece."""
+        scores = self.scores(rows, prepared)
+        np.argmax(scores, axis=1, out=found.labels)
+        found.scores[:] = scores[np.arange(len(scores)), found.labels]
+        # None of the others is above the best; to look for the second best takes as long again.
+        found.others[:] = found.scores
 
-    def best_of_moved(
-        self, rows: Any, prepared: CenterMatrix, moved: Moved, labels: IntArray, scores: DenseRows
-    ) -> None:
-        """Bring labels and scores up to date where only some of the centers have moved.
+    def best_of_moved(self, rows: Any, prepared: CenterMatrix, moved: Moved, found: Best) -> None:
+        """Bring this up to date where only some of the centers have moved.
 
-        A row whose own center has not receded can only be won over by a center that moved; the
-        others are compared with all.
+        These are compared. All others are where they were, and no nearer than `found.others` says:
+        only where the best of what is known is below that, they are compared as well.
         """
-        found, each = self.scores(rows, moved.prepared), np.arange(len(labels))
-        best = np.argmax(found, axis=1)
-        top, own = found[each, best], moved.place[labels]
-        present = np.where(own >= 0, found[each, own], scores)
-        receded = np.flatnonzero(present < scores)
+        labels, each = found.labels, np.arange(len(found.labels))
+        scores = self.scores(rows, moved.prepared)
+        best = np.argmax(scores, axis=1)
+        top, own = scores[each, best], moved.place[labels]
+        present = np.where(own >= 0, scores[each, own], found.scores)
         labels[:] = np.where(top > present, moved.at[best], labels)
-        np.maximum(top, present, out=scores)
-        if len(receded):
-            again = labels[receded], scores[receded]
-            self.best(rows[receded], prepared, *again)
-            labels[receded], scores[receded] = again
+        np.maximum(top, present, out=found.scores)
+        unsure = np.flatnonzero(~(found.scores >= found.others))
+        np.maximum(found.others, found.scores, out=found.others)
+        if len(unsure):
+            again = found[unsure]
+            self.best(rows[unsure], prepared, again)
+            found[unsure] = again
 
     @abstractmethod
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
@@ -173,240 +198,3 @@ class Products(ABC):
     @abstractmethod
     def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
         """What a distance is but for its score, and the size of the terms of that."""
-
-
-class DenseProducts(Products):
-    """Dense rows: a row gets a 1 and a center its offset as one more column."""
-
-    def rows(self, values: DenseRows, memory: Memory = np.empty) -> DenseRows:
-        """(x − origin)·factor and a one."""
-        frame, (n, d) = self.frame, values.shape
-        rows: DenseRows = memory((n, d + 1), self.dtype)
-        rows[:, -1] = 1.0
-        np.subtract(values, self._origin, out=rows[:, :-1], casting="unsafe")
-        if frame.factor is not None:
-            rows[:, :-1] *= frame.factor
-        return rows
-
-    def center_matrix(self, centers: Centers) -> CenterMatrix:
-        """Slopes and offset of every center in one column."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            slopes, offsets, sizes = self.geometry.metric.tangents(centers.points, self.frame)
-            matrix: DenseRows = np.empty((len(slopes), slopes.shape[1] + 1), dtype=self.dtype)
-            matrix[:, :-1], matrix[:, -1] = slopes, offsets
-        return CenterMatrix(matrix.T, offsets, sizes)
-
-    def tangents_of_rows(
-        self, rows: Measured, values: DenseRows, heights: DenseRows
-    ) -> tuple[DenseRows, DenseRows]:
-        """Slopes and offsets for the rows themselves as centers.
-
-        `values` are the rows in the coordinates of the product; for squared distances, x and
-        ‖x‖² are there already.
-        """
-        if self.geometry.squared:
-            return 2.0 * values[:, :-1], -heights
-        prepared = self.center_matrix(rows.as_centers())
-        return prepared.matrix[:-1].T, prepared.offsets
-
-    def scores(
-        self, rows: DenseRows, prepared: CenterMatrix, memory: Memory = np.empty
-    ) -> DenseRows:
-        """One product."""
-        out = memory((len(rows), len(prepared.offsets)), self.dtype)
-        return np.matmul(rows, prepared.matrix, out=out)
-
-    def search(
-        self,
-        rows: Measured,
-        centers: Centers,
-        labels: npt.NDArray[np.int32],
-        distances: FloatArray | None,
-    ) -> IntArray | None:
-        """Squared distances by compiled loops."""
-        if not (self.geometry.squared and self._compiled):
-            return None
-        prepared = self.center_matrix(centers)
-        return kernels.nearest(
-            rows.values,
-            self._origin,
-            self.frame.factor,
-            prepared.matrix.T,
-            prepared.sizes,
-            (CLEAR, self.tiny, self.large, self.rounding),
-            centers.points,
-            self.geometry.precision,
-            labels,
-            distances,
-        )
-
-    def cuts(self, n_rows: int, n_centers: int, threads: int) -> Iterator[slice]:
-        """Compiled loops need no memory for scores, and take long pieces."""
-        if not self._compiled:
-            return super().cuts(n_rows, n_centers, threads)
-        most = 2 * threads if threads > 1 else 1
-        return pieces(n_rows, kernels.TILE * max(1, -(-n_rows // (kernels.TILE * most))))
-
-    def best(
-        self, rows: DenseRows, prepared: CenterMatrix, labels: IntArray, scores: DenseRows
-    ) -> None:
-        """By compiled loops, where these are used."""
-        if not self._compiled:
-            return super().best(rows, prepared, labels, scores)
-        return kernels.best(rows, prepared.matrix.T, labels, scores)
-
-    def best_of_moved(
-        self,
-        rows: DenseRows,
-        prepared: CenterMatrix,
-        moved: Moved,
-        labels: IntArray,
-        scores: DenseRows,
-    ) -> None:
-        """By compiled loops, where these are used."""
-        if not self._compiled:
-            return super().best_of_moved(rows, prepared, moved, labels, scores)
-        some = moved.prepared.matrix.T
-        return kernels.best_of_moved(
-            rows, prepared.matrix.T, moved.at, moved.place, some, labels, scores
-        )
-
-    def sizes(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
-        """Column by column."""
-        own = np.abs(prepared.matrix.T[labels].astype(np.float64))
-        own[:, -1] = prepared.sizes[labels]
-        return np.einsum("ij,ij->i", np.abs(rows.astype(np.float64)), own)
-
-    def bounds(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
-        """‖x‖·‖slope‖ and the terms of the offset."""
-        slopes = np.linalg.norm(prepared.matrix[:-1], axis=0)
-        return np.asarray(np.sqrt(_squares(rows)) * slopes[labels] + prepared.sizes[labels])
-
-    def suspects(
-        self, rows: Any, prepared: CenterMatrix, labels: IntArray, top: DenseRows
-    ) -> tuple[IntArray, FloatArray]:
-        """For squared distances, rows that are close to their center relative to the origin."""
-        if not self.geometry.squared:
-            return super().suspects(rows, prepared, labels, top)
-        norms = _squares(rows)
-        clear = (norms - top > CLEAR * norms + self.tiny) & (norms < self.large)
-        at = np.flatnonzero(~(clear & np.isfinite(top)))
-        return at, self.bounds_from(norms[at], norms[at] - top[at], prepared.sizes[labels[at]])
-
-    def heights(self, values: DenseRows, rows: DenseRows) -> tuple[FloatArray, FloatArray]:
-        """‖x − o‖², or from the divergence."""
-        if self.geometry.squared:
-            norms = _squares(rows)
-            return norms, norms
-        each = self.geometry.metric.heights(values, self.frame)
-        return each.sum(axis=1), np.abs(each).sum(axis=1)
-
-
-def _squares(rows: DenseRows) -> DenseRows:
-    """Σx² of every row, without its one."""
-    squares = np.asarray(np.vecdot(rows, rows) - rows.dtype.type(1.0))
-    # Next to the one, small squares have lost their digits.
-    small = np.flatnonzero(squares < _NEXT_TO_ONE)
-    if len(small):
-        values = rows[small, :-1]
-        squares[small] = np.vecdot(values, values)
-    return squares
-
-
-class SparseProducts(Products):
-    """Sparse rows: not shifted, which would make them dense; the shift is in the offsets."""
-
-    def __init__(
-        self, frame: Frame, geometry: Geometry, n_features: int, *, plain: bool = False
-    ) -> None:
-        super().__init__(frame, geometry, n_features)
-        self._plain = plain
-
-    def rows(self, values: Any, memory: Memory = np.empty) -> Any:
-        """The values as they are."""
-        del memory
-        return values
-
-    def center_matrix(self, centers: Centers) -> CenterMatrix:
-        """Without an origin, centers are made ready once for all blocks."""
-        if self._plain:
-            return centers.sparse_center_matrix
-        with np.errstate(over="ignore", invalid="ignore"):
-            tangents = self.geometry.metric.tangents(centers.points, self.frame)
-        zeros = self.geometry.zeros(centers.points.shape[1])
-        return sparse_center_matrix(tangents, zeros - self.frame.origin)
-
-    def scores(self, rows: Any, prepared: CenterMatrix, memory: Memory = np.empty) -> DenseRows:
-        """At the cost of the stored values, once per center."""
-        del memory
-        scores: FloatArray = rows @ prepared.matrix
-        scores += prepared.offsets
-        return scores
-
-    def search(
-        self,
-        rows: Measured,
-        centers: Centers,
-        labels: npt.NDArray[np.int32],
-        distances: FloatArray | None,
-    ) -> IntArray | None:
-        """By compiled loops; where slopes are infinite, piece by piece."""
-        if not self._compiled or centers.edges is not None:
-            return None
-        prepared, values = self.center_matrix(centers), self.rows(rows.values)
-        own, top = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
-        second = kernels.best_of_sparse(values, prepared.matrix, prepared.offsets, own, top)
-        bounds = self.bounds(values, prepared, own)
-        with np.errstate(invalid="ignore"):
-            certain = (top - second > self.rounding * bounds + self.tiny) & (bounds < self.large)
-        labels[:] = own
-        if distances is not None:
-            distances[:] = rows.distances(centers, own)
-        return np.flatnonzero(~certain)
-
-    def best(self, rows: Any, prepared: CenterMatrix, labels: IntArray, scores: DenseRows) -> None:
-        """By compiled loops, where these are used."""
-        if not self._compiled:
-            return super().best(rows, prepared, labels, scores)
-        kernels.best_of_sparse(rows, prepared.matrix, prepared.offsets, labels, scores)
-        return None
-
-    def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
-        """Over the stored values."""
-        row_of = row_numbers(rows)
-        terms = np.abs(rows.data * prepared.matrix[rows.indices, labels[row_of]])
-        return np.bincount(row_of, terms, rows.shape[0]) + prepared.sizes[labels]
-
-    def bounds(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
-        """‖x‖·‖slope‖ and the terms of the offset."""
-        squares, there = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
-        if len(there):
-            squares[there] = np.add.reduceat(
-                np.square(rows.data, dtype=np.float64), rows.indptr[there]
-            )
-        slopes = np.linalg.norm(prepared.matrix, axis=0)
-        return np.asarray(np.sqrt(squares) * slopes[labels] + prepared.sizes[labels])
-
-    def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Those of a row of zeros, and what the stored values change."""
-        del values
-        zeros, n = self.geometry.zeros(rows.shape[1]), rows.shape[0]
-        metric, row_of = self.geometry.metric, row_numbers(rows)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            base = metric.heights(zeros, self.frame)
-            # Where φ has no value at zero, no row has a zero: the domain was checked.
-            base[~np.isfinite(base)] = 0.0
-            own = metric.heights(rows.data + zeros[rows.indices], self.frame, rows.indices)
-        there = base[rows.indices]
-        heights = base.sum() + np.bincount(row_of, own - there, n)
-        sizes = np.abs(base).sum() + np.bincount(row_of, np.abs(own) + np.abs(there), n)
-        return np.asarray(heights), np.asarray(sizes)
-
-
-def sparse_center_matrix(tangents: Tangents, zeros: FloatArray) -> CenterMatrix:
-    """(x − o)·Δ = (x − b)·Δ + (b − o)·Δ, where `zeros` are b − o, b what a zero stands for."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        shift = tangents.slopes * zeros
-        offsets = tangents.offsets + shift.sum(axis=1)
-        sizes = tangents.sizes + np.abs(shift).sum(axis=1)
-    return CenterMatrix(np.ascontiguousarray(tangents.slopes.T), offsets, sizes)

@@ -20,7 +20,8 @@ from lwcs import kernels
 from lwcs.foundation.rows import pieces, row_numbers, sparse_pieces
 from lwcs.geometry.base import Measured
 from lwcs.geometry.dense import mean_alone
-from lwcs.geometry.products import ACCURATE, SparseProducts
+from lwcs.geometry.products import ACCURATE
+from lwcs.geometry.products_sparse import SparseProducts
 from lwcs.kernels import BlockMoments, Pivot
 
 if TYPE_CHECKING:

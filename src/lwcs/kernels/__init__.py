@@ -316,9 +316,11 @@ def nearest(
     )
 
 
-def best(rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows) -> None:
-    """Write the largest score of every dense row, and whose it is, in compiled loops."""
-    _module("compiled").best(rows, np.ascontiguousarray(matrix), labels, scores)
+def best(
+    rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows, others: DenseRows
+) -> None:
+    """Write the largest score of every dense row, whose it is, and the second, compiled."""
+    _module("compiled").best(rows, np.ascontiguousarray(matrix), labels, scores, others)
 
 
 def best_of_moved(
@@ -329,19 +331,23 @@ def best_of_moved(
     some: DenseRows,
     labels: IntArray,
     scores: DenseRows,
+    others: DenseRows,
 ) -> None:
-    """The same, where only some centers have moved since."""
+    """The same, where only some centers have moved since (`products.Products.best_of_moved`)."""
     matrix, some = np.ascontiguousarray(matrix), np.ascontiguousarray(some)
-    _module("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores)
+    _module("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
 
 
 def best_of_sparse(
-    rows: Any, matrix: FloatArray, offsets: FloatArray, labels: IntArray, scores: FloatArray
-) -> FloatArray:
-    """`best` of CSR rows; returns the second largest scores."""
-    second = np.empty(rows.shape[0])
-    _module("compiled").best_scores_sparse(*_csr(rows), matrix, offsets, labels, scores, second)
-    return second
+    rows: Any,
+    matrix: FloatArray,
+    offsets: FloatArray,
+    labels: IntArray,
+    scores: FloatArray,
+    others: FloatArray,
+) -> None:
+    """`best` of CSR rows."""
+    _module("compiled").best_scores_sparse(*_csr(rows), matrix, offsets, labels, scores, others)
 
 
 def second_best(

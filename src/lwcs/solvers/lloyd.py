@@ -1,9 +1,9 @@
 """Weighted Lloyd on points in memory: assign, average, until nothing moves.
 
-Most centers stop moving long before the last one does, and a point whose own center has
-not receded can only be won over by a center that moved. So after the first iterations, points are
-compared with the moved centers alone, and with all only where their own center receded
-from them. That is exact, keeps one number per point, and needs no triangle inequality.
+Most centers stop moving long before the last one does. So after the first iterations, points are
+compared with the moved centers alone. Every point also knows a score that no resting center
+exceeds; only where its own center, and the best of those that moved, are below that, it is
+compared with all. That is exact, keeps two numbers per point, and needs no triangle inequality.
 
 With a stride above 1, centers move beyond the means of their clusters. Below 2 the cost still
 never rises, and half as many iterations reach the same cost; the last one goes to the means.
@@ -22,17 +22,21 @@ from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
-from lwcs.geometry.products import Moved
+from lwcs.geometry.products import Best, Moved
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
     from lwcs.geometry import Measured
     from lwcs.solvers.points import Points
 
 # Products of one iteration from which on it pays to hand them out to threads.
-_WORTH_THREADS = 2**26
-_LOT_ROWS = 2**15
+_WORTH_THREADS = 2**24
+# Points whose sums are taken together, and at least so many per cluster: each lot adds up to
+# clusters × columns numbers.
+_LOT_ROWS, _LOT_PER_CLUSTER = 2**13, 4
 # Gains are taken to fall at least at this rate, when what is left of them is estimated.
 _SLOWEST = 0.9
 # Distances below this part of what a point costs around the mean are rounding.
@@ -143,19 +147,23 @@ class _State:
 
     def __init__(self, points: Points, centers: Centers, run: Map, threads: int) -> None:
         self.points, self.centers = points, centers
-        self.labels = np.full(len(points), -1, dtype=np.int64)
         self._product = points.rows.products()
+        self._best = Best.unknown(len(points), self._product.dtype)
         cuts = self._product.cuts(len(points), len(centers), threads)
         self._pieces = list(run(self._piece, cuts))
         self._heights, self._least = (
             np.concatenate([getattr(piece, name) for piece in self._pieces])
             for name in ("heights", "least")
         )
-        self._scores = np.full(len(points), -np.inf, dtype=self._product.dtype)
         self._on_center = np.zeros(len(points), dtype=bool)
         self.astray = np.zeros(len(centers), dtype=bool)
         """Which centers are beyond the means of their clusters."""
         self._prepare(np.arange(len(centers)))
+
+    @property
+    def labels(self) -> IntArray:
+        """The present labels."""
+        return self._best.labels
 
     def _piece(self, part: slice) -> _Piece:
         rows, own = self.points.rows[part], self._product
@@ -182,26 +190,26 @@ class _State:
         return changed
 
     def _assign_piece(self, piece: _Piece) -> IntArray:
-        labels, scores = self.labels[piece.part], self._scores[piece.part]
-        old, own, prepared, moved = labels.copy(), self._product, self._prepared, self._moved
+        found, own, moved = self._best[piece.part], self._product, self._moved
+        old = found.labels.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             if 2 * len(moved.at) > len(self.centers):
-                own.best(piece.product, prepared, labels, scores)
+                own.best(piece.product, self._prepared, found)
             else:
-                own.best_of_moved(piece.product, prepared, moved, labels, scores)
-            unknown = np.flatnonzero(~(piece.heights - scores > piece.least))
+                own.best_of_moved(piece.product, self._prepared, moved, found)
+            unknown = np.flatnonzero(~(piece.heights - found.scores > piece.least))
             if len(unknown):
-                self._settle(piece, labels, old, unknown)
-        differ = np.flatnonzero(labels != old)
-        involved = np.concatenate([old[differ], labels[differ]])
+                self._settle(piece, found, old, unknown)
+        differ = np.flatnonzero(found.labels != old)
+        involved = np.concatenate([old[differ], found.labels[differ]])
         return involved[involved >= 0]
 
-    def _settle(self, piece: _Piece, labels: IntArray, old: IntArray, unknown: IntArray) -> None:
+    def _settle(self, piece: _Piece, found: Best, old: IntArray, unknown: IntArray) -> None:
         """Label points that are too close to their centers for their scores to tell.
 
         A point on its center, which is often the only point there, is nowhere nearer.
         """
-        on_center = self._on_center[piece.part]
+        on_center, labels = self._on_center[piece.part], found.labels
         rests = on_center[unknown] & (labels[unknown] == old[unknown])
         rests &= self._moved.place[labels[unknown]] < 0
         unknown = unknown[~rests]
@@ -215,6 +223,8 @@ class _State:
             labels[at] = settle(
                 self._product, rows[apart], piece.product[at], self.centers, self._prepared
             )
+            # Scores do not say who is next to these.
+            found.others[at] = inf
 
     def update(self, changed: Mask, run: Map, stride: float = 1.0) -> float:
         """Move the centers of changed clusters towards their means; return how far."""
@@ -239,6 +249,10 @@ class _State:
         self._prepare(fresh[differ])
         return geometry.apart(new[differ], old[fresh[differ]])
 
+    def _lots(self) -> Iterator[slice]:
+        """Points whose sums are taken together: always the same, so that bits do not change."""
+        return pieces(len(self.points), max(_LOT_ROWS, _LOT_PER_CLUSTER * len(self.centers)))
+
     def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:
         points = self.points
 
@@ -246,28 +260,28 @@ class _State:
             own = points.weights[lot], self.labels[lot]
             return points.rows[lot].cluster_sums(*own, wanted, self.centers)
 
-        # Long lots, since each adds up to clusters × columns numbers.
-        parts = run(add_up, pieces(len(points), _LOT_ROWS))
+        parts = run(add_up, self._lots())
         return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
 
     def _relocate(self, empty: IntArray, run: Map) -> bool:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
         distances = self.distances(run)
         costs = self.points.weights * distances
-        nothing = _NOTHING[self._scores.itemsize] * self.points.average
+        nothing = _NOTHING[self._product.dtype.itemsize] * self.points.average
         costs[distances <= nothing] = 0.0
         costliest = np.argsort(costs)[-len(empty) :]
         costliest = costliest[costs[costliest] > 0.0]
-        self.labels[costliest] = empty[: len(costliest)]
-        self._scores[costliest] = -np.inf
+        found = self._best
+        found.labels[costliest] = empty[: len(costliest)]
+        found.scores[costliest], found.others[costliest] = -inf, inf
         return len(costliest) > 0
 
     def cost(self, run: Map) -> float:
         """The cost, from the scores where these have digits enough."""
         weights, total, least = self.points.weights, 0.0, 0.0
-        for lot in pieces(len(weights), _LOT_ROWS):
+        for lot in self._lots():
             own = weights[lot]
-            total += float(own @ (self._heights[lot] - self._scores[lot]))
+            total += float(own @ (self._heights[lot] - self._best.scores[lot]))
             least += float(own @ self._least[lot])
         if _CLEARLY * least < total < inf:
             return total * self._product.cost_unit

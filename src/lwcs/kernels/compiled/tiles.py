@@ -136,7 +136,7 @@ def nearest(
 
 
 @jit()
-def _best(rows, matrix, labels, scores):  # type: ignore[no-untyped-def]
+def _best(rows, matrix, labels, scores, others):  # type: ignore[no-untyped-def]
     memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
     best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
     own = np.empty(TILE, dtype=np.int32)
@@ -146,21 +146,23 @@ def _best(rows, matrix, labels, scores):  # type: ignore[no-untyped-def]
         _compare_tile(tile, matrix, memory, best[:m], second[:m], own[:m])
         labels[start : start + m] = own[:m]
         scores[start : start + m] = best[:m]
+        others[start : start + m] = second[:m]
 
 
 @jit()
-def _best_of_moved(rows, matrix, moved, place, some, labels, scores):  # type: ignore[no-untyped-def]
+def _best_of_moved(rows, matrix, moved, place, some, labels, scores, others):  # type: ignore[no-untyped-def]
     n_rows, width = rows.shape
     memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
     best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
     present = np.empty(TILE, dtype=matrix.dtype)
     own = np.empty(TILE, dtype=np.int32)
-    receded, n_receded = np.empty(n_rows, dtype=np.int32), 0
+    unsure, n_unsure = np.empty(n_rows, dtype=np.int32), 0
     for start in range(0, n_rows, TILE):
         tile = rows[start : start + TILE]
         m = tile.shape[0]
         best[:m] = -np.inf
         second[:m] = -np.inf
+        own[:m] = 0
         present[:m] = scores[start : start + m]
         for first in range(0, some.shape[0], _CENTERS):
             part = some[first : first + _CENTERS]
@@ -172,28 +174,37 @@ def _best_of_moved(rows, matrix, moved, place, some, labels, scores):  # type: i
                 if 0 <= at < part.shape[0]:
                     present[i] = products[at, i]
         for i in range(m):
-            if present[i] < scores[start + i]:
-                receded[n_receded] = start + i
-                n_receded += 1
-            if best[i] > present[i]:
-                labels[start + i] = moved[own[i]]
-                present[i] = best[i]
-            scores[start + i] = present[i]
-    # Those whose own center receded may now be nearest to one that rests.
+            row, winner = start + i, moved[own[i]]
+            bound = others[row]
+            if not max(best[i], present[i]) >= bound:
+                unsure[n_unsure] = row
+                n_unsure += 1
+            if winner == labels[row]:
+                others[row] = max(bound, second[i])
+                scores[row] = best[i]
+            elif best[i] > present[i]:
+                others[row] = max(bound, max(present[i], second[i]))
+                labels[row], scores[row] = winner, best[i]
+            else:
+                others[row] = max(bound, best[i])
+                scores[row] = present[i]
+    # One that rests may be nearest to those.
     gathered = np.empty((TILE, width), dtype=rows.dtype)
-    for start in range(0, n_receded, TILE):
-        m = min(TILE, n_receded - start)
+    for start in range(0, n_unsure, TILE):
+        m = min(TILE, n_unsure - start)
         for i in range(m):
-            gathered[i] = rows[receded[start + i]]
+            gathered[i] = rows[unsure[start + i]]
         _compare_tile(gathered[:m], matrix, memory, best[:m], second[:m], own[:m])
         for i in range(m):
-            labels[receded[start + i]] = own[i]
-            scores[receded[start + i]] = best[i]
+            row = unsure[start + i]
+            labels[row], scores[row], others[row] = own[i], best[i], second[i]
 
 
-def best(rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows) -> None:
-    """Write the largest score of every row, and whose it is."""
-    _best(rows, matrix, labels, scores)
+def best(
+    rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows, others: DenseRows
+) -> None:
+    """Write the largest score of every row, whose it is, and the second largest."""
+    _best(rows, matrix, labels, scores, others)
 
 
 def best_of_moved(
@@ -204,9 +215,10 @@ def best_of_moved(
     some: DenseRows,
     labels: IntArray,
     scores: DenseRows,
+    others: DenseRows,
 ) -> None:
-    """The same where labels and scores are known but for the centers that moved.
+    """Bring these up to date with the centers that moved (`products.Products.best_of_moved`).
 
-    `some` are those, `place` says where among them each center is (`products.Moved`).
+    `some` are those, `place` says where among them each center is.
     """
-    _best_of_moved(rows, matrix, moved, place, some, labels, scores)
+    _best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
