@@ -338,6 +338,19 @@ def best_of_moved(
     _module("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
 
 
+def news(
+    old: IntArray,
+    labels: IntArray,
+    heights: DenseRows,
+    scores: DenseRows,
+    least: DenseRows,
+    changed: Mask,
+    kernel: KernelName,
+) -> IntArray:
+    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
+    return _module(kernel).news(old, labels, heights, scores, least, changed)
+
+
 def best_of_sparse(
     rows: Any,
     matrix: FloatArray,

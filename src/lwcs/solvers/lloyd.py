@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lwcs import kernels
 from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
@@ -140,6 +141,8 @@ class _Piece(NamedTuple):
     heights: DenseRows
     least: DenseRows
     """A point whose distance comes out below this is looked at again."""
+    old: IntArray
+    """Memory for the labels before an assignment."""
 
 
 class _State:
@@ -171,7 +174,7 @@ class _State:
             product = own.rows(rows.values)
             heights, sizes = own.heights(rows.values, product)
         least = _UNKNOWN[own.dtype.itemsize] * sizes + own.tiny
-        return _Piece(part, rows, product, heights, least)
+        return _Piece(part, rows, product, heights, least, np.empty(len(rows), dtype=np.int64))
 
     def _prepare(self, moved: IntArray) -> None:
         """Bring the centers into the coordinates of products, once per iteration."""
@@ -186,23 +189,27 @@ class _State:
         if self.labels[0] < 0:  # the first iteration: every cluster is new
             changed[:] = True
         for clusters in run(self._assign_piece, self._pieces):
-            changed[clusters] = True
+            changed |= clusters
         return changed
 
-    def _assign_piece(self, piece: _Piece) -> IntArray:
-        found, own, moved = self._best[piece.part], self._product, self._moved
-        old = found.labels.copy()
+    def _assign_piece(self, piece: _Piece) -> Mask:
+        """Assign some points; which clusters are concerned."""
+        found, old, own, moved = self._best[piece.part], piece.old, self._product, self._moved
+        old[:] = found.labels
+        changed, kernel = np.zeros(len(self.centers), dtype=bool), piece.rows.geometry.kernel
         with np.errstate(over="ignore", invalid="ignore"):
             if 2 * len(moved.at) > len(self.centers):
                 own.best(piece.product, self._prepared, found)
             else:
                 own.best_of_moved(piece.product, self._prepared, moved, found)
-            unknown = np.flatnonzero(~(piece.heights - found.scores > piece.least))
+            seen = piece.heights, found.scores, piece.least
+            unknown = kernels.news(old, found.labels, *seen, changed, kernel)
             if len(unknown):
                 self._settle(piece, found, old, unknown)
-        differ = np.flatnonzero(found.labels != old)
-        involved = np.concatenate([old[differ], found.labels[differ]])
-        return involved[involved >= 0]
+                at = unknown[found.labels[unknown] != old[unknown]]
+                changed[found.labels[at]] = True
+                changed[old[at[old[at] >= 0]]] = True
+        return changed
 
     def _settle(self, piece: _Piece, found: Best, old: IntArray, unknown: IntArray) -> None:
         """Label points that are too close to their centers for their scores to tell.

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lwcs.foundation.parallel import READER, usable_cores
+from lwcs.foundation.cores import usable_cores
+from lwcs.foundation.parallel import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from lwcs.kernels.compiled import seeding
 from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
 from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
 from lwcs.kernels.compiled.sparse import best_scores_sparse, moments_sparse, scan_sparse
-from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest
+from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest, news
 
 __all__ = [
     "best",
@@ -23,6 +23,7 @@ __all__ = [
     "moments",
     "moments_sparse",
     "nearest",
+    "news",
     "own_distances",
     "scan",
     "scan_cells",

@@ -20,7 +20,7 @@ from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
 
 # Centers of one product: its scores are 128 KB in float32.
 _CENTERS = 128
@@ -198,6 +198,33 @@ def _best_of_moved(rows, matrix, moved, place, some, labels, scores, others):  #
         for i in range(m):
             row = unsure[start + i]
             labels[row], scores[row], others[row] = own[i], best[i], second[i]
+
+
+@jit()
+def _news(old, labels, heights, scores, least, changed, unknown):  # type: ignore[no-untyped-def]
+    n_unknown = 0
+    for i in range(len(labels)):
+        if labels[i] != old[i]:
+            changed[labels[i]] = True
+            if old[i] >= 0:
+                changed[old[i]] = True
+        if not heights[i] - scores[i] > least[i]:
+            unknown[n_unknown] = i
+            n_unknown += 1
+    return n_unknown
+
+
+def news(
+    old: IntArray,
+    labels: IntArray,
+    heights: DenseRows,
+    scores: DenseRows,
+    least: DenseRows,
+    changed: Mask,
+) -> IntArray:
+    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
+    unknown = np.empty(len(labels), dtype=np.int64)
+    return unknown[: _news(old, labels, heights, scores, least, changed, unknown)]
 
 
 def best(
