@@ -12,7 +12,7 @@ from lwcs import kernels
 from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import BadValueError, check_count
-from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import stack
 from lwcs.geometry import Centers, Geometry
@@ -52,7 +52,8 @@ class Job:
         """Draw a coreset."""
         run = Run(seed, self.geometry, n_jobs, progress)
         made_in = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
-        draws = sampler.draw(self.source, size, made_in, run)
+        with single_threaded_blas():
+            draws = sampler.draw(self.source, size, made_in, run)
         if self.source.scale is not None and draws.summary.scale is None:
             raise ValueError(
                 f"method={sampler.name!r} does not support scale={self.source.scale!r}: its draws "

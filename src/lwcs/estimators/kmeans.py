@@ -26,7 +26,7 @@ from lwcs.estimators.inputs import (
 )
 from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
 from lwcs.foundation.notices import warn
-from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
 from lwcs.samplers import as_sampler
@@ -189,7 +189,9 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         """
         self._forget()
         try:
-            fitted = self._fit(X, sample_weight)
+            # Once for all steps: to set the limit takes longer than some of them.
+            with single_threaded_blas():
+                fitted = self._fit(X, sample_weight)
         except BaseException:
             # After an error or an interrupt, the estimator is not fitted.
             self._forget()
