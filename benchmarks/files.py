@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,32 +19,63 @@ import lwcs
 from benchmarks.measure import Result, interleaved
 
 COLUMNS, GROUP = 32, 65_536
+NAMES = [f"x{j}" for j in range(COLUMNS)]
 FILES = int(os.environ.get("LWCS_BENCH_FILES", "30"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How files are written, and what a build of them may cost, in bare scans."""
+
+    group: int
+    most: float
+    compression: str = "snappy"
+    texts: int = 0
+    """Number of columns of text, which are not wanted."""
+
+    def __str__(self) -> str:
+        """Words for a line of the table."""
+        beside = f", {self.texts} unwanted columns of text" if self.texts else ""
+        return f"row groups of {self.group:,}, {self.compression}{beside}"
+
+
+KINDS = (
+    Kind(GROUP, 1.3),
+    Kind(1_000_000, 1.5),
+    Kind(1_000_000, 1.5, "zstd"),
+    Kind(1_000_000, 1.5, texts=3),
+)
 
 
 def benchmarks() -> Iterator[Result]:
     """Every line of this table: files of a million rows, in a folder that is removed again."""
     folder = Path(tempfile.mkdtemp(prefix="lwcs-bench-"))
     try:
-        for group in (GROUP, 1_000_000):
-            yield from _reading(written(folder / str(group), 3, group), group)
-        yield from _fitting(written(folder / "large", FILES, GROUP))
+        for kind in KINDS:
+            yield from _reading(written(folder / "rows", 3, kind), kind)
+            shutil.rmtree(folder / "rows")
+        yield from _fitting(written(folder / "large", FILES, KINDS[0]))
     finally:
         shutil.rmtree(folder)
 
 
-def written(folder: Path, files: int, group: int) -> str:
+def written(folder: Path, files: int, kind: Kind) -> str:
     folder.mkdir()
+    text = pa.array([f"row {i * 7_919 % 100_003} of a file" for i in range(1_000_000)])
     for i in range(files):
-        X = rows_of(i)
-        table = pa.table({f"x{j}": X[:, j] for j in range(COLUMNS)})
-        pq.write_table(table, folder / f"{i:03}.parquet", row_group_size=group)
+        table = pa.table(dict(zip(NAMES, rows_of(i).T, strict=True)))
+        for j in range(kind.texts):
+            table = table.append_column(f"text{j}", text)
+        pq.write_table(
+            table, folder / f"{i:03}.parquet", row_group_size=kind.group,
+            compression=kind.compression,
+        )  # fmt: skip
     return str(folder)
 
 
 def bare_scan(folder: str) -> None:
     """The limit: every batch, decoded by pyarrow on its own threads, and dropped."""
-    for _ in ds.dataset(folder).to_batches():
+    for _ in ds.dataset(folder).to_batches(columns=NAMES):
         pass
 
 
@@ -59,19 +91,23 @@ def rows_of(file: int) -> np.ndarray:
     return X
 
 
-def _reading(folder: str, group: int) -> Iterator[Result]:
+def _reading(folder: str, kind: Kind) -> Iterator[Result]:
+    def build(passes: int) -> None:
+        source = lwcs.scan(folder, columns=NAMES)
+        lwcs.build(source, 10_000, passes=passes, random_state=0)
+
     times = interleaved(
-        5,
-        two=lambda: lwcs.build(folder, 10_000, random_state=0),
-        one=lambda: lwcs.build(folder, 10_000, passes=1, random_state=0),
+        7,
+        two=lambda: build(2),
+        one=lambda: build(1),
         read=lambda: bare_scan(folder),
     )
     rows = 3_000_000
-    for name, reads, most in (("two", 2, 1.3), ("one", 1, 1.4)):
+    for name, reads, most in (("two", 2, kind.most), ("one", 1, 1.4)):
         limit = reads * times["read"]
         ratio = times[name] / limit
         yield Result(
-            f"{name}-pass build of Parquet, row groups of {group:,}", rows, COLUMNS, times[name],
+            f"{name}-pass build of Parquet, {kind}", rows, COLUMNS, times[name],
             f"reading it {reads} × with pyarrow", limit, ratio, f"≤ {most} ×", ratio <= most,
         )  # fmt: skip
 
