@@ -69,7 +69,7 @@ def test_text_that_is_not_wanted_does_not_make_row_groups_large(folder, begun, m
 
 
 def test_batches_of_large_row_groups_are_limited_in_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.files._SMALL_GROUP", 2**16)
+    monkeypatch.setattr("lwcs.sources.files._BATCH", 2**16)
     X = np.random.default_rng(0).random((2_000, 64))
     pq.write_table(pa.table({f"x{j}": X[:, j] for j in range(64)}), tmp_path / "x.parquet")
     source = lwcs.scan(tmp_path / "x.parquet")

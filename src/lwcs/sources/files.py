@@ -1,10 +1,10 @@
 """Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
 
 Files give their rows in the order of their names. Small row groups of Parquet are read side by
-side, also those of the next files, at most 64 MB ahead; large ones page by page, in batches of at
-most 32 MB: memory grows neither with the size of files nor with that of row groups. The size and
-modification time of every file are remembered: a file that changed between two passes would
-silently give a wrong coreset.
+side, also those of the next files, at most 64 MB ahead; large ones page by page, their columns side
+by side, in batches of at most 32 MB: memory grows neither with the size of files nor with that of
+row groups. The size and modification time of every file are remembered: a file that changed between
+two passes would silently give a wrong coreset.
 """
 
 from __future__ import annotations
@@ -183,19 +183,19 @@ class DatasetFiles:
         """Cut a Parquet file: row groups that are small together, or a large one."""
         groups, names, first = fragment.row_groups, fragment.physical_schema.names, 0
         width = _row_bytes(self.schema, columns, groups)
+        batch_rows = batch_rows or max(1, min(int(_BATCH / max(width, 1)), _LONGEST))
         fitting = int(_SMALL_GROUP / max(width, 1))
-        batch_rows = batch_rows or max(1, min(fitting, _LONGEST))
         for run in _runs([group.num_rows for group in groups], fitting):
             n_rows = sum(groups[i].num_rows for i in run)
-            rows = self._rows(fragment, columns, batch_rows, run)
-            size = n_rows * width if n_rows <= fitting else None
-            yield Part(fragment.path, names, first, rows, size)
+            size = n_rows * width
+            rows = self._rows(fragment, columns, batch_rows, run, size > _TINY)
+            yield Part(fragment.path, names, first, rows, size if n_rows <= fitting else None)
             first += n_rows
 
     def _rows(
-        self, fragment: Any, columns: list[str], batch_rows: int, groups: range
+        self, fragment: Any, columns: list[str], batch_rows: int, groups: range, threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Read row groups page by page; pyarrow decodes the columns of a batch side by side."""
+        """Read row groups page by page; with threads, columns are decoded side by side."""
         keys = ds.get_partition_keys(fragment.partition_expression)
         own = [name for name in columns if name in fragment.physical_schema.names]
         with (
@@ -204,17 +204,21 @@ class DatasetFiles:
                 raw, metadata=fragment.metadata, pre_buffer=False, buffer_size=2**18
             ) as file,
         ):
-            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=own):
+            for batch in file.iter_batches(batch_rows, groups, own, use_threads=threads):
                 for name in columns:
                     if name in keys and name not in own:
                         value = pa.repeat(pa.scalar(keys[name]), batch.num_rows)
                         batch = batch.append_column(name, value)
-                yield batch.cast(pa.schema([self.schema.field(n) for n in batch.schema.names]))
+                wanted = pa.schema([self.schema.field(name) for name in batch.schema.names])
+                yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
 
 
-# Row groups that hold at most this many bytes together, decoded, are one part of a file; batches
-# hold no more.
+# Row groups that hold at most this many bytes together, decoded, are one part of a file.
 _SMALL_GROUP = 32 * 2**20
+# To hand the columns of less than this to threads costs more than it gains.
+_TINY = 4 * 2**20
+# Most bytes of a batch.
+_BATCH = 32 * 2**20
 # Bytes of small parts that are decoded ahead.
 _AHEAD = 64 * 2**20
 # Rows of a batch: every batch costs something, so that longer ones are faster (measured).
