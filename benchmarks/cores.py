@@ -21,7 +21,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 import lwcs
-from benchmarks.files import bare_scan, rows_of, written
+from benchmarks.files import KINDS, bare_scan, rows_of, written
 from benchmarks.kmeans import real_or_made
 from benchmarks.measure import Result, interleaved
 from lwcs import CoresetKMeans
@@ -203,8 +203,8 @@ def _parquet() -> Iterator[Result]:
     folder = Path(tempfile.mkdtemp(prefix="lwcs-bench-"))
     before = pa.cpu_count()
     try:
-        for group, most in ((65_536, 1.3), (1_000_000, 1.5)):
-            path = written(folder / str(group), 3, group)
+        for kind in KINDS[:2]:
+            path = written(folder / str(kind.group), 3, kind)
             for count in threads():
                 pa.set_cpu_count(count)
                 times = interleaved(
@@ -212,8 +212,9 @@ def _parquet() -> Iterator[Result]:
                     ours=partial(lwcs.build, path, 10_000, random_state=0, n_jobs=count),
                     theirs=lambda p=path: (bare_scan(p), bare_scan(p)),
                 )
-                what, shape = f"two-pass build of Parquet, row groups of {group:,}", (3_000_000, 32)
-                yield _line(what, shape, count, times, "two bare scans", {2: most}, faster=False)
+                what = f"two-pass build of Parquet, row groups of {kind.group:,}"
+                shape, goals = (3_000_000, 32), {2: kind.most}
+                yield _line(what, shape, count, times, "two bare scans", goals, faster=False)
     finally:
         pa.set_cpu_count(before)
         shutil.rmtree(folder)
