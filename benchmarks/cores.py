@@ -149,6 +149,21 @@ def _labels(X: np.ndarray, k: int, on_two: float, on_sixteen: float) -> Iterator
         )
         goals = {2: on_two, 16: on_sixteen}
         yield _line(f"labels, k = {k:,}", X.shape, count, times, "faiss.knn", goals, faster=True)
+    with threadpool_limits(1):
+        times = interleaved(
+            3,
+            ours=lambda: source.map_rows(LabelTask(own), n_jobs=1),
+            theirs=lambda: _products(X, centers),
+        )
+    yield _line(f"labels, k = {k:,}", X.shape, 1, times, "the products alone", {}, faster=False)
+
+
+def _products(X: np.ndarray, centers: np.ndarray) -> None:
+    """The limit: all scores, a few MB at a time, which nobody looks at."""
+    step = 2**19 // len(centers)
+    out = np.empty((step, len(centers)), dtype=X.dtype)
+    for start in range(0, len(X) - step, step):
+        np.matmul(X[start : start + step], centers.T, out=out)
 
 
 def _fit(X: np.ndarray) -> Iterator[Result]:
