@@ -24,7 +24,7 @@ from lwcs.estimators.inputs import (
 from lwcs.estimators.mixture_answers import MixtureAnswers
 from lwcs.foundation.checks import check_count, check_number
 from lwcs.foundation.notices import warn
-from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import as_sampler
 from lwcs.solvers.families import available, new_family
@@ -226,7 +226,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         before = getattr(self, "mixture_", None) if self.warm_start else None
         forget(self)
         try:
-            fitted = self._fit(X, sample_weight, before)
+            with single_threaded_blas():
+                fitted = self._fit(X, sample_weight, before)
             self.coreset_ = fitted.coreset
             self._keep(fitted.mixture, fitted.error)
         except BaseException:

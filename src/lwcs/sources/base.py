@@ -378,10 +378,16 @@ class LocalSource(Source):
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
     ) -> DenseRows:
         """Compute one value per row, as an array."""
-        values = list(
-            self.each_block(lambda block: without_dropped(task(block), block), n_jobs=n_jobs)
-        )
-        return np.concatenate(values) if values else np.empty(0)
+        values, done = np.empty(0), 0
+        # Put together while further blocks are computed.
+        for part in self.each_block(
+            lambda block: without_dropped(task(block), block), n_jobs=n_jobs
+        ):
+            if not done:
+                values = np.empty((self.n_rows, *part.shape[1:]), dtype=part.dtype)
+            values[done : done + len(part)] = part
+            done += len(part)
+        return values
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered through all partitions."""
