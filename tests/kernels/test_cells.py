@@ -90,7 +90,7 @@ def hits_of(X, w, targets, name, scale=1.1, floor=0.2):
     starts, stops = RUNS
     at = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
     first = np.cumsum(stops - starts) - (stops - starts)
-    pivot, mean = Pivot(np.full(X.shape[1], 2.5)), np.full(X.shape[1], 3.0)
+    pivot, mean = Pivot(np.full(X.shape[1], 2.5)), Pivot(np.full(X.shape[1], 3.0))
     runs = first, first + (stops - starts), targets
     own = None if w is None else w[at]
     hits = kernels.hit_rows(X[at], own, pivot, mean, scale, floor, runs, name)

@@ -72,6 +72,9 @@ def test_sparse_rows_cost_what_dense_rows_cost(rows, columns, dtype, name):
     np.testing.assert_allclose(sparse, dense, rtol=1e-12)
     np.testing.assert_allclose(b.shift, a.shift, rtol=1e-10, atol=1e-10)
     assert b.cost == pytest.approx(a.cost, rel=1e-12)
+    alone = np.empty(rows)
+    kernels.distances(sp.csr_array(X), Pivot(pivot, precision), alone, name)
+    np.testing.assert_array_equal(alone, sparse)
     for one, other in zip(
         kernels.moments(sp.csr_array(X), w, name), kernels.moments(X, w, "portable"), strict=True
     ):

@@ -9,13 +9,16 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs import kernels
 from lwcs.divergences import Mahalanobis
 from lwcs.geometry import Geometry
 from lwcs.kernels import choose
+from lwcs.samplers import one_read
 from lwcs.samplers.base import Run
 from lwcs.samplers.crossing import RunningWeights
 from lwcs.samplers.one_read import Propose, _scan, running_weights
 from lwcs.sources.arrays import ArraySource
+from lwcs.sources.sparse import SparseSource
 
 MAKE = pytest.mark.parametrize(
     "make", [np.asarray, np.asfortranarray, sp.csr_array], ids=["dense", "Fortran", "sparse"]
@@ -55,9 +58,9 @@ def test_proposals_invert_the_running_sum_of_their_bounds(columns, make, weighte
     source = lwcs.scan(make(X), weight=skewed(n_rows) if weighted else None)
     run = Run(0, Geometry(kernel=choose(X.size)), 1)
     pivot, weights = X[:20].mean(axis=0), running_weights(source)
-    propose = Propose.around(
-        _scan(source, pivot, weights.total, run), source, weights, run.geometry
-    )
+    make_pivot = run.geometry.measured(make(X)).pivot
+    around = _scan(source, pivot, make_pivot, weights.total, run)
+    propose = Propose.around(around, source, weights, run.geometry)
     fractions = np.random.default_rng(3).random(3000)
     hits = propose.all(fractions, 2)
     h = propose.by.scale * ((X - pivot) ** 2).sum(axis=1) + propose.by.floor
@@ -65,7 +68,7 @@ def test_proposals_invert_the_running_sum_of_their_bounds(columns, make, weighte
     expected = np.searchsorted(sums, fractions * sums[-1], side="right")
     np.testing.assert_array_equal(hits.rows, expected)
     np.testing.assert_allclose(hits.bounds, h[expected], rtol=1e-12)
-    distances = ((X[expected] - propose.mean) ** 2).sum(axis=1)
+    distances = ((X[expected] - propose.mean.point) ** 2).sum(axis=1)
     np.testing.assert_allclose(hits.distances, distances, rtol=1e-9)
 
 
@@ -151,3 +154,51 @@ def test_a_build_leaves_the_rows_of_the_caller_writeable():
         values = X.data if sp.issparse(X) else X
         values[:] = 2.0
         assert (coreset.cost(np.ones((1, 3)))) == 0.0
+
+
+def sparse_rows(n_rows, columns, per_row, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    return sp.random_array(
+        (n_rows, columns), density=per_row / columns, rng=rng, format="csr", dtype=dtype
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_proposals_of_sparse_rows_copy_nothing(dtype, monkeypatch):
+    """The rows of the pivot and those of the coreset are taken, no others."""
+    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    X, taken, take = sparse_rows(20_000, 300, 5, dtype), [], SparseSource.take
+    monkeypatch.setattr(
+        SparseSource, "take", lambda self, rows: taken.append(len(rows)) or take(self, rows)
+    )
+    drawn = lwcs.build(X, 3_000, random_state=0, n_jobs=1)
+    assert taken == [one_read.PIVOT_ROWS, len(drawn.indices)]
+
+
+def test_proposals_of_sparse_rows_are_those_of_the_portable_kernel(monkeypatch):
+    X, made = sparse_rows(20_000, 300, 5), []
+    for name in ("portable", "compiled"):
+        monkeypatch.setenv("LWCS_KERNEL", name)
+        made.append(lwcs.build(X, 3_000, random_state=0, n_jobs=2))
+    np.testing.assert_array_equal(made[0].indices, made[1].indices)
+    np.testing.assert_allclose(made[0].weights, made[1].weights, rtol=1e-12)
+
+
+def test_what_zeros_cost_is_worked_out_a_few_times_whatever_the_number_of_blocks(
+    kernel, monkeypatch
+):
+    calls, split = [], kernels.split_exactly
+    monkeypatch.setattr(kernels, "split_exactly", lambda x: calls.append(0) or split(x))
+    lwcs.build(sparse_rows(100_000, 300, 5), 3_000, random_state=0, n_jobs=1)
+    assert len(calls) <= 3
+
+
+@pytest.mark.parametrize(("per_row", "rows"), [(1, 8), (8, 8), (10, 4), (40, 1), (100, 1)])
+def test_cells_of_sparse_rows_have_few_stored_values(per_row, rows):
+    assert SparseSource(sparse_rows(1_000, 500, per_row)).cell_rows == rows
+
+
+def test_rows_without_any_stored_value_have_cells(kernel):
+    X = sp.csr_array((20, 3))
+    assert SparseSource(X).cell_rows == 8
+    assert len(lwcs.build(X, 5, random_state=0).indices) > 0

@@ -129,6 +129,12 @@ class Measured(ABC):
     def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
         """Squared distances of all rows to one point, in one fused loop with their sums."""
 
+    def distances_to_pivot(self, around: Pivot) -> FloatArray:
+        """The same distances, where nobody asks for the sums."""
+        distances = np.empty(len(self))
+        kernels.distances(self.values, around, distances, self.geometry.kernel)
+        return distances
+
     def scan_cells(
         self,
         weights: FloatArray | None,
@@ -145,16 +151,15 @@ class Measured(ABC):
     def hit_rows(
         self,
         weights: FloatArray | None,
-        pivot: FloatArray,
-        mean: FloatArray,
+        pivot: Pivot,
+        mean: Pivot,
         scale: float,
         floor: float,
         runs: tuple[IntArray, IntArray, FloatArray],
     ) -> Hits:
         """One row of every run of rows, in proportion to ω·(scale·d(x, pivot) + floor)."""
-        around, center = self.pivot(pivot), self.pivot(mean).point
         return kernels.hit_rows(
-            self.values, weights, around, center, scale, floor, runs, self.geometry.kernel
+            self.values, weights, pivot, mean, scale, floor, runs, self.geometry.kernel
         )
 
     def add_center(

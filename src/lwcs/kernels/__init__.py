@@ -117,10 +117,14 @@ class Pivot:
     precision: FloatArray | None = None
 
     @cached_property
-    def columns(self) -> FloatArray:
-        """Per column: point, precision, and what a zero costs in two parts (`split_exactly`)."""
-        scale = np.ones(len(self.point)) if self.precision is None else self.precision
-        return np.stack([self.point, scale, *split_exactly(scale * self.point**2)], axis=1)
+    def sparse(self) -> portable.SparsePivot:
+        """For CSR rows. It takes as long as the scan of some thousand rows, so keep the pivot."""
+        squares = self.point**2
+        terms = squares if self.precision is None else self.precision * squares
+        coarse, rest = split_exactly(terms)
+        # One after the other, which is the same on every machine.
+        totals = float(np.cumsum(rest)[-1]), float(np.cumsum(coarse)[-1])
+        return portable.SparsePivot(np.stack([self.point, coarse], axis=1), self.precision, totals)
 
 
 def scan(
@@ -132,8 +136,17 @@ def scan(
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
             omega = unit_weights(weights, points.shape[0])
-            return Scan(*module.scan_sparse(*_csr(points), omega, pivot.columns, out))
+            return Scan(*module.scan_sparse(*_csr(points), omega, pivot.sparse, out))
         return Scan(*module.scan(as_floats(points), weights, pivot.point, pivot.precision, out))
+
+
+def distances(points: Rows, pivot: Pivot, out: FloatArray, kernel: KernelName) -> None:
+    """Write d(x, pivot) of every row into `out`, where nobody asks for the sums of a scan."""
+    if not is_sparse(points):
+        scan(points, None, pivot, out, kernel)
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        _module(kernel).distances_sparse(*_csr(points), pivot.sparse, out)
 
 
 def scan_cells(
@@ -152,9 +165,9 @@ def scan_cells(
     """
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
-            distances = np.empty(points.shape[0])
-            sums = scan(points, weights, pivot, distances, kernel)
-            cells[:] = cell_sums(distances if weights is None else weights * distances, cell_rows)
+            found = np.empty(points.shape[0])
+            sums = scan(points, weights, pivot, found, kernel)
+            cells[:] = cell_sums(found if weights is None else weights * found, cell_rows)
             return BlockScans(sums.shift[None, :], np.array([sums.cost]))
         return BlockScans(
             *_module(kernel).scan_cells(
@@ -173,7 +186,7 @@ def hit_rows(
     points: Rows,
     weights: FloatArray | None,
     pivot: Pivot,
-    mean: FloatArray,
+    mean: Pivot,
     scale: float,
     floor: float,
     runs: tuple[IntArray, IntArray, FloatArray],
@@ -182,19 +195,24 @@ def hit_rows(
     """One row of every run of rows: where the running sum of ω·h crosses a target.
 
     h = scale·d(x, pivot) + floor. `runs` says where each starts, where it stops, and the target;
-    sparse rows, and those of the portable kernel, are these runs alone.
+    rows of the portable kernel are these runs alone.
     """
     module = _module(kernel)
-    if module is not portable and not is_sparse(points):
-        around = pivot.point, mean, pivot.precision
-        return Hits(*module.hit_rows(as_floats(points), weights, *around, scale, floor, runs))
+    if module is not portable:
+        if is_sparse(points):
+            both = pivot.sparse, mean.sparse
+            found = module.hit_rows_sparse(*_csr(points), weights, *both, scale, floor, runs)
+        else:
+            around = pivot.point, mean.point, pivot.precision
+            found = module.hit_rows(as_floats(points), weights, *around, scale, floor, runs)
+        return Hits(*found)
     bounds = np.empty(points.shape[0])
-    scan(points, None, pivot, bounds, kernel)
+    distances(points, pivot, bounds, kernel)
     bounds = scale * bounds + floor
     rows = portable.cross(bounds if weights is None else weights * bounds, *runs)
-    distances = np.empty(len(rows))
-    scan(points[rows], None, Pivot(mean, pivot.precision), distances, kernel)
-    return Hits(rows, bounds[rows], distances)
+    to_mean = np.empty(len(rows))
+    distances(points[rows], mean, to_mean, kernel)
+    return Hits(rows, bounds[rows], to_mean)
 
 
 def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:
@@ -230,9 +248,9 @@ def closer(
     """
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
-            distances = np.empty(points.shape[0])
-            scan(points, weights, center, distances, kernel)
-            return keep_closer(distances, weights, label, closest, labels), 0
+            found = np.empty(points.shape[0])
+            distances(points, center, found, kernel)
+            return keep_closer(found, weights, label, closest, labels), 0
         return _module(kernel).closer(
             as_floats(points),
             weights,

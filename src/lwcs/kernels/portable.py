@@ -6,7 +6,7 @@ kernels are NumPy alone, since the standard has no sparse arrays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
 
 _PIECE_VALUES = 2**15
+
+
+class SparsePivot(NamedTuple):
+    """A pivot for CSR rows: what zeros cost is in two parts, by `split_exactly`."""
+
+    columns: FloatArray
+    """Per column: the point, and the first part of what a zero costs."""
+    precision: FloatArray | None
+    totals: tuple[float, float]
+    """What a row of zeros costs: the rests, and the first parts."""
 
 
 def _pieces(points: Any) -> Iterator[slice]:
@@ -197,11 +207,13 @@ def scan_sparse(
     indices: IntArray,
     indptr: IntArray,
     weights: FloatArray,
-    columns: FloatArray,
+    around: SparsePivot,
     out: FloatArray,
 ) -> tuple[FloatArray, float]:
-    """`scan` of CSR rows, at the cost of their non-zeros; `columns` are those of the Pivot."""
-    pivot, precision, coarse, rest = columns.T
+    """`scan` of CSR rows, at the cost of their non-zeros."""
+    pivot, coarse = around.columns.T
+    precision = np.ones(len(pivot)) if around.precision is None else around.precision
+    rest = precision * pivot**2 - coarse
     n_rows, n_features = len(indptr) - 1, len(pivot)
     lengths = np.diff(indptr)
     row_of = np.repeat(np.arange(n_rows), lengths)
@@ -214,6 +226,13 @@ def scan_sparse(
     at_zero = _in_order(weights) - np.bincount(indices, omega, n_features)
     shift = np.bincount(indices, omega * offset, n_features) - at_zero * pivot
     return shift, float(np.sum(weights * out))
+
+
+def distances_sparse(
+    data: DenseRows, indices: IntArray, indptr: IntArray, around: SparsePivot, out: FloatArray
+) -> None:
+    """The distances of `scan_sparse`."""
+    scan_sparse(data, indices, indptr, np.ones(len(out)), around, out)
 
 
 def moments_sparse(

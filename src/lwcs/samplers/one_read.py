@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map
+from lwcs.foundation.parallel import ordered_map, single_threaded_blas
 from lwcs.foundation.randomness import Round
 from lwcs.foundation.rows import component_arrays, pieces
 from lwcs.kernels import Hits
@@ -25,10 +25,14 @@ from lwcs.samplers.rejection import Rejection
 from lwcs.samplers.two_rounds import Picked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Geometry
-    from lwcs.kernels import BlockScans
+    from lwcs.kernels import BlockScans, Pivot
     from lwcs.sources import Block, LocalSource
+
+    MakePivot = Callable[[FloatArray], Pivot]
 
 PIVOT_ROWS = 1_000
 _PROPOSALS_AT_ONCE = 2**16
@@ -39,10 +43,12 @@ _FETCHED_AT_ONCE = 1024
 class Around:
     """What the scan around the pivot knows: the cost of every cell, and the totals."""
 
-    pivot: FloatArray
+    pivot: Pivot
     cells: FloatArray
     """Σω·a over the rows of every cell, a = ‖x − pivot‖²."""
     mean: FloatArray
+    center: Pivot
+    """The mean, for the kernels."""
     cost: float
     """Φ."""
     slip: float
@@ -54,7 +60,7 @@ class PivotScan:
     """The one read: fills `cells` in place, returns the sums of every block."""
 
     geometry: Geometry
-    pivot: FloatArray
+    pivot: Pivot
     block_rows: int
     cell_rows: int
     cells: FloatArray
@@ -64,8 +70,7 @@ class PivotScan:
         start, points = stretch.first_row, stretch.points
         own = self.cells[start // self.cell_rows : -(-(start + points.shape[0]) // self.cell_rows)]
         rows = self.geometry.measured(points, start)
-        pivot = rows.pivot(self.pivot)
-        sums = rows.scan_cells(stretch.weights, pivot, self.block_rows, own, self.cell_rows)
+        sums = rows.scan_cells(stretch.weights, self.pivot, self.block_rows, own, self.cell_rows)
         if not sums.finite.all():
             first = int(np.argmin(sums.finite)) * self.block_rows
             block = points[first : first + self.block_rows]
@@ -75,9 +80,15 @@ class PivotScan:
 
 def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read (module docstring)."""
+    # Held throughout: a change of the limit is a turn of another thread.
+    with single_threaded_blas():
+        return _draw(source, size, run)
+
+
+def _draw(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
     weights = running_weights(source)
     check_total(weights.total)
-    around = _scan(source, _pivot(source, weights, run), weights.total, run)
+    around = _scan(source, *_pivot(source, weights, run), weights.total, run)
     rng = run.generator(Round.ONE_READ)
     by_cost = size - int(rng.binomial(size, 0.5)) if around.cost > 0.0 else 0
     drawn = [weights.draw(rng.random(size - by_cost))]
@@ -86,7 +97,7 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
         drawn.append(_by_cost(by_cost, propose, rng, run.n_jobs))
     rows, counts = np.unique(np.concatenate(drawn), return_counts=True)
     points = _fetch(source, rows, run.n_jobs)
-    distances = distances_to(points, around.mean, run.geometry)
+    distances = run.geometry.measured(points).distances_to_pivot(around.center)
     summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
     return Picked(points, rows, distances, counts), summary
 
@@ -96,25 +107,30 @@ def running_weights(source: LocalSource) -> RunningWeights:
     return RunningWeights(source.n_rows, source.weights, source.cell_rows)
 
 
-def _pivot(source: LocalSource, weights: RunningWeights, run: Run) -> FloatArray:
-    """Mean of about 1,000 rows drawn in proportion to their weights.
+def _pivot(source: LocalSource, weights: RunningWeights, run: Run) -> tuple[FloatArray, MakePivot]:
+    """Mean of about 1,000 rows drawn in proportion to their weights, and what makes it a pivot.
 
     Drawn uniformly, acceptance falls below 1 % under very skewed weights.
     """
     rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(PIVOT_ROWS)))
     points = source.take(rows)
     try:
-        pivot = run.geometry.measured(points).moments(None).mean
-        if not np.isfinite(distances_to(points, pivot, run.geometry).sum()):
+        sample = run.geometry.measured(points)
+        point = sample.moments(None).mean
+        if not np.isfinite(sample.distances_to_pivot(sample.pivot(point)).sum()):
             raise BadValueError.found_in(points, 0, 0)
     except BadValueError as bad:
         # Said here, since a bad pivot would spoil every block and the first would be blamed.
         row = int(rows[bad.row]) - bad.row
         raise bad.explained(row, "", source.feature_names) from None
-    return pivot
+    return point, sample.pivot
 
 
-def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Around:
+def _scan(
+    source: LocalSource, point: FloatArray, make_pivot: MakePivot, weight: float, run: Run
+) -> Around:
+    # Made once: that takes as long as the scan of some thousand sparse rows.
+    pivot = make_pivot(point)
     cells = np.empty(-(-source.n_rows // source.cell_rows))
     task = PivotScan(run.geometry, pivot, source.block_rows, source.cell_rows, cells)
     shift, cost = np.zeros(source.n_features), 0.0
@@ -128,7 +144,8 @@ def _scan(source: LocalSource, pivot: FloatArray, weight: float, run: Run) -> Ar
     delta = float(slip @ slip)
     cost = max(cost - weight * delta, 0.0)
     check_cost(cost, weight, lost=bool(shift.any()))
-    return Around(pivot, cells, pivot + slip, cost, delta)
+    mean = point + slip
+    return Around(pivot, cells, mean, make_pivot(mean), cost, delta)
 
 
 def _by_cost(
@@ -152,8 +169,8 @@ class Propose:
     geometry: Geometry
     weights: RunningWeights
     by: Rejection
-    pivot: FloatArray
-    mean: FloatArray
+    pivot: Pivot
+    mean: Pivot
     sums: FloatArray
     """Running sums of ω·h over cells."""
 
@@ -168,7 +185,7 @@ class Propose:
         sums *= by.scale
         weights.add_to(sums, by.floor)
         np.cumsum(sums, out=sums)
-        return cls(source, geometry, weights, by, around.pivot, around.mean, sums)
+        return cls(source, geometry, weights, by, around.pivot, around.center, sums)
 
     def all(self, fractions: FloatArray, n_jobs: int | None) -> Hits:
         """One row per uniform number on [0, 1)."""
@@ -218,6 +235,5 @@ def _fetch(source: LocalSource, rows: IntArray, n_jobs: int | None) -> Rows:
 
 def distances_to(points: Rows, center: FloatArray, geometry: Geometry) -> FloatArray:
     """Squared distances of some rows to a point."""
-    rows, distances = geometry.measured(points), np.empty(points.shape[0])
-    rows.scan(None, rows.pivot(center), distances)
-    return distances
+    rows = geometry.measured(points)
+    return rows.distances_to_pivot(rows.pivot(center))

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from lwcs.sources.base import PARTITION_ROWS, LocalSource
+from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource
 from lwcs.sources.checks import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import IntArray
+
+
+# Half of a cell is read to draw one of its rows, while a cell takes the memory of one value.
+_CELL_VALUES = 64
+_MOST_CELL_ROWS = 8
 
 
 class SparseSource(LocalSource):
@@ -41,6 +46,12 @@ class SparseSource(LocalSource):
         """A quarter of a partition, for any number of columns: nothing is copied or made dense."""
         return PARTITION_ROWS // 4
 
+    @property
+    def cell_rows(self) -> int:
+        """As many rows as have about 64 stored values, at most eight."""
+        fitting = _CELL_VALUES * self.n_rows // max(1, int(self.rows.nnz))
+        return int(min(_MOST_CELL_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
+
     def estimate_values(self) -> int:
         """32 per stored value: one costs the portable kernel as much as about 32 dense values."""
         return 32 * int(self.rows.nnz)
@@ -54,6 +65,14 @@ class SparseSource(LocalSource):
         part.data, part.indices = rows.data[first:last], rows.indices[first:last]
         part.indptr = rows.indptr[start : stop + 1] - first
         return part
+
+    def take_runs(
+        self, starts: IntArray, stops: IntArray, *, views: bool
+    ) -> tuple[Block, IntArray]:
+        """All rows, where `views` are wanted and kernels read their values as they are."""
+        if views and self.rows.dtype in (np.float32, np.float64):
+            return Block(self.rows, self.weights, 0), starts
+        return super().take_runs(starts, stops, views=False)
 
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
         """Copy the requested rows."""

@@ -10,7 +10,13 @@ from __future__ import annotations
 from lwcs.kernels.compiled import seeding
 from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
 from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
-from lwcs.kernels.compiled.sparse import best_scores_sparse, moments_sparse, scan_sparse
+from lwcs.kernels.compiled.sparse import (
+    best_scores_sparse,
+    distances_sparse,
+    hit_rows_sparse,
+    moments_sparse,
+    scan_sparse,
+)
 from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest, news
 
 __all__ = [
@@ -19,7 +25,9 @@ __all__ = [
     "best_scores_sparse",
     "closer",
     "cluster_sums",
+    "distances_sparse",
     "hit_rows",
+    "hit_rows_sparse",
     "moments",
     "moments_sparse",
     "nearest",

@@ -10,37 +10,48 @@ from lwcs.kernels.compiled.jit import jit
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+    from lwcs.kernels.portable import SparsePivot
 
 
 @jit()
-def _scan_sparse(data, indices, indptr, weights, columns, sums, out):  # type: ignore[no-untyped-def]
-    # What belongs to a column lies together: one non-zero, one cache line each.
-    n_features = len(columns)
-    coarse_sum, rest_sum, total, cost = 0.0, 0.0, 0.0, 0.0
-    for j in range(n_features):
-        coarse_sum += columns[j, 2]
-        rest_sum += columns[j, 3]
+def _change(value, j, point, coarse, precision):  # type: ignore[no-untyped-def]
+    """x − point, and d of this value less the rest of what a zero costs in its place."""
+    offset = np.float64(value) - point
+    # The rest is taken anew: two numbers per column stay in cache where three would not.
+    if precision is None:
+        return offset, offset * offset - (point * point - coarse)
+    scale = precision[j]
+    return offset, scale * (offset * offset) - (scale * (point * point) - coarse)
+
+
+@jit()
+def _scan_sparse(data, indices, indptr, weights, around, table, shift, out):  # type: ignore[no-untyped-def]
+    columns, precision, (rest, coarse) = around
+    total, cost = 0.0, 0.0
+    # What belongs to a column lies together: one stored value, one cache line.
+    for j in range(len(columns)):
+        table[j, 0], table[j, 1], table[j, 2], table[j, 3] = columns[j, 0], columns[j, 1], 0.0, 0.0
     # Unsigned, a place cannot be negative, and numba need not look whether it is.
     stop = np.uint64(indptr[0])
     for i in range(len(indptr) - 1):
         omega = weights[i]
-        there, away = rest_sum, coarse_sum
+        there, away = rest, coarse
         start, stop = stop, np.uint64(indptr[i + 1])
         for at in range(start, stop):
             j = indices[at]
-            offset = np.float64(data[at]) - columns[j, 0]
-            there += columns[j, 1] * (offset * offset) - columns[j, 3]
-            away -= columns[j, 2]
-            sums[j, 0] += omega * offset
-            sums[j, 1] += omega
+            offset, change = _change(data[at], j, table[j, 0], table[j, 1], precision)
+            there += change
+            away -= table[j, 1]
+            table[j, 2] += omega * offset
+            table[j, 3] += omega
         distance = there + away
         if distance < 0.0:
             distance = 0.0
         out[i] = distance
         cost += omega * distance
         total += omega
-    for j in range(n_features):
-        sums[j, 0] -= (total - sums[j, 1]) * columns[j, 0]
+    for j in range(len(columns)):
+        shift[j] = table[j, 2] - (total - table[j, 3]) * columns[j, 0]
     return cost
 
 
@@ -49,13 +60,81 @@ def scan_sparse(
     indices: IntArray,
     indptr: IntArray,
     weights: FloatArray,
-    columns: FloatArray,
+    around: SparsePivot,
     out: FloatArray,
 ) -> tuple[FloatArray, float]:
     """`scan` of CSR rows, at the cost of their non-zeros."""
-    sums = np.zeros((len(columns), 2))
-    cost = _scan_sparse(data, _unsigned(indices), indptr, weights, columns, sums, out)
-    return sums[:, 0], cost
+    table, shift = np.empty((len(around.columns), 4)), np.empty(len(around.columns))
+    cost = _scan_sparse(data, _unsigned(indices), indptr, weights, around, table, shift, out)
+    return shift, cost
+
+
+@jit()
+def _distance(data, indices, indptr, i, around):  # type: ignore[no-untyped-def]
+    columns, precision, (there, away) = around
+    for at in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+        j = indices[at]
+        _, change = _change(data[at], j, columns[j, 0], columns[j, 1], precision)
+        there += change
+        away -= columns[j, 1]
+    distance = there + away
+    if distance < 0.0:
+        distance = 0.0
+    return distance
+
+
+@jit()
+def _distances_sparse(data, indices, indptr, around, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = _distance(data, indices, indptr, i, around)
+
+
+def distances_sparse(
+    data: DenseRows, indices: IntArray, indptr: IntArray, around: SparsePivot, out: FloatArray
+) -> None:
+    """The distances of `scan_sparse`, without its sums."""
+    _distances_sparse(data, _unsigned(indices), indptr, around, out)
+
+
+@jit()
+def _hit_rows_sparse(  # type: ignore[no-untyped-def]
+    data, indices, indptr, weights, around, mean, scale, floor, runs, rows, bounds, distances
+):
+    starts, stops, targets = runs
+    for k in range(len(rows)):
+        running = 0.0
+        for i in range(starts[k], stops[k]):
+            bound = scale * _distance(data, indices, indptr, i, around) + floor
+            if weights is None:
+                mass = bound
+            else:
+                mass = weights[i] * bound
+            if mass > 0.0 or i == starts[k]:
+                rows[k], bounds[k] = i, bound
+            running += mass
+            if running > targets[k]:
+                break
+        distances[k] = _distance(data, indices, indptr, rows[k], mean)
+
+
+def hit_rows_sparse(
+    data: DenseRows,
+    indices: IntArray,
+    indptr: IntArray,
+    weights: FloatArray | None,
+    around: SparsePivot,
+    mean: SparsePivot,
+    scale: float,
+    floor: float,
+    runs: tuple[IntArray, IntArray, FloatArray],
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """`hit_rows` of CSR rows."""
+    count, places = len(runs[0]), _unsigned(indices)
+    rows, bounds, distances = np.empty(count, dtype=np.int64), np.empty(count), np.empty(count)
+    _hit_rows_sparse(
+        data, places, indptr, weights, around, mean, scale, floor, runs, rows, bounds, distances
+    )
+    return rows, bounds, distances
 
 
 def _unsigned(indices: IntArray) -> IntArray:
