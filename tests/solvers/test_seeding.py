@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.stats import chisquare
 
 from lwcs.foundation.parallel import workers
 from lwcs.geometry import Geometry
+from lwcs.geometry import pairwise as pairwise_module
 from lwcs.geometry.pairwise import Tiled, pairwise
+from lwcs.geometry.products import SparseProducts
 from lwcs.solvers import seeding
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import greedy_candidates, kmeans_plusplus
-from tests.solvers.kinds import DENSE, MAKE, compiled, portable
+from tests.solvers.kinds import DENSE, MAKE, compiled, portable, sparse
 
 
 def cost(X, w, centers):
@@ -119,6 +124,51 @@ def test_the_same_points_for_any_number_of_threads(dtype):
     )
     for other in others:
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("small_lots")
+def test_the_same_points_of_sparse_rows_for_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(pairwise_module, "_LOT_VALUES", 1_000)
+    X, w = clustered(n=3_000)
+    points, scores = sparse(X, w), SparseProducts.scores
+    both, met = threading.Barrier(2, timeout=60), threading.Event()
+
+    def meet_once(*arguments):
+        if not met.is_set():
+            both.wait()
+            met.set()
+        return scores(*arguments)
+
+    one = kmeans_plusplus(points, 60, np.random.default_rng(3), n_jobs=1)
+    monkeypatch.setattr(SparseProducts, "scores", meet_once)
+    for n_jobs in (2, 3, 8):
+        other = kmeans_plusplus(points, 60, np.random.default_rng(3), n_jobs=n_jobs)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_lots_of_sparse_rows_change_no_bit(monkeypatch):
+    points, chosen = sparse(*clustered(n=3_000)), np.array([5, 700, 2_999])
+    whole = pairwise(points.rows, np.float64)(chosen)
+    monkeypatch.setattr(pairwise_module, "_LOT_VALUES", 1_000)
+    lots = []
+
+    def run(function, arguments):
+        lots.extend(arguments)
+        return map(function, reversed(lots))
+
+    np.testing.assert_array_equal(pairwise(points.rows, np.float64, run)(chosen), whole)
+    assert len(lots) > 3
+
+
+def test_threads_help_by_the_stored_values_of_sparse_rows(monkeypatch):
+    """As many rows and columns as would be worth it, but hardly a value."""
+    asked = []
+    monkeypatch.setattr(seeding, "workers", lambda n: asked.append(n) or workers(1))
+    for density in (1e-3, 0.5):
+        X = sp.random_array((4_000, 1_000), density=density, rng=np.random.default_rng(0))
+        points = Points.of(sp.csr_array(X), None)
+        kmeans_plusplus(points, 8, np.random.default_rng(0), n_jobs=3)
+    assert asked == [1, 3]
 
 
 @pytest.mark.usefixtures("small_lots")

@@ -6,6 +6,8 @@ dense rows and the explicitly stored ones of sparse rows.
 
 from __future__ import annotations
 
+from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,6 +191,24 @@ def sparse_pieces(indptr: IntArray, values: int) -> Iterator[slice]:
         stop = min(max(stop, start + 1), n_rows)
         yield slice(start, stop)
         start = stop
+
+
+def sparse_part(rows: Any, at: slice) -> Any:
+    """Some sparse rows, start … stop, which share the memory of all."""
+    first, last = rows.indptr[at.start], rows.indptr[at.stop]
+    part = copy(_no_rows(at.stop - at.start, rows.shape[1], rows.dtype))
+    # Set one by one: the constructor copies what is a small part of a larger array.
+    part.data, part.indices = rows.data[first:last], rows.indices[first:last]
+    part.indptr = rows.indptr[at.start : at.stop + 1] - first
+    return part
+
+
+@lru_cache(maxsize=8)
+def _no_rows(n_rows: int, n_features: int, dtype: np.dtype[Any]) -> Any:
+    """Rows of zeros, to be copied: to make them takes longer than to scan some hundred rows."""
+    import scipy.sparse as sp
+
+    return sp.csr_array((n_rows, n_features), dtype=dtype)
 
 
 def same_rows(one: Rows, other: Rows) -> bool:

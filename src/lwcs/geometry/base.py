@@ -49,6 +49,11 @@ class Measured(ABC):
         """Number of columns."""
         return int(self.values.shape[1])
 
+    @property
+    def work_per_center(self) -> int:
+        """What the products of all rows with one center cost, in products of dense rows."""
+        return len(self) * self.n_features
+
     def __getitem__(self, at: slice | IntArray | Mask) -> Self:
         """Some of the rows."""
         if isinstance(at, slice) and at.indices(len(self)) == (0, len(self), 1):

@@ -62,13 +62,14 @@ def kmeans_plusplus(
     candidates : int, optional
         Candidates per round: 1 is plain k-means++, 2 + ⌊ln k⌋ the default.
     n_jobs : int, optional
-        Number of threads, for the compiled kernels; the points chosen do not depend on it.
+        Number of threads, for sparse rows and the compiled kernels; the points chosen do not
+        depend on it.
     """
     # Below 1 by more than rounding: a draw can then never fall behind the last point.
     uniforms = rng.random((k, greedy_candidates(k) if candidates is None else candidates))
     uniforms *= 1.0 - 1e-15
     chosen = draw_points(np.cumsum(points.weights), uniforms[0, :1])
-    products = uniforms.size * points.rows.n_features * len(points)
+    products = uniforms.size * points.rows.work_per_center
     threads = as_threads(n_jobs) if products >= WORTH_THREADS else 1
     # Distances that overflow end the rounds in float32.
     with np.errstate(over="ignore", invalid="ignore"), workers(threads) as run:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from copy import copy
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from lwcs.foundation.rows import sparse_part
 from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource
 from lwcs.sources.checks import check_dtype, check_shape
 
@@ -58,13 +57,7 @@ class SparseSource(LocalSource):
 
     def read(self, start: int, stop: int) -> sp.csr_array[Any]:
         """Return rows that share the memory of the matrix."""
-        rows = self.rows
-        first, last = rows.indptr[start], rows.indptr[stop]
-        # Set one by one: the constructor copies what is a small part of a larger array.
-        part = copy(_no_rows(stop - start, self.n_features, rows.dtype))
-        part.data, part.indices = rows.data[first:last], rows.indices[first:last]
-        part.indptr = rows.indptr[start : stop + 1] - first
-        return part
+        return sparse_part(self.rows, slice(start, stop))
 
     def take_runs(
         self, starts: IntArray, stops: IntArray, *, views: bool
@@ -77,12 +70,6 @@ class SparseSource(LocalSource):
     def take(self, rows: IntArray) -> sp.csr_array[Any]:
         """Copy the requested rows."""
         return self.rows[rows]
-
-
-@lru_cache(maxsize=8)
-def _no_rows(n_rows: int, n_features: int, dtype: np.dtype[Any]) -> sp.csr_array[Any]:
-    """Rows of zeros, to be copied: to make them takes longer than to scan some hundred rows."""
-    return sp.csr_array((n_rows, n_features), dtype=dtype)
 
 
 def as_csr(matrix: Any) -> sp.csr_array[Any]:
