@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from lwcs import kernels
 from lwcs.kernels import Pivot, portable
+from lwcs.kernels.choice import module_of
 from lwcs.kernels.compiled import jit
 
 ROWS = (0, 1, 7, 8, 9, 200)
@@ -172,14 +173,14 @@ def test_a_value_that_is_not_finite_shows_in_the_sums_even_without_weight(make, 
 
 
 def test_kernels_fall_back_when_there_is_no_numba(monkeypatch):
-    kernels._module.cache_clear()
+    module_of.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "lwcs.kernels.compiled", None)
     monkeypatch.delattr(kernels, "compiled")
     monkeypatch.setenv("LWCS_KERNEL", "compiled")
     try:
         assert kernels.choose(10**12) == "portable"
     finally:
-        kernels._module.cache_clear()
+        module_of.cache_clear()
 
 
 def test_kernels_are_compiled_without_a_cache_where_none_can_be_written(monkeypatch):

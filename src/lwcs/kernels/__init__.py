@@ -8,38 +8,65 @@ it goes through the same arithmetic.
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.checks import check_choice
 from lwcs.foundation.exact import split_exactly
 from lwcs.foundation.rows import row_numbers, with_values
 from lwcs.foundation.types import is_sparse
 from lwcs.kernels import portable
+from lwcs.kernels.choice import COMPILED_FROM, KernelName, choose, is_compiled, module_of
+from lwcs.kernels.forms import as_floats, csr, unit_weights
+from lwcs.kernels.scores import (
+    TILE,
+    best,
+    best_of_moved,
+    best_of_sparse,
+    nearest,
+    news,
+    second_best,
+    seeding,
+)
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from lwcs.foundation.types import FloatArray, IntArray, Labels, Mask, Rows
 
-    import numpy.typing as npt
-
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
-
-KernelName = Literal["portable", "compiled"]
-
-# Loading numba and the cached kernels takes about half a second per process; the compiled
-# kernels are then about ten times faster. Below this many values there is too little to gain.
-COMPILED_FROM = 2**23
-
-# From this many scores per row on, NumPy finds the largest faster than a compiled loop (measured).
-_MANY_CENTERS = 192
-
-_ONES = np.ones(65_536)
-_ONES.flags.writeable = False
+__all__ = [
+    "COMPILED_FROM",
+    "TILE",
+    "BlockMoments",
+    "BlockScans",
+    "Hits",
+    "KernelName",
+    "Pivot",
+    "Scan",
+    "as_floats",
+    "best",
+    "best_of_moved",
+    "best_of_sparse",
+    "cell_sums",
+    "choose",
+    "closer",
+    "cluster_sums",
+    "cross",
+    "distances",
+    "hit_rows",
+    "is_compiled",
+    "keep_closer",
+    "moments",
+    "nearest",
+    "news",
+    "own_distances",
+    "scan",
+    "scan_cells",
+    "second_best",
+    "seeding",
+    "unit_weights",
+    "weighted_sum",
+]
 
 
 class Scan(NamedTuple):
@@ -81,31 +108,6 @@ class BlockMoments(NamedTuple):
     scatter: FloatArray
 
 
-def choose(n_values: int) -> KernelName:
-    """Name the kernel for data of `n_values` numbers; ``LWCS_KERNEL`` overrules."""
-    wish = os.environ.get("LWCS_KERNEL", "auto")
-    check_choice(wish, "LWCS_KERNEL", ("auto", "portable", "compiled"))
-    if wish == "portable" or (wish == "auto" and n_values < COMPILED_FROM):
-        return "portable"
-    return "compiled" if _module("compiled") is not portable else "portable"
-
-
-@cache
-def _module(name: KernelName) -> ModuleType:
-    if name == "compiled":
-        try:
-            from lwcs.kernels import compiled
-        except ImportError:
-            return portable
-        return compiled
-    return portable
-
-
-def is_compiled(kernel: KernelName) -> bool:
-    """Whether a kernel has compiled loops; without numba, none has."""
-    return _module(kernel) is not portable
-
-
 @dataclass(frozen=True)
 class Pivot:
     """The point that a scan measures distances to, and the precision of every column.
@@ -131,12 +133,12 @@ def scan(
     points: Rows, weights: FloatArray | None, pivot: Pivot, out: FloatArray, kernel: KernelName
 ) -> Scan:
     """Write d(x, pivot) of every row into `out`."""
-    module = _module(kernel)
+    module = module_of(kernel)
     # Whoever called looks at the sums; a warning from in here would name no row.
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
             omega = unit_weights(weights, points.shape[0])
-            return Scan(*module.scan_sparse(*_csr(points), omega, pivot.sparse, out))
+            return Scan(*module.scan_sparse(*csr(points), omega, pivot.sparse, out))
         return Scan(*module.scan(as_floats(points), weights, pivot.point, pivot.precision, out))
 
 
@@ -146,7 +148,7 @@ def distances(points: Rows, pivot: Pivot, out: FloatArray, kernel: KernelName) -
         scan(points, None, pivot, out, kernel)
         return
     with np.errstate(invalid="ignore", over="ignore"):
-        _module(kernel).distances_sparse(*_csr(points), pivot.sparse, out)
+        module_of(kernel).distances_sparse(*csr(points), pivot.sparse, out)
 
 
 def scan_cells(
@@ -170,7 +172,7 @@ def scan_cells(
             cells[:] = cell_sums(found if weights is None else weights * found, cell_rows)
             return BlockScans(sums.shift[None, :], np.array([sums.cost]))
         return BlockScans(
-            *_module(kernel).scan_cells(
+            *module_of(kernel).scan_cells(
                 as_floats(points),
                 weights,
                 pivot.point,
@@ -197,11 +199,11 @@ def hit_rows(
     h = scale·d(x, pivot) + floor. `runs` says where each starts, where it stops, and the target;
     rows of the portable kernel are these runs alone.
     """
-    module = _module(kernel)
+    module = module_of(kernel)
     if module is not portable:
         if is_sparse(points):
             both = pivot.sparse, mean.sparse
-            found = module.hit_rows_sparse(*_csr(points), weights, *both, scale, floor, runs)
+            found = module.hit_rows_sparse(*csr(points), weights, *both, scale, floor, runs)
         else:
             around = pivot.point, mean.point, pivot.precision
             found = module.hit_rows(as_floats(points), weights, *around, scale, floor, runs)
@@ -217,10 +219,10 @@ def hit_rows(
 
 def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> BlockMoments:
     """Weight, mean and scatter of a block, accurate at any offset."""
-    module, omega = _module(kernel), unit_weights(weights, points.shape[0])
+    module, omega = module_of(kernel), unit_weights(weights, points.shape[0])
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
-            return BlockMoments(*module.moments_sparse(*_csr(points), omega, points.shape[1]))
+            return BlockMoments(*module.moments_sparse(*csr(points), omega, points.shape[1]))
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
@@ -251,7 +253,7 @@ def closer(
             found = np.empty(points.shape[0])
             distances(points, center, found, kernel)
             return keep_closer(found, weights, label, closest, labels), 0
-        return _module(kernel).closer(
+        return module_of(kernel).closer(
             as_floats(points),
             weights,
             center.point,
@@ -271,7 +273,7 @@ def own_distances(
     kernel: KernelName,
 ) -> FloatArray:
     """d of every dense row to the center that its label names, from differences, in float64."""
-    return _module(kernel).own_distances(as_floats(points), centers, labels, precision)
+    return module_of(kernel).own_distances(as_floats(points), centers, labels, precision)
 
 
 def cluster_sums(
@@ -299,118 +301,5 @@ def cluster_sums(
         # In the same order as `there`: a column without zeros has then exactly none.
         totals = members @ np.ones(len(labels))
         return totals, moved - (totals[:, None] - there) * around
-    totals, sums = _module(kernel).cluster_sums(as_floats(points), omega, labels, wanted, around)
+    totals, sums = module_of(kernel).cluster_sums(as_floats(points), omega, labels, wanted, around)
     return totals, sums
-
-
-TILE = 256
-"""Rows that compiled loops compare with centers at a time; only cuts at its multiples keep bits."""
-
-
-def nearest(
-    points: Rows,
-    origin: DenseRows,
-    factor: DenseRows | None,
-    matrix: DenseRows,
-    sizes: FloatArray,
-    limits: tuple[float, float, float, float],
-    centers: FloatArray,
-    precision: FloatArray | None,
-    labels: npt.NDArray[np.int32],
-    distances: FloatArray | None,
-) -> IntArray:
-    """Label dense rows by squared distances in compiled loops; return rows not certain."""
-    return _module("compiled").nearest(
-        as_floats(points),
-        origin,
-        factor,
-        np.ascontiguousarray(matrix),
-        sizes,
-        limits,
-        centers,
-        precision,
-        labels,
-        distances,
-    )
-
-
-def best(
-    rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows, others: DenseRows
-) -> None:
-    """Write the largest score of every dense row, whose it is, and the second, compiled."""
-    _module("compiled").best(rows, np.ascontiguousarray(matrix), labels, scores, others)
-
-
-def best_of_moved(
-    rows: DenseRows,
-    matrix: DenseRows,
-    moved: IntArray,
-    place: IntArray,
-    some: DenseRows,
-    labels: IntArray,
-    scores: DenseRows,
-    others: DenseRows,
-) -> None:
-    """The same, where only some centers have moved since (`products.Products.best_of_moved`)."""
-    matrix, some = np.ascontiguousarray(matrix), np.ascontiguousarray(some)
-    _module("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
-
-
-def news(
-    old: IntArray,
-    labels: IntArray,
-    heights: DenseRows,
-    scores: DenseRows,
-    least: DenseRows,
-    changed: Mask,
-    kernel: KernelName,
-) -> IntArray:
-    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
-    return _module(kernel).news(old, labels, heights, scores, least, changed)
-
-
-def best_of_sparse(
-    rows: Any,
-    matrix: FloatArray,
-    offsets: FloatArray,
-    labels: IntArray,
-    scores: FloatArray,
-    others: FloatArray,
-) -> None:
-    """`best` of CSR rows."""
-    _module("compiled").best_scores_sparse(*_csr(rows), matrix, offsets, labels, scores, others)
-
-
-def second_best(
-    scores: DenseRows, best: IntArray, at: IntArray | None, kernel: KernelName
-) -> DenseRows:
-    """The largest score of some rows, or all, but for their best one; −∞ if there is only one.
-
-    A maximum does not round, so the faster loop is used: the compiled one if it is loaded
-    already, but for many centers NumPy's, which uses vector registers.
-    """
-    loaded = kernel == "compiled" or "lwcs.kernels.compiled" in sys.modules
-    few = scores.shape[1] < _MANY_CENTERS
-    return _module("compiled" if loaded and few else "portable").second_best(scores, best, at)
-
-
-def seeding(kernel: KernelName) -> Any:
-    """The compiled kernels of k-means++ for squared distances; None where NumPy does it."""
-    return getattr(_module(kernel), "seeding", None)
-
-
-def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
-    """Give the weights themselves, or ones where there are none."""
-    if weights is not None:
-        return weights
-    return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows)
-
-
-def _csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
-    return as_floats(points.data), points.indices, points.indptr
-
-
-def as_floats(points: Rows) -> DenseRows:
-    """Make a block what the kernels read: float32 or float64, row after row in memory."""
-    dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
-    return np.ascontiguousarray(points, dtype=dtype)

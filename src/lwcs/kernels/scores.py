@@ -1,0 +1,114 @@
+"""Scores of many centers: the best of every row, and what has changed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.kernels.choice import module_of
+from lwcs.kernels.forms import as_floats, csr
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
+    from lwcs.kernels.choice import KernelName
+
+# From this many scores per row on, NumPy finds the largest faster than a compiled loop (measured).
+_MANY_CENTERS = 192
+TILE = 256
+"""Rows that compiled loops compare with centers at a time; only cuts at its multiples keep bits."""
+
+
+def nearest(
+    points: Rows,
+    origin: DenseRows,
+    factor: DenseRows | None,
+    matrix: DenseRows,
+    sizes: FloatArray,
+    limits: tuple[float, float, float, float],
+    centers: FloatArray,
+    precision: FloatArray | None,
+    labels: npt.NDArray[np.int32],
+    distances: FloatArray | None,
+) -> IntArray:
+    """Label dense rows by squared distances in compiled loops; return rows not certain."""
+    return module_of("compiled").nearest(
+        as_floats(points),
+        origin,
+        factor,
+        np.ascontiguousarray(matrix),
+        sizes,
+        limits,
+        centers,
+        precision,
+        labels,
+        distances,
+    )
+
+
+def best(
+    rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows, others: DenseRows
+) -> None:
+    """Write the largest score of every dense row, whose it is, and the second, compiled."""
+    module_of("compiled").best(rows, np.ascontiguousarray(matrix), labels, scores, others)
+
+
+def best_of_moved(
+    rows: DenseRows,
+    matrix: DenseRows,
+    moved: IntArray,
+    place: IntArray,
+    some: DenseRows,
+    labels: IntArray,
+    scores: DenseRows,
+    others: DenseRows,
+) -> None:
+    """The same, where only some centers have moved since (`products.Products.best_of_moved`)."""
+    matrix, some = np.ascontiguousarray(matrix), np.ascontiguousarray(some)
+    module_of("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
+
+
+def news(
+    old: IntArray,
+    labels: IntArray,
+    heights: DenseRows,
+    scores: DenseRows,
+    least: DenseRows,
+    changed: Mask,
+    kernel: KernelName,
+) -> IntArray:
+    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
+    return module_of(kernel).news(old, labels, heights, scores, least, changed)
+
+
+def best_of_sparse(
+    rows: Any,
+    matrix: FloatArray,
+    offsets: FloatArray,
+    labels: IntArray,
+    scores: FloatArray,
+    others: FloatArray,
+) -> None:
+    """`best` of CSR rows."""
+    module_of("compiled").best_scores_sparse(*csr(rows), matrix, offsets, labels, scores, others)
+
+
+def second_best(
+    scores: DenseRows, best: IntArray, at: IntArray | None, kernel: KernelName
+) -> DenseRows:
+    """The largest score of some rows, or all, but for their best one; −∞ if there is only one.
+
+    A maximum does not round, so the faster loop is used: the compiled one if it is loaded
+    already, but for many centers NumPy's, which uses vector registers.
+    """
+    loaded = kernel == "compiled" or "lwcs.kernels.compiled" in sys.modules
+    few = scores.shape[1] < _MANY_CENTERS
+    return module_of("compiled" if loaded and few else "portable").second_best(scores, best, at)
+
+
+def seeding(kernel: KernelName) -> Any:
+    """The compiled kernels of k-means++ for squared distances; None where NumPy does it."""
+    return getattr(module_of(kernel), "seeding", None)
