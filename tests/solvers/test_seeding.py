@@ -13,7 +13,7 @@ from lwcs.foundation.parallel import workers
 from lwcs.geometry import Geometry
 from lwcs.geometry import pairwise as pairwise_module
 from lwcs.geometry.pairwise import Tiled, pairwise
-from lwcs.geometry.products import SparseProducts
+from lwcs.geometry.products_sparse import SparseProducts
 from lwcs.solvers import seeding
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import greedy_candidates, kmeans_plusplus

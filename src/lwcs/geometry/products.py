@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.rows import pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
+    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
@@ -109,6 +109,12 @@ class Products(ABC):
     def rows(self, values: Any, memory: Memory = np.empty) -> Any:
         """Measured values in the coordinates of the product; `memory` makes an empty array."""
 
+    def ready(self, rows: Measured, run: Map) -> tuple[Any, FloatArray, FloatArray]:
+        """All rows in these coordinates, their heights, and the sizes of those."""
+        del run
+        product = self.rows(rows.values)
+        return product, *self.heights(rows.values, product)
+
     @abstractmethod
     def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Centers in the same coordinates."""
@@ -125,10 +131,13 @@ class Products(ABC):
     def _compiled(self) -> bool:
         return kernels.is_compiled(self.geometry.kernel)
 
-    def cuts(self, n_rows: int, n_centers: int, threads: int) -> Iterator[slice]:
-        """Pieces of rows for threads; whatever their number, scores have the same bits."""
-        del threads
-        return pieces(n_rows, max(64, PIECE_VALUES // n_centers))
+    def step(self, n_rows: int, n_centers: int, n_compared: int, threads: int) -> int:
+        """How many rows to compare with some of the centers at a time.
+
+        Scores have the same bits whatever the number of threads is.
+        """
+        del n_rows, n_compared, threads
+        return max(64, PIECE_VALUES // n_centers)
 
     def search(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,9 @@ from lwcs.foundation.rows import pieces
 from lwcs.geometry.products import CLEAR, CenterMatrix, Products
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
+    from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 # Squares below this lose digits next to a one.
 _NEXT_TO_ONE = 1e-3
-# Products of one piece of rows: about 0.1 ms, some five times what it costs to hand it to a thread.
-_WORTH_A_CALL = 2**22
+# Products that a thread takes some 0.4 ms for: several times what it costs to call one.
+_WORTH_A_THREAD = 2**24
+# Values of rows that are made ready at a time.
+_READY_VALUES = 2**19
 
 
 class DenseProducts(Products):
@@ -38,6 +40,21 @@ class DenseProducts(Products):
         if frame.factor is not None:
             rows[:, :-1] *= frame.factor
         return rows
+
+    def ready(self, rows: Measured, run: Map) -> tuple[DenseRows, FloatArray, FloatArray]:
+        """Piece by piece, so that threads share the work."""
+        n, width = rows.values.shape
+        product: DenseRows = np.empty((n, width + 1), dtype=self.dtype)
+        heights, sizes = np.empty((2, n), dtype=self.dtype)
+
+        def make(part: slice) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                own = self.rows(rows.values[part], lambda *_: product[part])
+                heights[part], sizes[part] = self.heights(rows.values[part], own)
+
+        for _ in run(make, pieces(n, max(64, _READY_VALUES // width))):
+            pass
+        return product, heights, sizes
 
     def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Slopes and offset of every center in one column."""
@@ -91,13 +108,17 @@ class DenseProducts(Products):
             distances,
         )
 
-    def cuts(self, n_rows: int, n_centers: int, threads: int) -> Iterator[slice]:
-        """Compiled loops need no memory for scores, and take long pieces."""
+    def step(self, n_rows: int, n_centers: int, n_compared: int, threads: int) -> int:
+        """Compiled loops need no memory for scores: one long piece for every thread.
+
+        Where there is little to do, fewer threads do it.
+        """
         if not self._compiled:
-            return super().cuts(n_rows, n_centers, threads)
-        least = _WORTH_A_CALL // (n_centers * len(self._origin))
-        rows = max(-(-n_rows // threads), least)
-        return pieces(n_rows, kernels.TILE * -(-rows // kernels.TILE))
+            return super().step(n_rows, n_centers, n_compared, threads)
+        work = n_rows * n_compared * len(self._origin)
+        # By powers of two, so that there are few ways to cut.
+        used = min(2 ** int(log2(max(1, work // _WORTH_A_THREAD))), threads)
+        return kernels.TILE * -(-n_rows // (kernels.TILE * used))
 
     def best(self, rows: DenseRows, prepared: CenterMatrix, found: Best) -> None:
         """By compiled loops, where these are used."""

@@ -37,7 +37,7 @@ _MOST_SMOOTHING = 0.9
 _LOST = 1e-16
 # Stored values of a temporary that stays in cache.
 _PIECE_VALUES = 2**15
-# Products of dense rows that take as long as that of one stored value (measured).
+# Products of dense rows that take as long as that of one stored value (about).
 _DENSE_PRODUCTS = 16
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Products of one iteration from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**24
+# Values of points from which on threads add them up faster than one.
+_WORTH_ADDING = 2**20
 # Points whose sums are taken together, and at least so many per cluster: each lot adds up to
 # clusters × columns numbers.
 _LOT_ROWS, _LOT_PER_CLUSTER = 2**13, 4
@@ -149,16 +151,14 @@ class _State:
     """Centers, and for every point its label and score: the larger, the nearer."""
 
     def __init__(self, points: Points, centers: Centers, run: Map, threads: int) -> None:
-        self.points, self.centers = points, centers
-        self._product = points.rows.products()
-        self._best = Best.unknown(len(points), self._product.dtype)
-        cuts = self._product.cuts(len(points), len(centers), threads)
-        self._pieces = list(run(self._piece, cuts))
-        self._heights, self._least = (
-            np.concatenate([getattr(piece, name) for piece in self._pieces])
-            for name in ("heights", "least")
-        )
-        self._on_center = np.zeros(len(points), dtype=bool)
+        self.points, self.centers, self._threads = points, centers, threads
+        own, n = points.rows.products(), len(points)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._rows, self._heights, sizes = own.ready(points.rows, run)
+            self._least = _UNKNOWN[own.dtype.itemsize] * sizes + own.tiny
+        self._product, self._best = own, Best.unknown(n, own.dtype)
+        self._old, self._on_center = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
+        self._cut: dict[int, list[_Piece]] = {}
         self.astray = np.zeros(len(centers), dtype=bool)
         """Which centers are beyond the means of their clusters."""
         self._prepare(np.arange(len(centers)))
@@ -168,13 +168,16 @@ class _State:
         """The present labels."""
         return self._best.labels
 
+    def _pieces(self, n_compared: int) -> list[_Piece]:
+        """The points in pieces, to be compared with so many centers; kept by their length."""
+        step = self._product.step(len(self.points), len(self.centers), n_compared, self._threads)
+        if step not in self._cut:
+            self._cut[step] = [self._piece(part) for part in pieces(len(self.points), step)]
+        return self._cut[step]
+
     def _piece(self, part: slice) -> _Piece:
-        rows, own = self.points.rows[part], self._product
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = own.rows(rows.values)
-            heights, sizes = own.heights(rows.values, product)
-        least = _UNKNOWN[own.dtype.itemsize] * sizes + own.tiny
-        return _Piece(part, rows, product, heights, least, np.empty(len(rows), dtype=np.int64))
+        rows, known = self.points.rows[part], (self._heights[part], self._least[part])
+        return _Piece(part, rows, self._rows[part], *known, self._old[part])
 
     def _prepare(self, moved: IntArray) -> None:
         """Bring the centers into the coordinates of products, once per iteration."""
@@ -188,7 +191,7 @@ class _State:
             return changed
         if self.labels[0] < 0:  # the first iteration: every cluster is new
             changed[:] = True
-        for clusters in run(self._assign_piece, self._pieces):
+        for clusters in run(self._assign_piece, self._pieces(len(self._moved.at))):
             changed |= clusters
         return changed
 
@@ -267,7 +270,8 @@ class _State:
             own = points.weights[lot], self.labels[lot]
             return points.rows[lot].cluster_sums(*own, wanted, self.centers)
 
-        parts = run(add_up, self._lots())
+        worth = len(points) * points.rows.n_features >= _WORTH_ADDING
+        parts = (run if worth else map)(add_up, self._lots())
         return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
 
     def _relocate(self, empty: IntArray, run: Map) -> bool:
@@ -298,6 +302,7 @@ class _State:
         """d of every point from its own center."""
         centers = self.centers
         parts = run(
-            lambda piece: piece.rows.distances(centers, self.labels[piece.part]), self._pieces
+            lambda piece: piece.rows.distances(centers, self.labels[piece.part]),
+            self._pieces(len(centers)),
         )
         return np.concatenate(list(parts))

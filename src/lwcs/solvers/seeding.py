@@ -32,6 +32,7 @@ _FLOAT32_COST = 1e-25
 # a time, some 4 µs, and those after which it returns to Python: an interrupt waits for that.
 WORTH_THREADS = 2**27
 _LOT = 2**17
+_LOTS_PER_THREAD = 4
 _AT_ONCE = 2**28
 # How long a thread rests, in seconds, that has waited for the others for long.
 _REST = 2e-5
@@ -144,7 +145,9 @@ class _Team:
         shape, dtype = tiles.heights.shape, tiles.heights.dtype
         products = many * tiles.columns.size
         self._kernel, self._tiles, self._stopped = own, tiles, False
-        self._lot = max(1, _LOT * distances.n_tiles // products)
+        # Few lots per thread: threads get in each other's way where they claim them.
+        fewest = -(-distances.n_tiles // (_LOTS_PER_THREAD * threads))
+        self._lot = max(1, _LOT * distances.n_tiles // products, fewest)
         self._at_once = max(1, _AT_ONCE // products)
         lots = -(-distances.n_tiles // self._lot)
         self._members = min(threads, lots)

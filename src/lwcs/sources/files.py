@@ -1,10 +1,10 @@
 """Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
 
 Files give their rows in the order of their names. Small row groups of Parquet are read side by
-side, also those of the next files, at most 64 MB ahead; large ones page by page, their columns side
-by side, in batches of at most 32 MB: memory grows neither with the size of files nor with that of
-row groups. The size and modification time of every file are remembered: a file that changed between
-two passes would silently give a wrong coreset.
+side, also those of the next files, at most 64 MB ahead, or 16 MB per core; large ones page by
+page, their columns side by side, in batches of at most 32 MB: memory grows neither with the size of
+files nor with that of row groups. The size and modification time of every file are remembered: a
+file that changed between two passes would silently give a wrong coreset.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from lwcs.foundation.cores import usable_cores
 from lwcs.sources.arrow import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.checks import check_unique
@@ -219,8 +220,8 @@ _SMALL_GROUP = 32 * 2**20
 _TINY = 4 * 2**20
 # Most bytes of a batch.
 _BATCH = 32 * 2**20
-# Bytes of small parts that are decoded ahead.
-_AHEAD = 64 * 2**20
+# Bytes of small parts that are decoded ahead: more where more cores wait for them.
+_AHEAD = 16 * 2**20 * max(4, usable_cores())
 # Rows of a batch: every batch costs something, so that longer ones are faster (measured).
 _LONGEST = 2**18
 _FEATHER_ROWS = 65_536

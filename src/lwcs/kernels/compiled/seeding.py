@@ -25,8 +25,8 @@ COLUMNS = 4
 _TOGETHER = 8
 # Below this part of their terms, distances from products have too few digits to draw by.
 _CLEAR = 1e-11
-# How often a thread looks whether the next round has begun, before it rests: some 50 µs.
-_PATIENCE = 2**15
+# How often a thread looks whether the next round has begun, before it rests: some 200 µs.
+_PATIENCE = 2**17
 
 # Where in `Rounds.counts` the numbers are; those that different threads write are far apart.
 ROUND, DONE, ENDED, CHOSEN, BEST, COUNTS = 0, 16, 32, 33, 34, 48
