@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 FLOAT32_DOWN_TO = 1e-3
 # Below this, products of float32 weights and distances may underflow.
 _FLOAT32_COST = 1e-25
-# Products of a whole seeding from which on it pays to start threads, those that a thread takes at
-# a time, some 4 µs, and those after which it returns to Python: an interrupt waits for that.
+# Products of a whole seeding from which on it pays to start threads, those of a round that are
+# worth one more thread, some 15 µs, those that a thread takes at a time, and how often it does;
+# those after which it returns to Python: an interrupt waits for that.
 WORTH_THREADS = 2**27
-_LOT = 2**17
-_LOTS_PER_THREAD = 4
+_MEMBER, _LOT, _LOTS = 2**19, 2**17, 4
 _AT_ONCE = 2**28
 # How long a thread rests, in seconds, that has waited for the others for long.
 _REST = 2e-5
@@ -145,12 +145,12 @@ class _Team:
         shape, dtype = tiles.heights.shape, tiles.heights.dtype
         products = many * tiles.columns.size
         self._kernel, self._tiles, self._stopped = own, tiles, False
-        # Few lots per thread: threads get in each other's way where they claim them.
-        fewest = -(-distances.n_tiles // (_LOTS_PER_THREAD * threads))
-        self._lot = max(1, _LOT * distances.n_tiles // products, fewest)
+        self._members = max(1, min(threads, products // _MEMBER))
+        # Few lots each: threads get in each other's way where they claim them.
+        longest = -(-distances.n_tiles // (_LOTS * self._members))
+        self._lot = max(1, _LOT * distances.n_tiles // products, longest)
         self._at_once = max(1, _AT_ONCE // products)
         lots = -(-distances.n_tiles // self._lot)
-        self._members = min(threads, lots)
         light = np.zeros(shape, dtype)
         light.reshape(-1)[: len(weights)] = weights
         reached = np.empty((shape[0], many, shape[1]), dtype)
