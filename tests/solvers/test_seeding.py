@@ -111,6 +111,7 @@ def small_lots(monkeypatch):
     """Threads for problems of any size, and a lot for every tile."""
     monkeypatch.setattr(seeding, "WORTH_THREADS", 0)
     monkeypatch.setattr(seeding, "_LOT", 1)
+    monkeypatch.setattr(seeding, "_MEMBER", 1)
 
 
 @pytest.mark.usefixtures("small_lots")
