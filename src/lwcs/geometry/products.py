@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.geometry import Geometry
@@ -73,6 +73,21 @@ class Best:
 
     def __setitem__(self, at: IntArray, new: Best) -> None:
         self.labels[at], self.scores[at], self.others[at] = new.labels, new.scores, new.others
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Some rows whose labels are watched, with memory for what has happened to them."""
+
+    heights: DenseRows
+    least: DenseRows
+    """A row whose distance comes out below this is unknown: its score cannot tell."""
+    old: IntArray
+    """The labels before."""
+    changed: Mask
+    """Which clusters have gained or lost a row."""
+    unknown: IntArray
+    """Rows that are unknown, first of all."""
 
 
 class Moved(NamedTuple):
@@ -180,6 +195,27 @@ class Products(ABC):
             again = found[unsure]
             self.best(rows[unsure], prepared, again)
             found[unsure] = again
+
+    def assign(
+        self, rows: Any, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch
+    ) -> int:
+        """Bring `found` up to date, with all centers or with those that moved, and watch it.
+
+        Returns how many rows are unknown.
+        """
+        watch.old[:] = found.labels
+        if 2 * len(moved.at) > len(prepared.offsets):
+            self.best(rows, prepared, found)
+        else:
+            self.best_of_moved(rows, prepared, moved, found)
+        differ = np.flatnonzero(found.labels != watch.old)
+        before = watch.old[differ]
+        watch.changed[:] = False
+        watch.changed[found.labels[differ]] = True
+        watch.changed[before[before >= 0]] = True
+        unknown = np.flatnonzero(~(watch.heights - found.scores > watch.least))
+        watch.unknown[: len(unknown)] = unknown
+        return len(unknown)
 
     @abstractmethod
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:

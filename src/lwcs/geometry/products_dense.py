@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
-    from lwcs.geometry.products import Best, Memory, Moved
+    from lwcs.geometry.products import Best, Memory, Moved, Watch
 
 # Squares below this lose digits next to a one.
 _NEXT_TO_ONE = 1e-3
@@ -135,6 +135,28 @@ class DenseProducts(Products):
         matrix, some = prepared.matrix.T, moved.prepared.matrix.T
         known = found.labels, found.scores, found.others
         return kernels.best_of_moved(rows, matrix, moved.at, moved.place, some, *known)
+
+    def assign(
+        self, rows: DenseRows, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch
+    ) -> int:
+        """By compiled loops, where these are used."""
+        if not self._compiled:
+            return super().assign(rows, prepared, moved, found, watch)
+        return kernels.assign(
+            rows,
+            prepared.matrix.T,
+            moved.at,
+            moved.place,
+            moved.prepared.matrix.T,
+            found.labels,
+            found.scores,
+            found.others,
+            watch.old,
+            watch.heights,
+            watch.least,
+            watch.changed,
+            watch.unknown,
+        )
 
     def sizes(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Column by column."""

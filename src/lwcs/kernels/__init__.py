@@ -22,11 +22,11 @@ from lwcs.kernels.choice import COMPILED_FROM, KernelName, choose, is_compiled, 
 from lwcs.kernels.forms import as_floats, csr, unit_weights
 from lwcs.kernels.scores import (
     TILE,
+    assign,
     best,
     best_of_moved,
     best_of_sparse,
     nearest,
-    news,
     second_best,
     seeding,
 )
@@ -44,6 +44,7 @@ __all__ = [
     "Pivot",
     "Scan",
     "as_floats",
+    "assign",
     "best",
     "best_of_moved",
     "best_of_sparse",
@@ -58,7 +59,6 @@ __all__ = [
     "keep_closer",
     "moments",
     "nearest",
-    "news",
     "own_distances",
     "scan",
     "scan_cells",

@@ -260,19 +260,3 @@ def moments_sparse(
 def _in_order(weights: FloatArray) -> float:
     """Sum one after the other, as bincount does: a column without zeros has then none left."""
     return float(np.cumsum(weights)[-1]) if len(weights) else 0.0
-
-
-def news(
-    old: IntArray,
-    labels: IntArray,
-    heights: DenseRows,
-    scores: DenseRows,
-    least: DenseRows,
-    changed: Mask,
-) -> IntArray:
-    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
-    differ = np.flatnonzero(labels != old)
-    changed[labels[differ]] = True
-    before = old[differ]
-    changed[before[before >= 0]] = True
-    return np.flatnonzero(~(heights - scores > least))

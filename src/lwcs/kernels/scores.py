@@ -71,17 +71,26 @@ def best_of_moved(
     module_of("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
 
 
-def news(
-    old: IntArray,
+def assign(
+    rows: DenseRows,
+    matrix: DenseRows,
+    moved: IntArray,
+    place: IntArray,
+    some: DenseRows,
     labels: IntArray,
-    heights: DenseRows,
     scores: DenseRows,
+    others: DenseRows,
+    old: IntArray,
+    heights: DenseRows,
     least: DenseRows,
     changed: Mask,
-    kernel: KernelName,
-) -> IntArray:
-    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
-    return module_of(kernel).news(old, labels, heights, scores, least, changed)
+    unknown: IntArray,
+) -> int:
+    """One iteration's assignment of some rows, compiled (`products.Products.assign`)."""
+    return module_of("compiled").assign(
+        rows, matrix, moved, place, some, labels, scores, others,
+        old, heights, least, changed, unknown,
+    )  # fmt: skip
 
 
 def best_of_sparse(

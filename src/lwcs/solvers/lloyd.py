@@ -18,25 +18,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
-from lwcs.geometry.products import Best, Moved
+from lwcs.geometry.products import Best, Moved, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.foundation.types import FloatArray, IntArray, Mask
     from lwcs.geometry import Measured
     from lwcs.solvers.points import Points
 
 # Products of one iteration from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**24
 # Values of points from which on threads add them up faster than one.
-_WORTH_ADDING = 2**20
+_WORTH_ADDING = 2**21
 # Points whose sums are taken together, and at least so many per cluster: each lot adds up to
 # clusters × columns numbers.
 _LOT_ROWS, _LOT_PER_CLUSTER = 2**13, 4
@@ -140,11 +139,8 @@ class _Piece(NamedTuple):
     part: slice
     rows: Measured
     product: Any
-    heights: DenseRows
-    least: DenseRows
-    """A point whose distance comes out below this is looked at again."""
-    old: IntArray
-    """Memory for the labels before an assignment."""
+    found: Best
+    watch: Watch
 
 
 class _State:
@@ -176,8 +172,10 @@ class _State:
         return self._cut[step]
 
     def _piece(self, part: slice) -> _Piece:
-        rows, known = self.points.rows[part], (self._heights[part], self._least[part])
-        return _Piece(part, rows, self._rows[part], *known, self._old[part])
+        known = self._heights[part], self._least[part], self._old[part]
+        changed = np.empty(len(self.centers), dtype=bool)
+        watch = Watch(*known, changed, np.empty(part.stop - part.start, dtype=np.int64))
+        return _Piece(part, self.points.rows[part], self._rows[part], self._best[part], watch)
 
     def _prepare(self, moved: IntArray) -> None:
         """Bring the centers into the coordinates of products, once per iteration."""
@@ -197,30 +195,24 @@ class _State:
 
     def _assign_piece(self, piece: _Piece) -> Mask:
         """Assign some points; which clusters are concerned."""
-        found, old, own, moved = self._best[piece.part], piece.old, self._product, self._moved
-        old[:] = found.labels
-        changed, kernel = np.zeros(len(self.centers), dtype=bool), piece.rows.geometry.kernel
+        labels, watch, own = piece.found.labels, piece.watch, self._product
         with np.errstate(over="ignore", invalid="ignore"):
-            if 2 * len(moved.at) > len(self.centers):
-                own.best(piece.product, self._prepared, found)
-            else:
-                own.best_of_moved(piece.product, self._prepared, moved, found)
-            seen = piece.heights, found.scores, piece.least
-            unknown = kernels.news(old, found.labels, *seen, changed, kernel)
-            if len(unknown):
-                self._settle(piece, found, old, unknown)
-                at = unknown[found.labels[unknown] != old[unknown]]
-                changed[found.labels[at]] = True
-                changed[old[at[old[at] >= 0]]] = True
-        return changed
+            many = own.assign(piece.product, self._prepared, self._moved, piece.found, watch)
+            if many:
+                unknown = watch.unknown[:many]
+                self._settle(piece, unknown)
+                at = unknown[labels[unknown] != watch.old[unknown]]
+                watch.changed[labels[at]] = True
+                watch.changed[watch.old[at[watch.old[at] >= 0]]] = True
+        return watch.changed
 
-    def _settle(self, piece: _Piece, found: Best, old: IntArray, unknown: IntArray) -> None:
+    def _settle(self, piece: _Piece, unknown: IntArray) -> None:
         """Label points that are too close to their centers for their scores to tell.
 
         A point on its center, which is often the only point there, is nowhere nearer.
         """
-        on_center, labels = self._on_center[piece.part], found.labels
-        rests = on_center[unknown] & (labels[unknown] == old[unknown])
+        on_center, labels = self._on_center[piece.part], piece.found.labels
+        rests = on_center[unknown] & (labels[unknown] == piece.watch.old[unknown])
         rests &= self._moved.place[labels[unknown]] < 0
         unknown = unknown[~rests]
         if not len(unknown):
@@ -234,7 +226,7 @@ class _State:
                 self._product, rows[apart], piece.product[at], self.centers, self._prepared
             )
             # Scores do not say who is next to these.
-            found.others[at] = inf
+            piece.found.others[at] = inf
 
     def update(self, changed: Mask, run: Map, stride: float = 1.0) -> float:
         """Move the centers of changed clusters towards their means; return how far."""
@@ -270,7 +262,7 @@ class _State:
             own = points.weights[lot], self.labels[lot]
             return points.rows[lot].cluster_sums(*own, wanted, self.centers)
 
-        worth = len(points) * points.rows.n_features >= _WORTH_ADDING
+        worth = len(points) * points.rows.n_features * wanted.mean() >= _WORTH_ADDING
         parts = (run if worth else map)(add_up, self._lots())
         return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
 

@@ -17,9 +17,10 @@ from lwcs.kernels.compiled.sparse import (
     moments_sparse,
     scan_sparse,
 )
-from lwcs.kernels.compiled.tiles import best, best_of_moved, nearest, news
+from lwcs.kernels.compiled.tiles import assign, best, best_of_moved, nearest
 
 __all__ = [
+    "assign",
     "best",
     "best_of_moved",
     "best_scores_sparse",
@@ -31,7 +32,6 @@ __all__ = [
     "moments",
     "moments_sparse",
     "nearest",
-    "news",
     "own_distances",
     "scan",
     "scan_cells",

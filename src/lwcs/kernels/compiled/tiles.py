@@ -214,17 +214,42 @@ def _news(old, labels, heights, scores, least, changed, unknown):  # type: ignor
     return n_unknown
 
 
-def news(
-    old: IntArray,
+@jit()
+def _assign(  # type: ignore[no-untyped-def]
+    rows, matrix, moved, place, some, labels, scores, others, old, heights, least, changed, unknown
+):
+    # One call, since a thread that comes back from one may wait for the others' Python.
+    old[:] = labels
+    changed[:] = False
+    if 2 * len(moved) > matrix.shape[0]:
+        _best(rows, matrix, labels, scores, others)
+    else:
+        _best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
+    return _news(old, labels, heights, scores, least, changed, unknown)
+
+
+def assign(
+    rows: DenseRows,
+    matrix: DenseRows,
+    moved: IntArray,
+    place: IntArray,
+    some: DenseRows,
     labels: IntArray,
-    heights: DenseRows,
     scores: DenseRows,
+    others: DenseRows,
+    old: IntArray,
+    heights: DenseRows,
     least: DenseRows,
     changed: Mask,
-) -> IntArray:
-    """Mark clusters that gained or lost a row; return rows closer than their score can tell."""
-    unknown = np.empty(len(labels), dtype=np.int64)
-    return unknown[: _news(old, labels, heights, scores, least, changed, unknown)]
+    unknown: IntArray,
+) -> int:
+    """One iteration's assignment of some rows (`products.Products.assign`)."""
+    return int(
+        _assign(
+            rows, matrix, moved, place, some, labels, scores, others,
+            old, heights, least, changed, unknown,
+        )
+    )  # fmt: skip
 
 
 def best(
