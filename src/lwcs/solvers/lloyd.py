@@ -12,7 +12,6 @@ never rises, and half as many iterations reach the same cost; the last one goes 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -264,7 +263,11 @@ class _State:
 
         worth = len(points) * points.rows.n_features * wanted.mean() >= _WORTH_ADDING
         parts = (run if worth else map)(add_up, self._lots())
-        return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
+        (totals, sums), *others = parts
+        for more_totals, more_sums in others:
+            totals += more_totals
+            sums += more_sums
+        return totals, sums
 
     def _relocate(self, empty: IntArray, run: Map) -> bool:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
