@@ -177,7 +177,8 @@ def build(
     random_state : None, int or NumPy generator, default=None
         Random seed. The same seed gives the same coreset, whatever the number of threads.
     n_jobs : int, optional
-        Number of threads; all cores by default.
+        Number of threads; by default all cores that the container allows, or what joblib's context
+        or OMP_NUM_THREADS say.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
 

@@ -89,7 +89,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     random_state : None, int or NumPy generator, default=None
         Random seed of the coreset and of the initial centers.
     n_jobs : int, optional
-        Number of threads; all cores by default. Results do not depend on it.
+        Number of threads; by default all cores that the container allows, or what joblib's context
+        or OMP_NUM_THREADS say. Results do not depend on it.
     verbose : int, default=0
         Whether to show progress bars on standard error.
 

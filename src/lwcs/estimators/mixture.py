@@ -112,7 +112,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     random_state : None, int or NumPy generator, default=None
         Seed for the coreset and the initialization.
     n_jobs : int, optional
-        Number of threads; all cores by default.
+        Number of threads; by default all cores that the container allows, or what joblib's context
+        or OMP_NUM_THREADS say.
     verbose : int, default=0
         Whether to show progress bars on standard error.
 
