@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from lwcs import kernels
 from lwcs.geometry import Geometry
-from lwcs.geometry.products import Best, Moved
+from lwcs.geometry.products import Best, Moved, Watch
 
 ROWS = (1, 255, 256, 257, 1000)
 CENTERS = (1, 2, 127, 128, 129, 300)
@@ -22,18 +22,31 @@ def scored(rows: int, centers: int, dtype: type, seed: int = 0):
     return X, matrix, X.astype(np.float64) @ matrix.astype(np.float64).T
 
 
+def assign(X: np.ndarray, matrix: np.ndarray, found: Best, at: np.ndarray | None = None) -> Watch:
+    """Compare rows with all centers, or with those that moved."""
+    n, k = len(X), len(matrix)
+    at = np.arange(k) if at is None else at
+    place = np.full(k, -1)
+    place[at] = np.arange(len(at))
+    heights, least = np.full(n, 1e9, X.dtype), np.zeros(n, X.dtype)
+    memory = np.empty(n, dtype=np.int64), np.empty(k, dtype=bool), np.empty(n, dtype=np.int64)
+    watch = Watch(heights, least, *memory)
+    assert kernels.assign(X, matrix, at, place, matrix[at], found, watch) == 0
+    return watch
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("centers", CENTERS)
 @pytest.mark.parametrize("rows", ROWS)
 def test_the_best_score_is_found(rows, centers, dtype):
     X, matrix, scores = scored(rows, centers, dtype)
-    labels, best, second = np.full(rows, -1), np.empty(rows, dtype), np.empty(rows, dtype)
-    kernels.best(X, matrix, labels, best, second)
-    own = scores[np.arange(rows), labels]
+    found, each = Best.unknown(rows, dtype), np.arange(rows)
+    assign(X, matrix, found)
+    own = scores[each, found.labels]
     np.testing.assert_allclose(own, scores.max(axis=1), rtol=0, atol=1e-5)
-    np.testing.assert_allclose(best, own, rtol=0, atol=1e-5)
-    scores[np.arange(rows), labels] = -np.inf
-    np.testing.assert_allclose(second, scores.max(axis=1), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found.scores, own, rtol=0, atol=1e-5)
+    scores[each, found.labels] = -np.inf
+    np.testing.assert_allclose(found.others, scores.max(axis=1), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -41,31 +54,33 @@ def test_the_best_score_is_found(rows, centers, dtype):
 def test_centers_that_move_again_and_again_leave_the_best(moved, seed):
     rows, k = 700, 300
     X, matrix, _ = scored(rows, k, np.float64, seed)
-    labels, best, others = np.full(rows, -1), np.empty(rows), np.empty(rows)
-    kernels.best(X, matrix, labels, best, others)
+    found = Best.unknown(rows, np.float64)
+    assign(X, matrix, found)
     rng = np.random.default_rng(seed)
     for step in (0.3, 0.1, 1.0, 0.01, 0.3):
         at = np.sort(rng.choice(k, moved, replace=False))
         matrix[at] += step * rng.standard_normal((moved, 7))
-        place = np.full(k, -1)
-        place[at] = np.arange(moved)
-        kernels.best_of_moved(X, matrix, at, place, matrix[at], labels, best, others)
-        again, fresh, second = np.full(rows, -1), np.empty(rows), np.empty(rows)
-        kernels.best(X, matrix, again, fresh, second)
-        np.testing.assert_array_equal(labels, again)
-        np.testing.assert_allclose(best, fresh, rtol=1e-13)
-        assert (others >= second - 1e-12).all()
+        before = found.labels.copy()
+        watch = assign(X, matrix, found, at)
+        fresh = Best.unknown(rows, np.float64)
+        assign(X, matrix, fresh)
+        np.testing.assert_array_equal(found.labels, fresh.labels)
+        np.testing.assert_allclose(found.scores, fresh.scores, rtol=1e-13)
+        assert (found.others >= fresh.others - 1e-12).all()
+        differ = before != found.labels
+        concerned = np.unique([before[differ], found.labels[differ]])
+        np.testing.assert_array_equal(np.flatnonzero(watch.changed), concerned)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_cuts_at_tiles_change_no_bit(dtype):
     X, matrix, _ = scored(5 * kernels.TILE + 3, 150, dtype)
-    whole, parts = (np.empty((2, len(X)), dtype=dtype) for _ in range(2))
-    labels = np.empty(len(X), dtype=np.int64)
-    kernels.best(X, matrix, labels, *whole)
+    whole, parts = (Best.unknown(len(X), dtype) for _ in range(2))
+    assign(X, matrix, whole)
     for part in (slice(0, kernels.TILE), slice(kernels.TILE, None)):
-        kernels.best(X[part], matrix, labels[part], *parts[:, part])
-    np.testing.assert_array_equal(whole, parts)
+        assign(X[part], matrix, parts.of_rows(part))
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -79,18 +94,23 @@ def test_the_portable_way_finds_the_same(sparse):
         rows, centers = geometry.measured(sp.csr_array(X) if sparse else X), X[:40] + 0.1
         products = rows.products()
         product, found = products.rows(rows.values), Best.unknown(900, np.float64)
-        products.best(product, products.center_matrix(geometry.centers(centers)), found)
-        for step in range(4):
-            at = np.arange(3 * step, 3 * step + 3)
+        heights, _ = products.heights(rows.values, product)
+        memory = np.empty(900, dtype=np.int64), np.empty(40, dtype=bool), np.empty(900, np.int64)
+        watch = Watch(heights, np.full(900, 1e-9), *memory)
+        for step in range(5):
+            at = np.arange(40) if step == 0 else np.arange(3 * step, 3 * step + 3)
             centers = centers.copy()
             centers[at] -= 0.3
             now = geometry.centers(centers)
             prepared = products.center_matrix(now)
-            products.best_of_moved(product, prepared, Moved.of(at, products, prepared), found)
+            moved = Moved.of(at, products, prepared)
+            assert products.assign(product, prepared, moved, found, watch) == 0
             np.testing.assert_array_equal(found.labels, rows.labels(now))
-        results.append(found)
-    np.testing.assert_array_equal(results[0].labels, results[1].labels)
-    np.testing.assert_allclose(results[0].scores, results[1].scores, rtol=1e-12, atol=1e-12)
+        results.append((found, np.flatnonzero(watch.changed)))
+    (one, changed), (other, also) = results
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(changed, also)
 
 
 @pytest.mark.parametrize("scale", [None, np.array([1.0, 10.0, 0.1, 3.0])])

@@ -9,7 +9,6 @@ rounding to matter.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,8 +51,7 @@ class CenterMatrix(NamedTuple):
     """Size of the terms of every offset."""
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(NamedTuple):
     """The nearest center of every row, by its score."""
 
     labels: IntArray
@@ -67,16 +65,12 @@ class Best:
         scores = np.full((2, n_rows), -np.inf, dtype=dtype)
         return cls(np.full(n_rows, -1, dtype=np.int64), scores[0], scores[1])
 
-    def __getitem__(self, at: slice | IntArray) -> Best:
+    def of_rows(self, at: slice | IntArray) -> Best:
         """That of some rows; a view if `at` is a slice."""
-        return Best(self.labels[at], self.scores[at], self.others[at])
-
-    def __setitem__(self, at: IntArray, new: Best) -> None:
-        self.labels[at], self.scores[at], self.others[at] = new.labels, new.scores, new.others
+        return Best(*(each[at] for each in self))
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """Some rows whose labels are watched, with memory for what has happened to them."""
 
     heights: DenseRows
@@ -163,7 +157,7 @@ class Products(ABC):
     ) -> IntArray | None:
         """Label rows, and measure them if wanted, all at once; return those not certain.
 
-        None if there is no way of doing so, and rows are to be compared piece by piece.
+        None where there are no compiled loops for that: rows are then compared piece by piece.
         """
         del rows, centers, labels, distances
         return None
@@ -192,9 +186,10 @@ class Products(ABC):
         unsure = np.flatnonzero(~(found.scores >= found.others))
         np.maximum(found.others, found.scores, out=found.others)
         if len(unsure):
-            again = found[unsure]
+            again = found.of_rows(unsure)
             self.best(rows[unsure], prepared, again)
-            found[unsure] = again
+            for known, new in zip(found, again, strict=True):
+                known[unsure] = new
 
     def assign(
         self, rows: Any, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch

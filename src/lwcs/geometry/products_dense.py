@@ -120,43 +120,14 @@ class DenseProducts(Products):
         used = min(2 ** int(log2(max(1, work // _WORTH_A_THREAD))), threads)
         return kernels.TILE * -(-n_rows // (kernels.TILE * used))
 
-    def best(self, rows: DenseRows, prepared: CenterMatrix, found: Best) -> None:
-        """By compiled loops, where these are used."""
-        if not self._compiled:
-            return super().best(rows, prepared, found)
-        return kernels.best(rows, prepared.matrix.T, found.labels, found.scores, found.others)
-
-    def best_of_moved(
-        self, rows: DenseRows, prepared: CenterMatrix, moved: Moved, found: Best
-    ) -> None:
-        """By compiled loops, where these are used."""
-        if not self._compiled:
-            return super().best_of_moved(rows, prepared, moved, found)
-        matrix, some = prepared.matrix.T, moved.prepared.matrix.T
-        known = found.labels, found.scores, found.others
-        return kernels.best_of_moved(rows, matrix, moved.at, moved.place, some, *known)
-
     def assign(
         self, rows: DenseRows, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch
     ) -> int:
         """By compiled loops, where these are used."""
         if not self._compiled:
             return super().assign(rows, prepared, moved, found, watch)
-        return kernels.assign(
-            rows,
-            prepared.matrix.T,
-            moved.at,
-            moved.place,
-            moved.prepared.matrix.T,
-            found.labels,
-            found.scores,
-            found.others,
-            watch.old,
-            watch.heights,
-            watch.least,
-            watch.changed,
-            watch.unknown,
-        )
+        matrix, some = prepared.matrix.T, moved.prepared.matrix.T
+        return kernels.assign(rows, matrix, moved.at, moved.place, some, found, watch)
 
     def sizes(self, rows: DenseRows, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Column by column."""

@@ -77,8 +77,7 @@ class SparseProducts(Products):
         """By compiled loops, where these are used."""
         if not self._compiled:
             return super().best(rows, prepared, found)
-        known = found.labels, found.scores, found.others
-        return kernels.best_of_sparse(rows, prepared.matrix, prepared.offsets, *known)
+        return kernels.best_of_sparse(rows, prepared.matrix, prepared.offsets, *found)
 
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Over the stored values."""

@@ -23,8 +23,6 @@ from lwcs.kernels.forms import as_floats, csr, unit_weights
 from lwcs.kernels.scores import (
     TILE,
     assign,
-    best,
-    best_of_moved,
     best_of_sparse,
     nearest,
     second_best,
@@ -45,8 +43,6 @@ __all__ = [
     "Scan",
     "as_floats",
     "assign",
-    "best",
-    "best_of_moved",
     "best_of_sparse",
     "cell_sums",
     "choose",

@@ -13,7 +13,7 @@ from lwcs.kernels.forms import as_floats, csr
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
     from lwcs.kernels.choice import KernelName
 
 # From this many scores per row on, NumPy finds the largest faster than a compiled loop (measured).
@@ -49,48 +49,17 @@ def nearest(
     )
 
 
-def best(
-    rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows, others: DenseRows
-) -> None:
-    """Write the largest score of every dense row, whose it is, and the second, compiled."""
-    module_of("compiled").best(rows, np.ascontiguousarray(matrix), labels, scores, others)
-
-
-def best_of_moved(
-    rows: DenseRows,
-    matrix: DenseRows,
-    moved: IntArray,
-    place: IntArray,
-    some: DenseRows,
-    labels: IntArray,
-    scores: DenseRows,
-    others: DenseRows,
-) -> None:
-    """The same, where only some centers have moved since (`products.Products.best_of_moved`)."""
-    matrix, some = np.ascontiguousarray(matrix), np.ascontiguousarray(some)
-    module_of("compiled").best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
-
-
 def assign(
     rows: DenseRows,
     matrix: DenseRows,
     moved: IntArray,
     place: IntArray,
     some: DenseRows,
-    labels: IntArray,
-    scores: DenseRows,
-    others: DenseRows,
-    old: IntArray,
-    heights: DenseRows,
-    least: DenseRows,
-    changed: Mask,
-    unknown: IntArray,
+    found: Any,
+    watch: Any,
 ) -> int:
-    """One iteration's assignment of some rows, compiled (`products.Products.assign`)."""
-    return module_of("compiled").assign(
-        rows, matrix, moved, place, some, labels, scores, others,
-        old, heights, least, changed, unknown,
-    )  # fmt: skip
+    """One iteration's assignment of dense rows, compiled (`products.Products.assign`)."""
+    return int(module_of("compiled").assign(rows, matrix, moved, place, some, found, watch))
 
 
 def best_of_sparse(
@@ -101,7 +70,7 @@ def best_of_sparse(
     scores: FloatArray,
     others: FloatArray,
 ) -> None:
-    """`best` of CSR rows."""
+    """Write the largest score of every CSR row, whose it is, and the second, compiled."""
     module_of("compiled").best_scores_sparse(*csr(rows), matrix, offsets, labels, scores, others)
 
 

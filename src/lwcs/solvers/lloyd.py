@@ -174,7 +174,9 @@ class _State:
         known = self._heights[part], self._least[part], self._old[part]
         changed = np.empty(len(self.centers), dtype=bool)
         watch = Watch(*known, changed, np.empty(part.stop - part.start, dtype=np.int64))
-        return _Piece(part, self.points.rows[part], self._rows[part], self._best[part], watch)
+        return _Piece(
+            part, self.points.rows[part], self._rows[part], self._best.of_rows(part), watch
+        )
 
     def _prepare(self, moved: IntArray) -> None:
         """Bring the centers into the coordinates of products, once per iteration."""

@@ -17,12 +17,10 @@ from lwcs.kernels.compiled.sparse import (
     moments_sparse,
     scan_sparse,
 )
-from lwcs.kernels.compiled.tiles import assign, best, best_of_moved, nearest
+from lwcs.kernels.compiled.tiles import assign, nearest
 
 __all__ = [
     "assign",
-    "best",
-    "best_of_moved",
     "best_scores_sparse",
     "closer",
     "cluster_sums",

@@ -20,7 +20,7 @@ from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
 
 # Centers of one product: its scores are 128 KB in float32.
 _CENTERS = 128
@@ -136,7 +136,7 @@ def nearest(
 
 
 @jit()
-def _best(rows, matrix, labels, scores, others):  # type: ignore[no-untyped-def]
+def _best(rows, matrix, found):  # type: ignore[no-untyped-def]
     memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
     best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
     own = np.empty(TILE, dtype=np.int32)
@@ -144,13 +144,14 @@ def _best(rows, matrix, labels, scores, others):  # type: ignore[no-untyped-def]
         tile = rows[start : start + TILE]
         m = tile.shape[0]
         _compare_tile(tile, matrix, memory, best[:m], second[:m], own[:m])
-        labels[start : start + m] = own[:m]
-        scores[start : start + m] = best[:m]
-        others[start : start + m] = second[:m]
+        found.labels[start : start + m] = own[:m]
+        found.scores[start : start + m] = best[:m]
+        found.others[start : start + m] = second[:m]
 
 
 @jit()
-def _best_of_moved(rows, matrix, moved, place, some, labels, scores, others):  # type: ignore[no-untyped-def]
+def _best_of_moved(rows, matrix, moved, place, some, found):  # type: ignore[no-untyped-def]
+    labels, scores, others = found.labels, found.scores, found.others
     n_rows, width = rows.shape
     memory = np.empty(_CENTERS * TILE, dtype=matrix.dtype)
     best, second = np.empty(TILE, dtype=matrix.dtype), np.empty(TILE, dtype=matrix.dtype)
@@ -201,76 +202,30 @@ def _best_of_moved(rows, matrix, moved, place, some, labels, scores, others):  #
 
 
 @jit()
-def _news(old, labels, heights, scores, least, changed, unknown):  # type: ignore[no-untyped-def]
-    n_unknown = 0
+def _news(found, watch):  # type: ignore[no-untyped-def]
+    labels, old, n_unknown = found.labels, watch.old, 0
     for i in range(len(labels)):
         if labels[i] != old[i]:
-            changed[labels[i]] = True
+            watch.changed[labels[i]] = True
             if old[i] >= 0:
-                changed[old[i]] = True
-        if not heights[i] - scores[i] > least[i]:
-            unknown[n_unknown] = i
+                watch.changed[old[i]] = True
+        if not watch.heights[i] - found.scores[i] > watch.least[i]:
+            watch.unknown[n_unknown] = i
             n_unknown += 1
     return n_unknown
 
 
 @jit()
-def _assign(  # type: ignore[no-untyped-def]
-    rows, matrix, moved, place, some, labels, scores, others, old, heights, least, changed, unknown
-):
-    # One call, since a thread that comes back from one may wait for the others' Python.
-    old[:] = labels
-    changed[:] = False
-    if 2 * len(moved) > matrix.shape[0]:
-        _best(rows, matrix, labels, scores, others)
-    else:
-        _best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
-    return _news(old, labels, heights, scores, least, changed, unknown)
+def assign(rows, matrix, moved, place, some, found, watch):  # type: ignore[no-untyped-def]
+    """One iteration's assignment of some rows (`products.Products.assign`).
 
-
-def assign(
-    rows: DenseRows,
-    matrix: DenseRows,
-    moved: IntArray,
-    place: IntArray,
-    some: DenseRows,
-    labels: IntArray,
-    scores: DenseRows,
-    others: DenseRows,
-    old: IntArray,
-    heights: DenseRows,
-    least: DenseRows,
-    changed: Mask,
-    unknown: IntArray,
-) -> int:
-    """One iteration's assignment of some rows (`products.Products.assign`)."""
-    return int(
-        _assign(
-            rows, matrix, moved, place, some, labels, scores, others,
-            old, heights, least, changed, unknown,
-        )
-    )  # fmt: skip
-
-
-def best(
-    rows: DenseRows, matrix: DenseRows, labels: IntArray, scores: DenseRows, others: DenseRows
-) -> None:
-    """Write the largest score of every row, whose it is, and the second largest."""
-    _best(rows, matrix, labels, scores, others)
-
-
-def best_of_moved(
-    rows: DenseRows,
-    matrix: DenseRows,
-    moved: IntArray,
-    place: IntArray,
-    some: DenseRows,
-    labels: IntArray,
-    scores: DenseRows,
-    others: DenseRows,
-) -> None:
-    """Bring these up to date with the centers that moved (`products.Products.best_of_moved`).
-
-    `some` are those, `place` says where among them each center is.
+    `some` are the centers that moved, `place` says where among them each center is. One call, since
+    a thread that comes back from one may have to wait for the Python of others.
     """
-    _best_of_moved(rows, matrix, moved, place, some, labels, scores, others)
+    watch.old[:] = found.labels
+    watch.changed[:] = False
+    if 2 * len(moved) > matrix.shape[0]:
+        _best(rows, matrix, found)
+    else:
+        _best_of_moved(rows, matrix, moved, place, some, found)
+    return _news(found, watch)
