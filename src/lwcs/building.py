@@ -52,6 +52,7 @@ class Job:
         """Draw a coreset."""
         run = Run(seed, self.geometry, n_jobs, progress)
         made_in = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
+        # Once for all steps: to set the limit takes longer than some of them.
         with single_threaded_blas():
             draws = sampler.draw(self.source, size, made_in, run)
         if self.source.scale is not None and draws.summary.scale is None:

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.passes import full_cost
 from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import lloyd
-from lwcs.solvers.local_search import local_search
 from lwcs.solvers.points import Points
 
 if TYPE_CHECKING:
@@ -119,8 +117,7 @@ def distortion(source: Source, coreset: Coreset, k: int, seed: int, starts: int 
     found = []
     for attempt in range(starts):
         rng = np.random.default_rng([seed, attempt])
-        with single_threaded_blas():
-            centers = local_search(points, start(points, k, "k-means++", rng), rng)
+        centers = start(points, k, "local-search", rng)
         found.append(lloyd(points, centers, max_iter=100, tol=1e-4))
     best = min(found, key=lambda each: each.cost)
     ratio = full_cost(source, best.centers) / best.cost

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map, single_threaded_blas
+from lwcs.foundation.parallel import ordered_map
 from lwcs.foundation.randomness import Round
 from lwcs.foundation.rows import component_arrays, pieces
 from lwcs.kernels import Hits
@@ -80,12 +80,6 @@ class PivotScan:
 
 def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read (module docstring)."""
-    # Held throughout: a change of the limit is a turn of another thread.
-    with single_threaded_blas():
-        return _draw(source, size, run)
-
-
-def _draw(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
     weights = running_weights(source)
     check_total(weights.total)
     around = _scan(source, *_pivot(source, weights, run), weights.total, run)

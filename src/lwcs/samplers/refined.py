@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.notices import warn
-from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.samplers.around_centers import Assignment, assign, weigh
 from lwcs.samplers.around_mean import MeanDraw
@@ -166,9 +165,8 @@ def solve_roughly(points: Points, k: int, run: Run) -> Clustering:
         n_jobs=run.n_jobs,
     )
     rng = generator(run.seed, Stage.PILOT_SEEDING, len(AGAIN) + 1)
-    with single_threaded_blas():
-        swapped = local_search(points, found.centers, rng, SWAPS)
-        cost = float(points.weights @ points.rows.nearest(swapped)[1])
+    swapped = local_search(points, found.centers, rng, SWAPS, run.n_jobs)
+    cost = float(points.weights @ points.rows.nearest(swapped)[1])
     if found.cost > FAR_ABOVE * cost:
         return solve_with_care(points, k, run, len(AGAIN) + 2)
     return found
@@ -177,8 +175,8 @@ def solve_roughly(points: Points, k: int, run: Run) -> Clustering:
 def solve_with_care(points: Points, k: int, run: Run, attempt: int) -> Clustering:
     """Greedy seeding, then local search: with clusters far apart, each must get its center."""
     rng = generator(run.seed, Stage.PILOT_SEEDING, attempt)
-    with single_threaded_blas():
-        centers = local_search(points, start(points, k, "k-means++", rng), rng)
+    seeds = start(points, k, "k-means++", rng, run.n_jobs)
+    centers = local_search(points, seeds, rng, n_jobs=run.n_jobs)
     return lloyd(points, centers, max_iter=PILOT_ITERATIONS, tol=0.0, n_jobs=run.n_jobs)
 
 
