@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines soak fuzz lint bench paper quality calibrate statistical divergences docs clean
+.PHONY: help demo check test test-engines test-remote soak fuzz lint bench paper quality calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ demo: $(VENV)/.installed ## Build coresets of a million rows and check their acc
 check test: export OMP_WAIT_POLICY := passive
 
 check: $(VENV)/.installed-test lint ## Run every check, and every test that is not statistical: two minutes
-	$(BIN)/python -m pytest -n auto -m "not soak and not engines and not statistical"
+	$(BIN)/python -m pytest -n auto -m "not soak and not engines and not remote and not statistical"
 
 test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)
 	$(BIN)/python -m pytest -n auto
@@ -37,6 +37,9 @@ test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)
 test-engines: $(VENV)/.installed-test,dask,spark,ray ## Test Dask, Spark, Spark Connect and Ray (installs them)
 	$(BIN)/python -m pytest -m engines tests/engines
 	LWCS_SPARK=connect $(BIN)/python -m pytest -m engines tests/engines -k spark
+
+test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Iceberg (installs an S3 server)
+	$(BIN)/python -m pytest -m remote tests/remote
 
 soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger than memory
 	$(BIN)/python -m pytest -m soak -s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from click.core import ParameterSource
 
 from lwcs.cli.standard_input import FORMATS, standard_input
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
+from lwcs.foundation.amounts import parsed
 from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.sources import Source
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 DIVERGENCES = tuple(name for name in available() if name != Mahalanobis.name)
 
 
@@ -51,12 +50,12 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
         """Turn 512MB into 512000000."""
         if not isinstance(value, str):
             return value
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMG]?I?)B?", value.strip().upper())
-        if match is None or match[2] not in _UNITS:
+        amount = parsed(value)
+        if amount is None:
             self.fail(
                 f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx
             )
-        return int(float(match[1]) * _UNITS[match[2]])
+        return amount
 
 
 def _noted(ctx: click.Context, option: click.Parameter, value: bool) -> bool:

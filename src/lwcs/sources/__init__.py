@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from lwcs.foundation.amounts import as_bytes
 from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.places import Access
 from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource, ScaleName, Source, Task
 from lwcs.sources.kinds import kind_of, needs_scan
 from lwcs.sources.options import Dialect, ScanOptions
 from lwcs.sources.partitioned import PartitionedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "PARTITION_ROWS",
@@ -40,6 +42,10 @@ def scan(
     thousands: str | None = None,
     header: bool | None = None,
     encoding: str | None = None,
+    format: str | None = None,  # noqa: A002
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    memory_limit: int | str | None = None,
 ) -> Source:
     """Describe what to read and how. Rows are read later, by the functions that take a Source.
 
@@ -89,6 +95,15 @@ def scan(
     header : bool, optional
         Whether the first line of CSV files holds the names of the columns; by default, that is
         recognized, too.
+    format : {"parquet", "feather", "csv", "tsv", "npy", "npz", "hdf5", "zarr"}, optional
+        Format of files whose names do not say it, such as presigned URLs.
+    filesystem : file system of pyarrow or fsspec, optional
+        Where files are; their names are then paths on it. By default, URIs say where files are.
+    storage_options : dict, optional
+        Options of fsspec for the file system that a URI names, as in pandas: credentials, an
+        endpoint, and so on.
+    memory_limit : int or str, optional
+        Maximum memory for rows that are being read, in bytes or as ``"512MB"``.
 
     Returns
     -------
@@ -108,7 +123,14 @@ def scan(
     if batch_size is not None:
         check_count(batch_size, "batch_size")
     dialect = Dialect(delimiter, decimal, thousands, header, encoding)
-    options = ScanOptions(columns, exclude, weight, missing, batch_size, dialect)
+    if format is not None:
+        from lwcs.sources.paths import FORMATS
+
+        check_choice(format, "format", FORMATS)
+    options = ScanOptions(
+        columns, exclude, weight, missing, batch_size, dialect,
+        Access(filesystem, storage_options), format, as_bytes(memory_limit),
+    )  # fmt: skip
     source = kind_of(data).open(data, options)
     source.scale = scale
     return source

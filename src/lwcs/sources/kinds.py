@@ -38,12 +38,13 @@ class BuiltIn:
 
     accepts: Callable[[Any], bool]
     opened_by: Callable[[Any, ScanOptions], Source]
-    may_be_text: bool = False
+    may_be_files: bool = False
 
     def open(self, data: Any, options: ScanOptions) -> Source:
         """Open such data."""
-        if not self.may_be_text:
+        if not self.may_be_files:
             options.refuse_dialect(f"of type {type(data).__name__}")
+            options.refuse_access(f"of type {type(data).__name__}")
         return self.opened_by(data, options)
 
 
@@ -91,7 +92,7 @@ def _open_engine(data: Any, options: ScanOptions) -> Source:
 def _open_files(data: Any, options: ScanOptions) -> Source:
     from lwcs.sources.paths import find
 
-    found = find(data)
+    found = find(data, options.access, options.format)
     from lwcs.sources.array_files import KINDS, open_array_files
 
     if found.kind != "csv":
@@ -139,7 +140,7 @@ def _open_rows(data: Any, options: ScanOptions) -> LocalSource:
 
 _BUILT_IN = (
     BuiltIn(lambda data: engine_of(data) is not None, _open_engine),
-    BuiltIn(is_path, _open_files, may_be_text=True),
+    BuiltIn(is_path, _open_files, may_be_files=True),
     BuiltIn(is_chunked, _open_chunked),
     BuiltIn(is_parts, _open_parts),
     BuiltIn(is_query, _open_query),

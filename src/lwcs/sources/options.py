@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lwcs.foundation.places import Access
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,6 +38,9 @@ class ScanOptions:
     missing: Missing = "error"
     batch_size: int | None = None
     dialect: Dialect = field(default_factory=Dialect)
+    access: Access = field(default_factory=Access)
+    format: str | None = None
+    memory_limit: int | None = None
 
     @property
     def drop(self) -> bool:
@@ -85,3 +90,13 @@ class ScanOptions:
             raise ValueError(
                 f"{given[0]}= is for text files (CSV), but data is {data}; leave it out"
             )
+
+    def refuse_access(self, data: str) -> None:
+        """Refuse the options of files, for other data."""
+        given = {
+            "format": self.format,
+            "filesystem": self.access.filesystem,
+            "storage_options": self.access.storage_options or None,
+        }
+        if names := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{names[0]}= is for files, but data is {data}; leave it out")

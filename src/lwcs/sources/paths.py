@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
 
+from lwcs.foundation.places import Access, is_local
 from lwcs.sources.listing import EVERYTHING, Pattern, Wanted, files_below
 
+FORMATS = ("parquet", "feather", "csv", "tsv", "npy", "npz", "hdf5", "zarr")
+"""Names of formats, as users write them."""
 _FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -54,15 +56,22 @@ class Found:
     @property
     def is_local(self) -> bool:
         """Whether the files are on this machine."""
-        return isinstance(self.filesystem, fs.LocalFileSystem)
+        return is_local(self.filesystem)
 
 
-def find(data: Any) -> Found:
-    """Find the files that a path, a glob, a folder, a URI or a list of these refers to."""
+_DEFAULT = Access()
+
+
+def find(data: Any, access: Access = _DEFAULT, kind: str | None = None) -> Found:
+    """Find the files that a path, a glob, a folder, a URI or a list of these refers to.
+
+    `kind` is their format, if their names do not say it.
+    """
     wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
     filesystem, named, base = None, dict[str, tuple[str, str]](), None
     for wish in wishes:
-        where, path = _filesystem(wish)
+        place = access.place(wish)
+        where, path = place.filesystem, place.path
         if filesystem is not None and not where.equals(filesystem):
             raise ValueError(
                 f"{wish!r} is on another file system than {wishes[0]!r}; all files must be on one"
@@ -70,7 +79,7 @@ def find(data: Any) -> Found:
         filesystem = where
         found, folder = _expand(wish, path, where)
         for file in found:
-            real = os.path.realpath(file) if isinstance(where, fs.LocalFileSystem) else file
+            real = os.path.realpath(file) if is_local(where) else file
             if real in named:
                 raise ValueError(
                     f"the file {file!r} is named twice, by {named[real][1]!r} and by {wish!r}; "
@@ -80,11 +89,14 @@ def find(data: Any) -> Found:
         base = folder if len(wishes) == 1 else None
     paths = [file for file, _ in named.values()]
     assert filesystem is not None
+    if kind is not None:
+        return Found(kind, paths, filesystem, base)
     kinds = {format_of(path): path for path in paths}
     if None in kinds:
         raise ValueError(
             f"{kinds[None]!r} has no file format that lwcs reads; pass files that end in "
-            f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(_PACKED)})"
+            f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(_PACKED)}), or name "
+            "their format with format=…"
         )
     if len(kinds) > 1:
         raise ValueError(
@@ -93,24 +105,6 @@ def find(data: Any) -> Found:
             + "; pass those of one format, for example with a pattern such as '*.parquet'"
         )
     return Found(str(next(iter(kinds))), paths, filesystem, base)
-
-
-def _filesystem(path: str) -> tuple[fs.FileSystem, str]:
-    if "\0" in path:
-        raise ValueError(f"{path!r} is not a path: it contains the character NUL")
-    if "://" not in path:
-        return fs.LocalFileSystem(), os.path.normpath(os.path.expanduser(path))
-    try:
-        return fs.FileSystem.from_uri(path)
-    except (pa.ArrowInvalid, ValueError):
-        try:
-            import fsspec.core
-        except ImportError as error:
-            raise ValueError(
-                f"{path!r} is on a file system that pyarrow does not support; pip install fsspec"
-            ) from error
-        where, inner = fsspec.core.url_to_fs(path)
-        return fs.PyFileSystem(fs.FSSpecHandler(where)), inner
 
 
 def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str], str | None]:
