@@ -142,6 +142,7 @@ def build(
     passes: int | Literal["auto"] = "auto",
     random_state: object = None,
     n_jobs: int | None = None,
+    memory_limit: int | str | None = None,
     progress: bool = False,
 ) -> Coreset:
     """Summarize data by a coreset: a few weighted rows with nearly the same clustering costs.
@@ -180,6 +181,8 @@ def build(
     n_jobs : int, optional
         Number of threads; by default all cores that the container allows, or what joblib's context
         or OMP_NUM_THREADS say.
+    memory_limit : int or str, optional
+        Maximum memory for rows that are being read, such as ``"512MB"``; see `lwcs.scan`.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
 
@@ -204,7 +207,9 @@ def build(
         check_count(n_clusters, "n_clusters")
     sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
-    job = Job.of(scan(data, weight=sample_weight), as_divergence(divergence))
+    job = Job.of(
+        scan(data, weight=sample_weight, memory_limit=memory_limit), as_divergence(divergence)
+    )
     return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, progress=progress)
 
 

@@ -156,7 +156,7 @@ def test_dropped_rows_have_no_label(folder, X):
         (["build", "events", "--size", "0", "-o", "c"], 2, "0 is not in the range"),
         (["build", "-", "--size", "5", "-o", "c"], 2, "standard input is empty"),
         (["build", "events", "--size", "5", "--memory", "lots", "-o", "c"], 2, "not an amount"),
-        (["build", "events", "--size", "5", "--memory", "1MB", "-o", "c"], 2, "or more"),
+        (["build", "events", "--size", "5", "--memory", "1KB", "-o", "c"], 1, "or more"),
         (["build", "nowhere.parquet", "--size", "5", "-o", "c"], 1, "does not exist"),
         (["build", "events", "--size", "5", "-o", "no/where"], 2, "does not exist"),
         (["build", "events", "--size", "5", "-o", "events"], 2, "that is a folder"),

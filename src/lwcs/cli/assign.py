@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import lwcs
-from lwcs.cli.options import dropped_words, open_rows, reading, say, saying, within_memory
+from lwcs.cli.options import dropped_words, open_rows, reading, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.cli.standard_input import saved_file
 from lwcs.foundation.checks import BadValueError
@@ -84,15 +84,15 @@ def assign(
         data,
         columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
         keep=() if keep is None else keep.split(","),
+        memory=memory,
         **options,
     )
     _check_features(fitted, source)
     schema = _with_kept(schema_of(fitted), source, target)
-    threads = within_memory(source, memory, jobs)
     task = Assign(_finder(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
     with target.writing(schema) as write, source.explaining():
-        parts = source.gather(task, n_jobs=threads)
+        parts = source.gather(task, n_jobs=jobs)
         total = source.known_partitions
         for part in track(parts, "assigning", total, show=not quiet, rows=PARTITION_ROWS):
             write(part.table(rows, schema))

@@ -16,7 +16,6 @@ from lwcs.cli.options import (
     reading,
     say,
     saying,
-    within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
 from lwcs.samplers import as_sampler
@@ -85,7 +84,7 @@ def build(
             f"--method {method} does not take --clusters; leave out --clusters, or pass --method "
             "sensitivity or --method refined"
         )
-    source = open_rows(data, standardize=standardize, **options)
+    source = open_rows(data, standardize=standardize, memory=memory, **options)
     coreset = lwcs.build(
         source,
         size,
@@ -94,7 +93,7 @@ def build(
         n_clusters=clusters,
         passes=passes,
         random_state=seed,
-        n_jobs=within_memory(source, memory, jobs),
+        n_jobs=jobs,
         progress=not quiet,
     )
     write_to(output, coreset.save)

@@ -15,7 +15,6 @@ from lwcs.cli.options import (
     open_rows,
     reading,
     saying,
-    within_memory,
 )
 from lwcs.cli.outputs import refuse_input
 
@@ -116,7 +115,7 @@ def compare(
     if paper:
         _refuse_reading(options)
     places = _places(data, output, paper=paper)
-    reader = _read_paper if paper else _reader(places, memory, jobs, quiet=quiet, **options)
+    reader = _read_paper if paper else _reader(places, jobs, quiet=quiet, memory=memory, **options)
     output.mkdir(parents=True, exist_ok=True)
     result, dropped = CompareResult(()), {}
     for path, stem in places.items():
@@ -180,7 +179,7 @@ def _stem(path: str) -> str:
 
 
 def _reader(
-    places: dict[str, str], memory: int | None, jobs: int | None, *, quiet: bool, **options: Any
+    places: dict[str, str], jobs: int | None, *, quiet: bool, **options: Any
 ) -> Callable[[str, str], tuple[str, LocalSource]]:
     """Open all data sets, so that mistakes show at once; return a function that reads one."""
     from lwcs.comparing.datasets import read_into_memory
@@ -189,8 +188,7 @@ def _reader(
 
     def read(path: str, stem: str) -> tuple[str, LocalSource]:
         source = opened.pop(path)
-        threads = within_memory(source, memory, jobs)
-        return stem, read_into_memory(source, n_jobs=threads, progress=not quiet)
+        return stem, read_into_memory(source, n_jobs=jobs, progress=not quiet)
 
     return read
 

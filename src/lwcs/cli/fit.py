@@ -20,7 +20,6 @@ from lwcs.cli.options import (
     reading,
     say,
     saying,
-    within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
 from lwcs.cli.sizing import OrWord, sizing
@@ -116,8 +115,7 @@ def fit(
     measured_by = divergence_of(divergence, smoothing, floor, coreset)
     rows: Any = coreset
     if coreset is None:
-        rows = open_rows(data, standardize=standardize, **options)
-        jobs = within_memory(rows, memory, jobs)
+        rows = open_rows(data, standardize=standardize, memory=memory, **options)
     model = lwcs.CoresetKMeans(
         clusters,
         coreset_size="auto" if size is None else size,

@@ -24,6 +24,7 @@ _OPTION_OF = {
     "sample_weight": "weight",
     "random_state": "seed",
     "n_jobs": "jobs",
+    "memory_limit": "memory",
     "scale": "standardize",
 }
 """Parameters of the library whose option has another name."""

@@ -16,7 +16,6 @@ from lwcs.cli.options import (
     reading,
     say,
     saying,
-    within_memory,
 )
 from lwcs.cli.outputs import check_output, write_to
 from lwcs.cli.sizing import sizing
@@ -145,8 +144,7 @@ def mixture(
         )
     rows: Any = coreset_of(data, options)
     if rows is None:
-        rows = open_rows(data, **options)
-        jobs = within_memory(rows, memory, jobs)
+        rows = open_rows(data, memory=memory, **options)
     model = lwcs.CoresetMixture(
         components,
         family=family,

@@ -211,6 +211,7 @@ def open_rows(
     exclude: str | list[str] | None = None,
     keep: Sequence[str] = (),
     standardize: bool = False,
+    memory: int | None = None,
     **dialect: Any,
 ) -> Source:
     """Open the DATA of a command: files or standard input; `keep` columns beside the rows."""
@@ -222,6 +223,7 @@ def open_rows(
         "weight": weight,
         "missing": missing,
         "scale": "standard" if standardize else None,
+        "memory_limit": memory,
     }
     data = in_files(data, stdin_format)
     if len(data) > 1 and "-" in data:
@@ -303,27 +305,6 @@ def _kept_alone(
         return [name for name in matched(keep, names, "keep") if name not in used]
 
     return find
-
-
-def within_memory(source: Source, memory: int | None, jobs: int | None) -> int:
-    """Limit threads and read-ahead so that rows in flight fit in memory; return the threads."""
-    from lwcs.foundation.parallel import as_threads
-    from lwcs.sources.base import PARTITION_ROWS
-    from lwcs.sources.sequence import SequenceSource
-
-    threads = as_threads(jobs)
-    if memory is None or not isinstance(source, SequenceSource):
-        return threads
-    partition = PARTITION_ROWS * source.n_features * source.dtype.itemsize
-    # One partition is being filled, some wait, and each thread works on up to two.
-    fitting = memory // partition - 1
-    if fitting < 3:
-        raise click.UsageError(
-            f"--memory {memory / 1e6:.0f}MB is too little for {source.n_features} columns; pass "
-            f"--memory {4 * partition / 1e6:.0f}MB or more"
-        )
-    source.in_flight = 1 if fitting < 6 else 2
-    return int(max(1, min(threads, (fitting - source.in_flight) // 2)))
 
 
 def dropped_words(dropped: int) -> str:

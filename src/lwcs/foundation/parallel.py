@@ -137,14 +137,18 @@ def _closing(items: Iterable[Any]) -> Iterator[None]:
 
 
 def ordered_map(
-    function: Callable[[A], R], arguments: Iterable[A], n_jobs: int | None = None
+    function: Callable[[A], R],
+    arguments: Iterable[A],
+    n_jobs: int | None = None,
+    at_once: int | None = None,
 ) -> Iterator[R]:
     """Yield ``function(argument)`` in the order of the arguments, computed on `n_jobs` threads.
 
-    At most two tasks per thread are in flight, so that memory does not grow with the number of
-    tasks. After an exception or an interrupt, no further task is started.
+    At most `at_once` tasks are in flight, by default two per thread, so that memory does not grow
+    with the number of tasks. After an exception or an interrupt, no further task is started.
     """
     threads = as_threads(n_jobs)
+    most = 2 * threads if at_once is None else at_once
     with single_threaded_blas(), _closing(arguments):
         if threads == 1:
             yield from map(function, arguments)
@@ -153,7 +157,7 @@ def ordered_map(
         with Tasks(threads) as tasks:
             for argument in arguments:
                 waiting.append(tasks.add(function, argument))
-                if len(waiting) >= 2 * threads:
+                if len(waiting) >= most:
                     yield tasks.result(waiting.popleft())
             while waiting:
                 yield tasks.result(waiting.popleft())

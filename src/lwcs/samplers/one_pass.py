@@ -22,7 +22,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map, prefetch
+from lwcs.foundation.parallel import as_threads, ordered_map, prefetch
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.rows import stack
@@ -244,19 +244,25 @@ def draw_in_one_pass(
 ) -> Draws:
     """Draw from rows in order, in one pass over them."""
     state = OnePass.of(size, run, uniform=uniform)
-    blocks = prefetch(source.pending(), 2 * source.in_flight)
+    threads = as_threads(run.n_jobs)
+    flight = source.block_flight(threads)
+    blocks = prefetch(source.pending(), flight.ahead)
     with source.explaining(), closing(blocks):
         step = base.block_rows(source.n_features)
         total = None if source.n_rows is None else -(-source.n_rows // step)
         for scanned in track(
-            _scanned(state, blocks, run.n_jobs), "reading", total, show=run.progress, rows=step
+            _scanned(state, blocks, threads, flight.at_once),
+            "reading",
+            total,
+            show=run.progress,
+            rows=step,
         ):
             state.update(scanned)
     return state.finish()
 
 
 def _scanned(
-    state: OnePass, pending: Iterator[Pending], n_jobs: int | None
+    state: OnePass, pending: Iterator[Pending], threads: int, at_once: int
 ) -> Iterator[ScannedBlock]:
     """Scan blocks on threads, in order, once the first ones have given the pivot."""
     for each in pending:
@@ -266,5 +272,5 @@ def _scanned(
         if state.pivot is not None or state.by_cost is None:
             break
     yield from ordered_map(
-        lambda each: state.scan(each.block(), each.first_of_all), pending, n_jobs
+        lambda each: state.scan(each.block(), each.first_of_all), pending, threads, at_once
     )

@@ -103,7 +103,10 @@ def scan(
         Options of fsspec for the file system that a URI names, as in pandas: credentials, an
         endpoint, and so on.
     memory_limit : int or str, optional
-        Maximum memory for rows that are being read, in bytes or as ``"512MB"``.
+        Maximum memory for rows that are being read from files and streams, in bytes or as
+        ``"512MB"``: on top of what Python, its libraries and the result take. By default, 512 MB,
+        or 128 MB per core. With less, fewer rows are read ahead and fewer threads are busy;
+        results do not depend on it. Rows in memory are not copied, whatever the limit.
 
     Returns
     -------
@@ -118,7 +121,7 @@ def scan(
     if scale is not None:
         check_choice(scale, "scale", ("standard",))
     if isinstance(data, Source):
-        return _refuse_second_scan(data, columns, exclude, weight, scale)
+        return _refuse_second_scan(data, columns, exclude, weight, scale, memory_limit)
     check_choice(missing, "missing", ("error", "drop"))
     if batch_size is not None:
         check_count(batch_size, "batch_size")
@@ -133,6 +136,8 @@ def scan(
     )  # fmt: skip
     source = kind_of(data).open(data, options)
     source.scale = scale
+    if options.memory_limit is not None:
+        source.limit_memory(options.memory_limit)
     return source
 
 

@@ -223,6 +223,10 @@ class Source(ABC):
         """Whether rows can be fetched by number, as those of a LocalSource can."""
         return False
 
+    def limit_memory(self, limit: int) -> None:
+        """Limit the memory of rows that are being read, where this process reads them."""
+        del limit
+
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
         """First row number and name of a partition, for messages about bad data."""

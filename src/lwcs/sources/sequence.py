@@ -7,13 +7,14 @@ memory, so that the same rows give the same coreset to the last bit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map, prefetch
+from lwcs.foundation.parallel import as_threads, ordered_map, prefetch
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources import base
 from lwcs.sources.base import (
@@ -25,6 +26,7 @@ from lwcs.sources.base import (
     Task,
     without_dropped,
 )
+from lwcs.sources.budget import Budget, Flight
 from lwcs.sources.grid import Pass, Places
 
 if TYPE_CHECKING:
@@ -70,14 +72,17 @@ class SequenceSource(Source, ABC):
     A subclass passes on whether its rows can be read again; if not, `batches` is called once.
     """
 
+    budget: Budget
+    """The memory that rows may take on their way."""
+    reading_bytes: int = 0
+    """Memory that reading takes however little is read at once."""
+
     dtype: np.dtype[Any]
-    in_flight = 2
-    """Number of partitions that are read ahead."""
     kept: Any = None
     """Schema of the columns that are kept beside the rows, if there are any."""
 
     def __init__(self, *, rereadable: bool = True) -> None:
-        self.rereadable = rereadable
+        self.rereadable, self.budget = rereadable, Budget.of(None)
         self._once: ReadOnce | None = None
         """Set at the first look at rows that can be read only once."""
         self._is_large = False
@@ -90,6 +95,17 @@ class SequenceSource(Source, ABC):
         self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
         self.feature_names = selection.feature_names
         self.n_features, self.weighted = len(self.feature_names), selection.weight is not None
+
+    def limit_memory(self, limit: int) -> None:
+        """Limit the memory of rows on their way; refuse what is too little for a few blocks."""
+        least = Budget.least(self._bytes(base.block_rows(self.n_features))) + self.reading_bytes
+        if limit < least:
+            raise ValueError(
+                f"memory_limit={limit / 1e6:.0f}MB is too little to read {self.n_features} "
+                f"column{'s' * (self.n_features != 1)}{self._named()}; pass memory_limit="
+                f"{-(-least // 10**6)}MB or more"
+            )
+        self.budget = Budget(limit - self.reading_bytes)
 
     def _named(self) -> str:
         """Where the rows are, for messages; for files, " in" and their names."""
@@ -165,18 +181,39 @@ class SequenceSource(Source, ABC):
     ) -> Iterator[Any]:
         """Run a task over every partition, while the next partitions are read."""
 
-        def run(partition: list[Pending]) -> Any:
-            number, blocks = partition[0].partition, (each.block() for each in partition)
+        def run(partition: tuple[int, Iterable[Pending]]) -> Any:
+            number, blocks = partition[0], (each.block() for each in partition[1])
             if items is None:
                 return task(blocks, number)
             if number >= len(items):
                 raise ValueError(f"{ROWS_CHANGED}: there are more rows than before; build again")
             return task(blocks, items[number])
 
-        return ordered_map(run, prefetch(self._by_partition(), self.in_flight), n_jobs)
+        threads = as_threads(n_jobs)
+        flight = self.budget.flight(self._bytes(base.PARTITION_ROWS), threads)
+        if flight is None:
+            # Even a few partitions are too large: their blocks are used as they are read.
+            return ordered_map(run, self._block_by_block(), 1)
+        return ordered_map(run, prefetch(self._whole(), flight.ahead), threads, flight.at_once)
 
-    def _by_partition(self) -> Iterator[list[Pending]]:
-        return (list(blocks) for _, blocks in groupby(self.pending(), key=lambda p: p.partition))
+    def block_flight(self, threads: int) -> Flight:
+        """How many blocks may be on their way."""
+        size = self._bytes(base.block_rows(self.n_features))
+        return self.budget.flight(size, threads) or Flight(1, 1)
+
+    def _bytes(self, rows: int) -> int:
+        """Bytes of so many rows, or of all if there are fewer."""
+        n_rows = rows if self.n_rows is None else min(rows, self.n_rows)
+        return n_rows * self.n_features * self.dtype.itemsize
+
+    def _whole(self) -> Iterator[tuple[int, list[Pending]]]:
+        """Partitions, each with all of its blocks."""
+        return ((number, list(blocks)) for number, blocks in _by_partition(self.pending()))
+
+    def _block_by_block(self) -> Iterator[tuple[int, Iterable[Pending]]]:
+        """Partitions, each with its blocks as they are read, which are to be used in order."""
+        with closing(prefetch(self.pending(), self.block_flight(1).ahead)) as coming:
+            yield from _by_partition(coming)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as an array."""
@@ -201,3 +238,7 @@ class SequenceSource(Source, ABC):
     def explain_row(self, bad: BadValueError) -> ValueError:
         """Rows are numbered through all partitions anyway."""
         return self.explain(bad)
+
+
+def _by_partition(blocks: Iterable[Pending]) -> Iterator[tuple[int, Iterator[Pending]]]:
+    return groupby(blocks, key=lambda each: each.partition)
