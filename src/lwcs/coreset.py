@@ -15,6 +15,7 @@ from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
+from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import frozen, stack
 from lwcs.foundation.splits import deal
@@ -344,9 +345,43 @@ class Coreset(Tabular):
 
         return to_table(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a Parquet file, which any tool can read as a plain table, atomically."""
-        storage.write_table(self.to_arrow(), path)
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Coreset:
+        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked.
+
+        The table may have been written to a file and read again by any library that keeps the
+        metadata of its schema, as pyarrow does.
+
+        Examples
+        --------
+        >>> import numpy as np, lwcs
+        >>> coreset = lwcs.build(np.eye(8), size=5, random_state=0)
+        >>> lwcs.Coreset.from_arrow(coreset.to_arrow()) == coreset
+        True
+        """
+        from lwcs.coreset_table import KIND, from_table
+
+        return from_table(*storage.of_kind(table, KIND, cls.__name__), "table")
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a Parquet file, which any tool can read as a plain table, atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; also a URI, such as ``s3://bucket/name``.
+        filesystem : pyarrow or fsspec file system, optional
+            File system to write to; by default, that of the path or URI.
+        storage_options : dict, optional
+            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
+        """
+        storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coreset):

@@ -6,18 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs import coreset_table
 from lwcs.foundation import storage
+from lwcs.foundation.places import Access
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
     """Load an object that was saved by lwcs.
 
     Parameters
     ----------
     path : str or path
-        File written by `save`, or by `lwcs.compare` with ``path=``.
+        File written by `save`, or by `lwcs.compare` with ``path=``; also a URI, such as
+        ``s3://bucket/name``.
+    filesystem : pyarrow or fsspec file system, optional
+        File system that the file is on; by default, that of the path or URI.
+    storage_options : dict, optional
+        Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
 
     Returns
     -------
@@ -31,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> lwcs.load("eye.coreset.parquet") == coreset
     True
     """
-    table, metadata = storage.read_table(path)
+    table, metadata = storage.read_table(path, Access(filesystem, storage_options))
     kind = metadata.get("kind")
     if kind == coreset_table.KIND:
         return coreset_table.from_table(table, metadata, str(path))

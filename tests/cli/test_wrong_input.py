@@ -17,7 +17,6 @@ from click.testing import CliRunner
 
 import lwcs
 from lwcs.cli import main
-from lwcs.foundation import storage
 from tests.cli.running import run
 
 LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
@@ -127,7 +126,7 @@ def test_outputs_that_cannot_be_written_are_named(folder, monkeypatch):
     done = subprocess.run(pipe, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "cannot replace '/dev/stdout': it is not a regular file" in done.stderr
-    monkeypatch.setattr(storage.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     message = refused("build", "d.parquet", "--size", "5", "-o", "k.parquet")
     assert message.startswith("Error: cannot write 'k.parquet': the folder '")
     assert message.endswith("is read-only; pass a path that you may write to")
@@ -137,7 +136,7 @@ def test_outputs_that_cannot_be_written_are_named(folder, monkeypatch):
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device", ".lwcs-1.tmp")
 
-    monkeypatch.setattr(storage.os, "open", full)
+    monkeypatch.setattr(os, "open", full)
     message = refused("build", "d.parquet", "--size", "5", "-o", "k.parquet")
     assert "cannot write 'k.parquet': No space left on device" in message
 

@@ -16,8 +16,8 @@ import os, signal, sys, time
 from lwcs.cli import main
 from lwcs.foundation import storage
 
-def slowly(table, path):
-    with storage.replacing(path) as temporary:
+def slowly(table, path, access):
+    with storage.replacing(path, access) as temporary:
         temporary.write_bytes(b"half of it")
         try:
             print("writing", flush=True)

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 import lwcs
+from lwcs.cli.folders import Partitioned, PerFile
 from lwcs.cli.options import dropped_words, open_rows, reading, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.cli.standard_input import saved_file
+from lwcs.cli.stores import keywords
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.progress import track
 from lwcs.passes import measured
@@ -22,7 +24,9 @@ from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
+    from lwcs.cli.formats import Format
     from lwcs.foundation.types import FloatArray
     from lwcs.sources import Block, Source
 
@@ -44,11 +48,22 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     "--output",
     required=True,
     help="Output file: .parquet, .feather, .csv or .tsv, these two also compressed (.csv.gz); "
-    "- for CSV on standard output.",
+    "- for CSV on standard output. With --partition-by or --per-file, a folder, whose ending is "
+    "that of its files.",
 )
 @click.option(
     "--keep",
     help="Comma-separated names or patterns of columns of DATA to copy into the output.",
+)
+@click.option(
+    "--partition-by",
+    metavar="COLUMN,…",
+    help="Write a folder for each value of these columns of the output, such as label=3/.",
+)
+@click.option(
+    "--per-file",
+    is_flag=True,
+    help="Write one file per file of DATA, with rows numbered from 0 in each.",
 )
 @reading
 @saying
@@ -57,6 +72,8 @@ def assign(
     model: str,
     output: str,
     keep: str | None,
+    partition_by: str | None,
+    per_file: bool,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -75,9 +92,12 @@ def assign(
     squared distance to it (or the divergence, if the model was fitted with one). For a mixture,
     the label is that of the most likely component, followed by the log-likelihood. Columns that
     are kept follow. A row that was dropped because of a missing value has no label.
+
+    With --partition-by label, rows are in files such as OUTPUT/label=3/part-0.parquet, which have
+    all columns but that one. With --per-file, the rows of sub/a.csv are in OUTPUT/sub/a.parquet.
     """
     start = time.perf_counter()
-    target = TableOutput.of(output, (*data, model))
+    target = _target(output, data, model, partition_by, per_file)
     fitted = _load(model, data)
     known = hasattr(fitted, "feature_names_in_") and columns is None
     source = open_rows(
@@ -88,10 +108,10 @@ def assign(
         **options,
     )
     _check_features(fitted, source)
-    schema = _with_kept(schema_of(fitted), source, target)
+    schema = _with_kept(schema_of(fitted), source, target.format)
     task = Assign(_finder(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
-    with target.writing(schema) as write, source.explaining():
+    with _writing(target, schema, source) as write, source.explaining():
         parts = source.gather(task, n_jobs=jobs)
         total = source.known_partitions
         for part in track(parts, "assigning", total, show=not quiet, rows=PARTITION_ROWS):
@@ -111,6 +131,23 @@ def assign(
     )
 
 
+def _target(
+    output: str, data: tuple[str, ...], model: str, partition_by: str | None, per_file: bool
+) -> TableOutput | Partitioned | PerFile:
+    """Check where rows are written to, before any work is done."""
+    if partition_by is not None and per_file:
+        raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
+    if partition_by is not None:
+        return Partitioned.of(output, partition_by)
+    return PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
+
+
+def _writing(
+    target: TableOutput | Partitioned | PerFile, schema: pa.Schema, source: Source
+) -> AbstractContextManager[Callable[[pa.Table], None]]:
+    return target.writing(schema, source) if isinstance(target, PerFile) else target.writing(schema)
+
+
 def _load(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
     """Load MODEL, or say that it is something else."""
     from lwcs.foundation.storage import NotOursError
@@ -119,7 +156,7 @@ def _load(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.Corese
         raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
     instead = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
     try:
-        found = lwcs.load(saved_file(model))
+        found = lwcs.load(saved_file(model), **keywords(model))
     except NotOursError as error:
         raise click.UsageError(
             f"MODEL {model!r} is not a file that lwcs wrote, or is damaged; {instead}"
@@ -148,7 +185,7 @@ def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Sou
         )
 
 
-def _with_kept(schema: pa.Schema, source: Source, target: TableOutput) -> pa.Schema:
+def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:
     """The columns of the output and those that are kept; refuse two of one name."""
     kept: pa.Schema | None = getattr(source, "kept", None)
     if not kept:
@@ -159,7 +196,7 @@ def _with_kept(schema: pa.Schema, source: Source, target: TableOutput) -> pa.Sch
                 f"--keep {name}: the output has a column {name!r} of its own; rename the column "
                 "of DATA, or leave it out"
             )
-    target.check(kept)
+    form.check(kept)
     return pa.schema([*schema, *kept])
 
 

@@ -16,7 +16,9 @@ from lwcs.cli.options import (
     reading,
     saying,
 )
-from lwcs.cli.outputs import refuse_input
+from lwcs.cli.outputs import check_with, refuse_input
+from lwcs.cli.stores import access_to, keywords
+from lwcs.foundation.places import is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +61,6 @@ _SIZES = "1000,2000,5000,10000,20000"
     "-o",
     "--output",
     default="comparison",
-    type=click.Path(file_okay=False, path_type=Path),
     help="Folder for results, tables and figures.",
 )
 @reading
@@ -74,7 +75,7 @@ def compare(
     holdout_rows: int,
     paper: bool,
     seed: int,
-    output: Path,
+    output: str,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -114,9 +115,10 @@ def compare(
     Settings.of(**settings)
     if paper:
         _refuse_reading(options)
+    output = output.rstrip("/") or "/"
     places = _places(data, output, paper=paper)
     reader = _read_paper if paper else _reader(places, jobs, quiet=quiet, memory=memory, **options)
-    output.mkdir(parents=True, exist_ok=True)
+    _make(output)
     result, dropped = CompareResult(()), {}
     for path, stem in places.items():
         name, rows = reader(path, stem)
@@ -128,7 +130,8 @@ def compare(
             rows,
             **settings,
             name=name,
-            path=output / f"{stem}.parquet",
+            path=f"{output}/{stem}.parquet",
+            **keywords(output),
             n_jobs=jobs,
             progress=not quiet,
         )
@@ -136,6 +139,22 @@ def compare(
     if as_json:
         records = [trial.record() for trial in result.trials]
         click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
+
+
+def _make(output: str) -> None:
+    """Make the folder of the results, or refuse one that cannot be made."""
+    from lwcs.foundation.replacing import check_target
+
+    if is_uri(output):
+        check_with(check_target, f"{output}/table.md")
+        return
+    try:
+        Path(output).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(
+            f"--output {output!r} is the folder of the results, which cannot be made: "
+            f"{error.strerror}; pass another name"
+        ) from error
 
 
 def _refuse_reading(options: dict[str, Any]) -> None:
@@ -147,7 +166,7 @@ def _refuse_reading(options: dict[str, Any]) -> None:
         )
 
 
-def _places(data: tuple[str, ...], output: Path, *, paper: bool) -> dict[str, str]:
+def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
     """Paths of the data sets, and the name of each; refuse names and results that collide."""
     from lwcs.comparing.datasets import KNOWN
 
@@ -164,7 +183,7 @@ def _places(data: tuple[str, ...], output: Path, *, paper: bool) -> dict[str, st
                 f"DATA has two data sets called {name!r}, whose results would be written to one "
                 "file; compare them in folders of their own"
             )
-        refuse_input(output / f"{name}.parquet", [path])
+        refuse_input(f"{output}/{name}.parquet", [path])
         places[path] = name
     return places
 
@@ -201,13 +220,13 @@ def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
     return title, cast("LocalSource", lwcs.scan(rows))
 
 
-def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -> None:
+def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) -> None:
     """Write tables and figures, and print the tables."""
     from rich.console import Console
 
     from lwcs.comparing.table import to_tables
     from lwcs.displays import CompareDisplay
-    from lwcs.foundation.storage import replacing
+    from lwcs.foundation.replacing import explaining, replacing
 
     console = Console(quiet=not show)
     for table in to_tables(result):
@@ -218,12 +237,15 @@ def _report(result: CompareResult, output: Path, *, holdout: bool, show: bool) -
         for table in to_tables(result, holdout=True):
             console.print(table)
         markdown += "\nOn held-out rows:\n\n" + result.to_markdown(holdout=True)
-    with replacing(output / "table.md") as temporary:
+    file = f"{output}/table.md"
+    access = access_to(file)
+    with replacing(file, access) as temporary, explaining(access.place(file)):
         temporary.write_text(markdown)
     try:
         for x, stem in (("size", "error_by_size"), ("time", "error_by_time")):
             display = CompareDisplay.from_result(result, x=x, holdout=holdout)  # type: ignore[arg-type]
-            display.save(output / f"{stem}.svg", output / f"{stem}.png")
+            files = [f"{output}/{stem}.{ending}" for ending in ("svg", "png")]
+            display.save(*files, **keywords(output))
     except ImportError as error:
         click.echo(f"No figures were drawn: {error}", err=True)
     if show:

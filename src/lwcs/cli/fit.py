@@ -23,11 +23,13 @@ from lwcs.cli.options import (
 )
 from lwcs.cli.outputs import check_output, write_to
 from lwcs.cli.sizing import OrWord, sizing
+from lwcs.cli.stores import access_to, keywords
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
 
 _ON_ALL_ROWS = ("polish", "cost")
+_ALWAYS = {"stdin_format", "storage_option"}
 _FIXED = ("size", "target_error", "method", "standardize", "memory")
 
 
@@ -192,11 +194,11 @@ def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None
     from lwcs.foundation.storage import is_ours
 
     data = in_files(data, options["stdin_format"])
-    if not data or not all(is_ours(one) for one in data):
+    if not data or not all(is_ours(one, access_to(one)) for one in data):
         return None
     found = []
     for name in data:
-        one = lwcs.load(name)
+        one = lwcs.load(name, **keywords(name))
         if isinstance(one, lwcs.StreamingCoreset):
             if not one.n_samples:
                 raise ValueError(f"{name!r} is a saved stream that has no rows yet; pass another")
@@ -212,7 +214,7 @@ def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None
         whole = whole + one
     dropped = sum(one.details.get("dropped", 0) for one in found)
     whole = replace(whole, details={**whole.details, "dropped": dropped})
-    if given := given_flags({*options, *_FIXED, *_ON_ALL_ROWS} - {"stdin_format"}):
+    if given := given_flags({*options, *_FIXED, *_ON_ALL_ROWS} - _ALWAYS):
         raise click.UsageError(
             "DATA is a coreset, whose size, columns, weights and scale are fixed and whose "
             f"original rows are not available; leave out {', '.join(given)}"

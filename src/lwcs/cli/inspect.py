@@ -10,6 +10,7 @@ import click
 
 from lwcs.cli.options import choosing, open_rows, saying
 from lwcs.cli.standard_input import NAME, saved_file
+from lwcs.cli.stores import keywords
 from lwcs.foundation.progress import track
 from lwcs.foundation.storage import NotOursError
 from lwcs.sources.base import PARTITION_ROWS
@@ -63,7 +64,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
     import lwcs
 
     try:
-        found = lwcs.load(file)
+        found = lwcs.load(file, **keywords(file))
     except NotOursError:
         return _rows(file, options, progress=progress)
     _refuse_choices(options, file, found)
@@ -137,7 +138,8 @@ def _known_errors(model: Any) -> dict[str, Any]:
 
 def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
     """Refuse the options for rows, for a file that lwcs saved."""
-    given = [name for name, value in options.items() if value not in (None, "error")]
+    given = [name for name, value in options.items() if value not in (None, "error", ())]
+    given = [name for name in given if name != "storage_option"]
     if given:
         flag = "header/--no-header" if given[0] == "header" else given[0]
         raise click.UsageError(

@@ -10,8 +10,10 @@ import click
 from click.core import ParameterSource
 
 from lwcs.cli.standard_input import FORMATS, standard_input
+from lwcs.cli.stores import STORAGE_OPTION, access_of
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.foundation.amounts import parsed
+from lwcs.foundation.places import Access, is_uri
 from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ _CHOOSING = [
         help="Whether CSV files begin with the names of their columns.  [default: found]",
     ),
     click.option("--encoding", help="Encoding of CSV files.  [default: found]"),
+    STORAGE_OPTION,
 ]
 _READING = [
     *_CHOOSING,
@@ -212,6 +215,7 @@ def open_rows(
     keep: Sequence[str] = (),
     standardize: bool = False,
     memory: int | None = None,
+    storage_option: Sequence[str] = (),
     **dialect: Any,
 ) -> Source:
     """Open the DATA of a command: files or standard input; `keep` columns beside the rows."""
@@ -243,6 +247,9 @@ def open_rows(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
         )
     else:
+        # Without a URI in DATA, they are for the output.
+        store = access_of(storage_option) if any(map(is_uri, data)) else Access()
+        options["storage_options"] = store.storage_options
         source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options, **dialect)
     if keep:
         _keep(source, keep)

@@ -10,12 +10,13 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from lwcs.cli.errors import STAND_INS
+from lwcs.foundation.replacing import explaining
+from lwcs.foundation.temporaries import temporary_folder
 from lwcs.sources.watched import Chained
 
 FORMATS = ("csv", "tsv", "arrow", "parquet")
@@ -77,9 +78,9 @@ def saved_file(name: str) -> str:
 
 def _copied(file: IO[bytes] | Chained, ending: str) -> Piped:
     context = click.get_current_context()
-    folder = context.with_resource(tempfile.TemporaryDirectory())
-    path = str(Path(folder) / f"rows{ending}")
-    with open(path, "wb") as copy:
+    folder = context.with_resource(temporary_folder(tempfile.gettempdir(), 0o700))
+    path = str(folder / f"rows{ending}")
+    with explaining(f"a copy of {NAME}", is_copy=True), open(path, "wb") as copy:
         shutil.copyfileobj(file, copy, 2**20)
     context.meta.setdefault(STAND_INS, {})[path] = NAME
     return Piped(ending[1:], path=path)

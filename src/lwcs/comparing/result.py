@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, astuple, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from lwcs.comparing.methods import FULL, METHODS
 from lwcs.foundation import storage
 from lwcs.foundation.fields import Fields, reading
+from lwcs.foundation.replacing import DEFAULT, check_target
 from lwcs.foundation.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+
+    from lwcs.foundation.places import Access
 
 KIND = "comparison"
 _LEAST = {
@@ -293,11 +295,16 @@ def _trials(table: pa.Table) -> Iterator[Trial]:
 class Log:
     """The file of a running comparison, replaced atomically so that it is always complete."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, setup: Setup) -> None:
-        self._path, self._setup = None if path is None else Path(path), setup
+    def __init__(
+        self, path: str | os.PathLike[str] | None, setup: Setup, access: Access = DEFAULT
+    ) -> None:
+        self._path, self._setup, self._access = path, setup, access
         self.trials: dict[Key, Trial] = {}
-        if self._path is not None and self._path.exists():
-            table, metadata = storage.read_table(self._path)
+        if path is None:
+            return
+        check_target(path, access)
+        if access.place(path).exists():
+            table, metadata = storage.read_table(path, access)
             if metadata.get("kind") != KIND:
                 raise ValueError(f"{str(path)!r} is not a saved comparison; choose another file")
             found = from_table(table, metadata, str(path))
@@ -309,8 +316,8 @@ class Log:
         self.trials |= {trial.key: trial for trial in trials}
         if write and self._path is not None:
             table = self.result().to_arrow()
-            metadata = {"setup": asdict(self._setup)}
-            storage.write_table(storage.with_metadata(table, KIND, metadata), self._path)
+            sealed = storage.with_metadata(table, KIND, {"setup": asdict(self._setup)})
+            storage.write_table(sealed, self._path, self._access)
 
     def result(self) -> CompareResult:
         """Return the solutions so far, in order."""

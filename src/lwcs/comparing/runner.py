@@ -12,6 +12,7 @@ from lwcs.comparing.methods import FULL, METHODS, Problem, answers, missing, siz
 from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.foundation.notices import warn
+from lwcs.foundation.places import Access
 from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
@@ -23,7 +24,7 @@ from lwcs.sources.options import ScanOptions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lwcs.foundation.types import IntArray
 
@@ -102,6 +103,8 @@ def compare(
     sample_weight: Any = None,
     name: str = "data",
     path: str | os.PathLike[str] | None = None,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -142,7 +145,11 @@ def compare(
         Name of the data in tables and figures.
     path : str or path, optional
         Parquet file that solutions are saved to as they are found. If it exists, the comparison
-        is resumed.
+        is resumed. Also a URI, such as ``s3://bucket/name``.
+    filesystem : pyarrow or fsspec file system, optional
+        File system of `path`; by default, that of the path or URI.
+    storage_options : dict, optional
+        Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
     random_state : int
         First random seed.
     n_jobs : int, optional
@@ -192,7 +199,8 @@ def compare(
     if any(map(sized, able)):
         _warn_of_sizes(settings)
     jobs = _plan(settings, able)
-    log = Log(path, _setup(source, holdout_rows, first, n_jobs))
+    access = Access(filesystem, storage_options)
+    log = Log(path, _setup(source, holdout_rows, first, n_jobs), access)
     todo = [job for job in jobs if not all(k in log.trials for k in _keys(job, name, steps))]
     for job in track(_warmed(todo, source, n_jobs), "comparing", len(todo), show=progress):
         problem = Problem(source, job.k, job.seed, n_jobs)

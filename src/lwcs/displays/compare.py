@@ -9,10 +9,11 @@ import numpy as np
 from lwcs.comparing.methods import FULL, sized, title
 from lwcs.displays import figures
 from lwcs.foundation.checks import check_choice
+from lwcs.foundation.places import Access
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lwcs.comparing.result import Cell, CompareResult
 
@@ -151,7 +152,15 @@ class CompareDisplay:
         )
         return line
 
-    def save(self, *paths: str | os.PathLike[str]) -> None:
-        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf)."""
+    def save(
+        self,
+        *paths: str | os.PathLike[str],
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf).
+
+        Paths may be URIs; `filesystem` and `storage_options` are those of `Coreset.save`.
+        """
         for path in paths:
-            figures.save_figure(self.figure_, path)
+            figures.save_figure(self.figure_, path, Access(filesystem, storage_options))

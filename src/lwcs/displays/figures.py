@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.storage import replacing
+from lwcs.foundation.replacing import DEFAULT, explaining, replacing
 
 if TYPE_CHECKING:
     import os
+
+    from lwcs.foundation.places import Access
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
@@ -34,10 +36,14 @@ def pyplot() -> Any:
     return plt
 
 
-def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Any, path: str | os.PathLike[str], access: Access = DEFAULT) -> None:
     """Save a figure atomically, in the format of the path's ending (.svg, .png, .pdf)."""
     ending = Path(path).suffix.lstrip(".")
     # Without a date and with ids that are not random, the same figure gives the same file.
     metadata = {"Date": None} if ending == "svg" else None
-    with replacing(path) as temporary, pyplot().rc_context({"svg.hashsalt": "lwcs"}):
+    with (
+        replacing(path, access) as temporary,
+        pyplot().rc_context({"svg.hashsalt": "lwcs"}),
+        explaining(access.place(path)),
+    ):
         figure.savefig(temporary, format=ending, dpi=150, bbox_inches="tight", metadata=metadata)

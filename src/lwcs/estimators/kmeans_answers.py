@@ -11,15 +11,18 @@ from lwcs import kernels
 from lwcs.estimators.inputs import scan_rows
 from lwcs.foundation import storage
 from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.places import Access
 from lwcs.foundation.tabular import Tabular
 from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.sources import LocalSource, Source
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
+    from lwcs.estimators.kmeans import CoresetKMeans
     from lwcs.foundation.types import FloatArray
     from lwcs.geometry import Centers, Geometry
 
@@ -85,13 +88,38 @@ class KMeansAnswers(Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         return to_table(self._fitted())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> CoresetKMeans:
+        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked.
+
+        What `save` leaves out, the table does not have either.
+        """
+        from lwcs.estimators.kmeans_table import KIND, from_table
+
+        return from_table(*storage.of_kind(table, KIND, "CoresetKMeans"), "table")
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the model to a Parquet file, atomically; `lwcs.load` reads it.
 
         The coreset and the labels are not saved, nor are parameters that are objects (an `init`
         array, a sampler), which come back as their defaults.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; also a URI, such as ``s3://bucket/name``.
+        filesystem : pyarrow or fsspec file system, optional
+            File system to write to; by default, that of the path or URI.
+        storage_options : dict, optional
+            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
         """
-        storage.write_table(self.to_arrow(), path)
+        storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))
 
 
 def refuse_transform(source: Source) -> None:

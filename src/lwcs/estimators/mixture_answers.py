@@ -13,6 +13,7 @@ from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
 from lwcs.foundation import storage
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.tabular import Tabular
 from lwcs.samplers.first_pass import check_total
@@ -20,10 +21,12 @@ from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from sklearn.mixture import GaussianMixture
 
+    from lwcs.estimators.mixture import CoresetMixture
     from lwcs.foundation.types import DenseRows, FloatArray
     from lwcs.solvers.mixture import Mixture
 
@@ -109,6 +112,16 @@ class MixtureAnswers(Tabular):
         model: Any = self
         return to_table(model)
 
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> CoresetMixture:
+        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked.
+
+        What `save` leaves out, the table does not have either.
+        """
+        from lwcs.estimators.mixture_table import KIND, from_table
+
+        return from_table(*storage.of_kind(table, KIND, "CoresetMixture"), "table")
+
     def to_sklearn(self) -> GaussianMixture:
         """Convert to a fitted `sklearn.mixture.GaussianMixture` with these components.
 
@@ -121,11 +134,26 @@ class MixtureAnswers(Tabular):
         model: Any = self
         return to_gaussian_mixture(model)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the model to a Parquet file, which `lwcs.load` reads.
 
         The file contains neither the coreset nor parameters that are arrays or objects
         (`means_init`, a sampler); these have their default values after loading. A model of your
         own family can be loaded once the class is defined.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; also a URI, such as ``s3://bucket/name``.
+        filesystem : pyarrow or fsspec file system, optional
+            File system to write to; by default, that of the path or URI.
+        storage_options : dict, optional
+            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
         """
-        storage.write_table(self.to_arrow(), path)
+        storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))

@@ -30,6 +30,12 @@ class Place:
         """Whether it is on this machine."""
         return is_local(self.filesystem)
 
+    def exists(self) -> bool:
+        """Whether there is a file or a folder."""
+        from pyarrow import fs
+
+        return bool(self.filesystem.get_file_info(self.path).type != fs.FileType.NotFound)
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -116,7 +122,13 @@ def _by_fsspec(name: str, options: Mapping[str, Any]) -> Place:
             f"{name!r} is reached through fsspec, which is not installed; pip install "
             "'lwcs[remote]'"
         ) from error
-    where, path = fsspec.core.url_to_fs(name, **options)
+    try:
+        where, path = fsspec.core.url_to_fs(name, **options)
+    except ValueError as error:
+        raise ValueError(
+            f"{name!r} is not a URI that can be opened ({error}); pass a path, or a URI such as "
+            "'s3://bucket/name' or 'gs://bucket/name'"
+        ) from error
     return Place(_wrapped(where), path, name)
 
 

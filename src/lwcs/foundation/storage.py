@@ -7,20 +7,21 @@ is ever unpickled.
 from __future__ import annotations
 
 import json
-import os
-import secrets
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lwcs
 from lwcs.foundation.fields import Fields, reading
 from lwcs.foundation.notices import warn
+from lwcs.foundation.replacing import DEFAULT, explaining, replacing
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from lwcs.foundation.places import Access, Place
 
 FORMAT_VERSION = 2
 """Since version 2, files have a checksum."""
@@ -30,51 +31,6 @@ _CHECKSUM = "checksum"
 
 class NotOursError(ValueError):
     """A file that lwcs did not write, or that cannot be read at all."""
-
-
-def check_target(path: str | os.PathLike[str]) -> Path:
-    """Refuse a path that cannot be written, before any work is done; return the file to write."""
-    # A link is followed: its target is replaced, not the link itself.
-    target = Path(os.path.realpath(path))
-    if not str(path) or target.is_dir():
-        raise IsADirectoryError(f"cannot write {str(path)!r}: that is a folder; name a file in it")
-    # The link of a pipe, such as /dev/stdout, has a target that is not there.
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(
-            f"cannot replace {str(path)!r}: it is not a regular file; pass another path"
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist; "
-            "create it first"
-        )
-    if not os.access(target.parent, os.W_OK):
-        raise _cannot_write(path, f"the folder {str(target.parent)!r} is read-only")
-    return target
-
-
-def _cannot_write(path: str | os.PathLike[str], why: str) -> OSError:
-    return OSError(f"cannot write {str(path)!r}: {why}; pass a path that you may write to")
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; move it into place only if the block succeeds."""
-    target = check_target(path)
-    temporary = target.parent / f".lwcs-{secrets.token_hex(8)}.tmp"
-    try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except OSError as error:
-        raise _cannot_write(path, error.strerror or str(error)) from error
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
 
 
 def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Table:
@@ -99,57 +55,112 @@ def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
     return table.replace_schema_metadata({_KEY: json.dumps(plain, allow_nan=False)})
 
 
-def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
+def write_table(table: pa.Table, path: str | os.PathLike[str], access: Access = DEFAULT) -> None:
     """Write a table as Parquet, atomically."""
     import pyarrow.parquet as pq
 
-    with replacing(path) as temporary:
+    with replacing(path, access) as temporary, explaining(access.place(path)):
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-def is_ours(path: str | os.PathLike[str]) -> bool:
+def is_ours(path: str | os.PathLike[str], access: Access = DEFAULT) -> bool:
     """Whether a file is Parquet that lwcs wrote, by its schema."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
+    place = access.place(path)
     try:
-        return Path(path).is_file() and _KEY in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        with place.filesystem.open_input_file(place.path) as raw, _opened(raw, place.name):
+            return True
+    except (pa.ArrowException, NotOursError, OSError, UnicodeDecodeError):
         return False
 
 
-def read_table(path: str | os.PathLike[str]) -> tuple[pa.Table, dict[str, Any]]:
+def read_table(
+    path: str | os.PathLike[str], access: Access = DEFAULT
+) -> tuple[pa.Table, dict[str, Any]]:
     """Read the table and the metadata of a Parquet file that lwcs wrote."""
-    import pyarrow as pa
+    from pyarrow import fs
+
+    place = access.place(path)
+    kind = place.filesystem.get_file_info(place.path).type
+    if kind == fs.FileType.NotFound:
+        raise FileNotFoundError(f"{place.name!r} does not exist")
+    if kind != fs.FileType.File:
+        raise ValueError(f"{place.name!r} is not a file; pass the path of a file that lwcs saved")
+    raw = place.filesystem.open_input_file(place.path) if place.is_local else _downloaded(place)
+    with raw, _explaining_content(place.name), _opened(raw, place.name) as file:
+        table = file.read()
+    return table, read_metadata(table, place.name)
+
+
+@contextmanager
+def _opened(raw: Any, name: str) -> Iterator[Any]:
+    """A Parquet file that lwcs wrote; of any other one, the columns are not read."""
     import pyarrow.parquet as pq
 
-    file = Path(path)
-    if not file.exists():
-        raise FileNotFoundError(f"{str(file)!r} does not exist")
-    if not file.is_file():
-        raise ValueError(f"{str(file)!r} is not a file; pass the path of a file that lwcs saved")
+    with pq.ParquetFile(raw, page_checksum_verification=True) as file:
+        _refuse_others(file.schema_arrow, name)
+        yield file
+
+
+def _downloaded(place: Place) -> Any:
+    """All bytes of a file of a store: then a store that fails is not taken for a damaged file."""
+    import pyarrow as pa
+
     try:
-        table = pq.ParquetFile(file, page_checksum_verification=True).read()
+        with place.filesystem.open_input_file(place.path) as raw, _opened(raw, place.name):
+            raw.seek(0)
+            return pa.BufferReader(raw.read_buffer())
+    except pa.ArrowException as error:
+        raise _not_ours(place.name, error) from error
+    except OSError as error:
+        said = f"{place.name!r} could not be read: {str(error).splitlines()[0]}"
+        raise OSError(said) if error.errno is None else OSError(error.errno, said) from error
+
+
+@contextmanager
+def _explaining_content(name: str) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except PermissionError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise NotOursError(
-            f"{str(file)!r} cannot be read as Parquet (truncated, corrupted or of another format): "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-    return table, read_metadata(table, str(file))
+        raise _not_ours(name, error) from error
+
+
+def _not_ours(name: str, error: Exception) -> NotOursError:
+    said = str(error).splitlines()[0]
+    return NotOursError(
+        f"{name!r} cannot be read as Parquet (truncated, corrupted or of another format): {said}"
+    )
+
+
+def of_kind(table: Any, kind: str, called: str) -> tuple[pa.Table, dict[str, Any]]:
+    """The table and the metadata of what `to_arrow` gave, checked as those of a file are."""
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table):
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise TypeError(
+                f"table= is a {type(table).__name__}; pass the pyarrow table that to_arrow gave"
+            )
+        table = pa.table(table)
+    metadata = read_metadata(table, "table")
+    if metadata.get("kind") != kind:
+        raise ValueError(
+            f"the table holds an object of kind {metadata.get('kind')!r}, not a {called}; pass a "
+            f"table that {called}.to_arrow gave, or use from_arrow of the other class"
+        )
+    return table, metadata
 
 
 def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
     """Read the metadata of lwcs from the schema of a table, and check its checksum."""
-    raw = (table.schema.metadata or {}).get(_KEY)
-    if raw is None:
-        raise NotOursError(
-            f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); to "
-            "build a coreset of its rows, use lwcs.build"
-        )
+    _refuse_others(table.schema, name)
     with reading(name):
-        metadata = _parsed(raw)
+        metadata = _parsed(table.schema.metadata[_KEY])
         version = Fields(metadata).integer("format_version", least=1)
     if version > FORMAT_VERSION:
         raise ValueError(
@@ -159,6 +170,14 @@ def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
         )
     _check_checksum(table, metadata, version, name)
     return metadata
+
+
+def _refuse_others(schema: pa.Schema, name: str) -> None:
+    if _KEY not in (schema.metadata or {}):
+        raise NotOursError(
+            f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); to "
+            "build a coreset of its rows, use lwcs.build"
+        )
 
 
 def _check_checksum(table: pa.Table, metadata: dict[str, Any], version: int, name: str) -> None:

@@ -58,6 +58,11 @@ class FileSource(SequenceSource):
         if self.n_rows == 0:
             raise ValueError(f"{NO_ROWS} (in {_some(found.paths)})")
 
+    @property
+    def found(self) -> Found:
+        """The files."""
+        return self._found
+
     def _named(self) -> str:
         return f", in {_some(self._found.paths)}"
 

@@ -39,6 +39,14 @@ class Places:
             return 0, ""
         return self.starts[at], f" of {self.names[at]}"
 
+    def cut(self, start: int, stop: int) -> Iterator[tuple[str, int, int, int]]:
+        """Yield the files of rows start … stop: name, first and last row, rows before the file."""
+        while start < stop:
+            at = bisect_right(self.starts, start) - 1
+            end = self.starts[at + 1] if at + 1 < len(self.starts) else stop
+            yield self.names[at], start, min(stop, end), self.starts[at]
+            start = end
+
 
 class Pass:
     """One pass over rows: cuts them, remembers where they came from, counts dropped rows."""

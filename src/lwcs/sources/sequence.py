@@ -225,6 +225,13 @@ class SequenceSource(Source, ABC):
         parts = [part for some in self.gather(over, n_jobs=n_jobs) for part in some]
         return np.concatenate(parts) if parts else np.empty(0)
 
+    def origins(self, start: int, stop: int) -> Iterator[tuple[str, int, int, int]]:
+        """The files that rows start … stop of the latest pass came from.
+
+        Each with the first and last of these rows in it, and the number of rows before the file.
+        """
+        return self._places.cut(start, stop)
+
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered through all partitions; `explain` also names the file."""
         return partition * base.PARTITION_ROWS, ""
