@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lwcs.cli.formats import CODECS, Format, TableFile
 from lwcs.cli.outputs import check_with
 from lwcs.cli.stores import access_to
-from lwcs.foundation.replacing import check_folder, filling
+from lwcs.foundation.replacing import check_folder, explaining, filling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,10 +56,13 @@ class Partitioned:
         """Give a function that writes a table to the folders of its values."""
         self._check(schema)
         access = access_to(self.path)
-        with filling(self.path, access) as folder:
-            parts = _Partitions(self, folder, schema, access.place(self.path))
-            with parts:
-                yield parts.add
+        place = access.place(self.path)
+        with (
+            filling(self.path, access) as folder,
+            _Partitions(self, folder, schema, place) as parts,
+        ):
+            yield parts.add
+            parts.write()
 
     def _check(self, schema: pa.Schema) -> None:
         own = schema.names[0]
@@ -101,9 +104,8 @@ class _Partitions:
         """Deal rows to their partitions, in order."""
         columns = list(self._output.columns)
         keys = table.select(columns).append_column("", pa.array(range(len(table))))
-        for group in (
-            keys.group_by(columns, use_threads=False).aggregate([("", "list")]).to_pylist()
-        ):
+        groups = keys.group_by(columns, use_threads=False).aggregate([("", "list")])
+        for group in groups.to_pylist():
             rows = group.pop("_list")
             own = table.take(pa.array(rows)).select(self._kept.names)
             key = tuple(group[name] for name in columns)
@@ -115,9 +117,10 @@ class _Partitions:
                 "pass columns with fewer values"
             )
         if self._bytes > _WAITING_BYTES:
-            self._write()
+            self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the rows that wait."""
         for key, tables in self._waiting.items():
             self._file(key).write(pa.concat_tables(tables))
         self._waiting, self._bytes = {}, 0
@@ -131,7 +134,8 @@ class _Partitions:
                 pass
         pairs = zip(self._output.columns, key, strict=True)
         folder = self._folder.joinpath(*(f"{quote(n, '')}={_named(v)}" for n, v in pairs))
-        folder.mkdir(parents=True, exist_ok=True)
+        with explaining(self._place):
+            folder.mkdir(parents=True, exist_ok=True)
         number = self._files.get(key, 0)
         self._files[key] = number + 1
         form = self._output.format
@@ -142,19 +146,16 @@ class _Partitions:
     def __enter__(self) -> _Partitions:
         return self
 
-    def __exit__(self, failed: type[BaseException] | None, *rest: object) -> None:
-        if failed is None:
-            self._write()
-        with ExitStack() as stack:
-            for file in self._open.values():
-                stack.push(file)
-            if failed is not None:
-                stack.__exit__(failed, *rest)  # type: ignore[arg-type]
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        for file in self._open.values():
+            file.__exit__(failed)
 
 
 def _named(value: Any) -> str:
     """A value in the name of a folder."""
-    return _NO_VALUE if value is None else quote(str(value), " ")
+    if value is None:
+        return _NO_VALUE
+    return quote(str(value).lower() if isinstance(value, bool) else str(value), " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,8 @@ class PerFile:
                 # Rows come file by file: the one before is complete.
                 stack.close()
                 target = folder / names[path]
-                target.parent.mkdir(parents=True, exist_ok=True)
+                with explaining(place):
+                    target.parent.mkdir(parents=True, exist_ok=True)
                 files[path] = stack.enter_context(TableFile(target, self.format, schema, place))
                 return files[path]
 

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from lwcs.cli.standard_input import FORMATS, standard_input
-from lwcs.cli.stores import STORAGE_OPTION, access_of
+from lwcs.cli.stores import STORAGE_OPTION, access_of, refuse_unused
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.foundation.amounts import parsed
 from lwcs.foundation.places import Access, is_uri
@@ -229,6 +229,7 @@ def open_rows(
         "scale": "standard" if standardize else None,
         "memory_limit": memory,
     }
+    refuse_unused()
     data = in_files(data, stdin_format)
     if len(data) > 1 and "-" in data:
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")

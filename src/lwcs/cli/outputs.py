@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.formats import MODELS, Format, TableFile
-from lwcs.cli.stores import access_to, keywords
+from lwcs.cli.stores import access_to, keywords, refuse_unused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,6 +106,7 @@ def _check_place(output: str, inputs: Iterable[str]) -> None:
 
 def check_with(check: Callable[[str, Access], Place], output: str) -> Place:
     """Check where a command writes, as an error in how it is used."""
+    refuse_unused()
     try:
         return check(output, access_to(output))
     except (ValueError, OSError, ImportError) as error:

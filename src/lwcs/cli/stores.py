@@ -52,6 +52,19 @@ def _value(text: str) -> Any:
         return text
 
 
+def refuse_unused() -> None:
+    """Refuse options for URIs if no input and no output is one."""
+    params = click.get_current_context().params
+    names = [params.get(name) for name in ("output", "model", "file")]
+    if params.get(_NAME) and not any(
+        is_uri(one) for one in (*names, *params.get("data", ())) if one
+    ):
+        raise click.UsageError(
+            "--storage-option is for URIs such as s3://bucket/name, but all inputs and outputs are "
+            "on this machine; leave it out"
+        )
+
+
 def access_to(path: str) -> Access:
     """The access of the running command to a path: options are for URIs."""
     context = click.get_current_context(silent=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,16 @@ DEFAULT = Access()
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def check_target(path: str | os.PathLike[str], access: Access = DEFAULT) -> Place:
-    """Refuse a file that cannot be written, before any work is done; return where it is."""
+def check_target(
+    path: str | os.PathLike[str], access: Access = DEFAULT, *, trying: bool = True
+) -> Place:
+    """Refuse a file that cannot be written, before any work is done; return where it is.
+
+    With `trying`, a store is also asked whether it can be written to, where it can answer.
+    """
     place = _place(path, access)
     if not place.is_local:
-        _check_on_store(place)
+        _check_on_store(place, trying)
         return place
     # A link is followed: its target is replaced, not the link itself.
     target = Path(os.path.realpath(place.path))
@@ -45,7 +50,9 @@ def check_target(path: str | os.PathLike[str], access: Access = DEFAULT) -> Plac
     return replace(place, path=str(target))
 
 
-def check_folder(path: str | os.PathLike[str], access: Access = DEFAULT) -> Place:
+def check_folder(
+    path: str | os.PathLike[str], access: Access = DEFAULT, *, trying: bool = True
+) -> Place:
     """Refuse a folder that cannot be written, or in which something is; return where it is."""
     from pyarrow import fs
 
@@ -60,7 +67,7 @@ def check_folder(path: str | os.PathLike[str], access: Access = DEFAULT) -> Plac
         is_empty = not target.exists() or not any(target.iterdir())
     else:
         place = replace(place, path=place.path.rstrip("/"))
-        _check_on_store(replace(place, path=f"{place.path}/{_TRIED}"))
+        _check_on_store(replace(place, path=f"{place.path}/{_TRIED}"), trying)
         selector = fs.FileSelector(place.path, allow_not_found=True, recursive=True)
         with explaining(place):
             below = place.filesystem.get_file_info(selector)
@@ -96,7 +103,7 @@ def _check_parent(place: Place, target: Path) -> None:
         raise _cannot_write(place, f"the folder {str(target.parent)!r} is read-only")
 
 
-def _check_on_store(place: Place) -> None:
+def _check_on_store(place: Place, trying: bool) -> None:
     """Refuse a bucket that is not there, a folder, and a store that cannot be written to."""
     from pyarrow import fs
 
@@ -112,7 +119,8 @@ def _check_on_store(place: Place) -> None:
             )
         if place.filesystem.get_file_info(place.path).type == fs.FileType.Directory:
             raise _is_folder(place)
-        stores.try_out(place)
+        if trying:
+            stores.try_out(place)
 
 
 def _is_folder(place: Place) -> OSError:
@@ -125,27 +133,37 @@ def explaining(output: Place | str, *, is_copy: bool = False) -> Iterator[None]:
 
     What goes to a store, and what is a copy, is in the temporary folder of this machine.
     """
-    name = output if isinstance(output, str) else repr(output.name)
-    is_copy |= isinstance(output, Place) and not output.is_local
+    remote = isinstance(output, Place) and not output.is_local
     try:
-        yield
+        with stores.as_os_errors() if remote else nullcontext():
+            yield
     except BrokenPipeError:
         raise
     except OSError as error:
         if error.errno is None and str(error).startswith("cannot write"):
             raise
-        said = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
-        if error.errno and "[errno" in said:
-            # pyarrow says which of its functions failed.
-            said = os.strerror(error.errno)
+        name = output if isinstance(output, str) else repr(output.name)
+        raise _explained(error, name, is_copy or remote) from error
+
+
+def _explained(error: OSError, name: str, is_copy: bool) -> OSError:
+    said = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
+    if error.errno and "[errno" in said:
+        # pyarrow says which of its functions failed.
+        said = os.strerror(error.errno)
+    advice = "try again, or pass another path"
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         advice = "pass a path that you may write to"
-        if error.errno in _FULL:
-            advice = "free some space, or write to another disk"
-            if is_copy:
-                said += f" in the temporary folder {tempfile.gettempdir()!r}"
-                advice = "free some space, or set TMPDIR to a folder on another disk"
-        words = f"cannot write {name}: {said}; {advice}"
-        raise OSError(*([error.errno] if error.errno else []), words) from error
+    elif error.errno in _FULL:
+        advice = "free some space, or write to another disk"
+        if is_copy:
+            said += f" in the temporary folder {tempfile.gettempdir()!r}"
+            advice = "free some space, or set TMPDIR to a folder on another disk"
+    words = f"cannot write {name}: {said}; {advice}"
+    if error.errno:
+        return OSError(error.errno, words)
+    # Whoever tries again asks for the type.
+    return (type(error) if type(error).__module__ == "builtins" else OSError)(words)
 
 
 def _cannot_write(place: Place, why: str) -> OSError:
@@ -158,7 +176,7 @@ STANDARD_OUTPUT = "standard output"
 @contextmanager
 def replacing(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterator[Path]:
     """Yield a temporary path; it becomes the file at `path` only if the block succeeds."""
-    place = check_target(path, access)
+    place = check_target(path, access, trying=False)
     folder = _folder_for(place)
     with ExitStack() as stack:
         with explaining(place):
@@ -177,7 +195,7 @@ def replacing(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterato
 @contextmanager
 def filling(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterator[Path]:
     """Yield a temporary folder; it becomes the folder at `path` only if the block succeeds."""
-    place = check_folder(path, access)
+    place = check_folder(path, access, trying=False)
     folder = _folder_for(place)
     with ExitStack() as stack:
         with explaining(place):

@@ -14,6 +14,7 @@ import lwcs
 from lwcs.foundation.fields import Fields, reading
 from lwcs.foundation.notices import warn
 from lwcs.foundation.replacing import DEFAULT, explaining, replacing
+from lwcs.foundation.stores import as_os_errors
 
 if TYPE_CHECKING:
     import os
@@ -69,7 +70,11 @@ def is_ours(path: str | os.PathLike[str], access: Access = DEFAULT) -> bool:
 
     place = access.place(path)
     try:
-        with place.filesystem.open_input_file(place.path) as raw, _opened(raw, place.name):
+        with (
+            as_os_errors(),
+            place.filesystem.open_input_file(place.path) as raw,
+            _opened(raw, place.name),
+        ):
             return True
     except (pa.ArrowException, NotOursError, OSError, UnicodeDecodeError):
         return False
@@ -82,7 +87,8 @@ def read_table(
     from pyarrow import fs
 
     place = access.place(path)
-    kind = place.filesystem.get_file_info(place.path).type
+    with _explaining_reading(place):
+        kind = place.filesystem.get_file_info(place.path).type
     if kind == fs.FileType.NotFound:
         raise FileNotFoundError(f"{place.name!r} does not exist")
     if kind != fs.FileType.File:
@@ -108,14 +114,28 @@ def _downloaded(place: Place) -> Any:
     import pyarrow as pa
 
     try:
-        with place.filesystem.open_input_file(place.path) as raw, _opened(raw, place.name):
+        with (
+            _explaining_reading(place),
+            place.filesystem.open_input_file(place.path) as raw,
+            _opened(raw, place.name),
+        ):
             raw.seek(0)
             return pa.BufferReader(raw.read_buffer())
     except pa.ArrowException as error:
         raise _not_ours(place.name, error) from error
+
+
+@contextmanager
+def _explaining_reading(place: Place) -> Iterator[None]:
+    """Name the file in errors of a store."""
+    try:
+        with as_os_errors():
+            yield
     except OSError as error:
+        if place.is_local:
+            raise
         said = f"{place.name!r} could not be read: {str(error).splitlines()[0]}"
-        raise OSError(said) if error.errno is None else OSError(error.errno, said) from error
+        raise OSError(*([error.errno] if error.errno else []), said) from error
 
 
 @contextmanager

@@ -44,14 +44,27 @@ def try_out(place: Place) -> None:
     given = _of_fsspec(place)
     if given is None:
         return
+    from fsspec.spec import AbstractBufferedFile
+
     try:
         with _opened(given, place.path) as target:
-            target.flush()
+            if isinstance(target, AbstractBufferedFile):
+                # Begins an upload, which needs the permission to write.
+                target.flush(force=True)
             raise _GivingUpError
     except _GivingUpError:
         return
-    except NotImplementedError as error:
-        raise OSError(f"a file system for {_protocol(given)!r} can only be read") from error
+
+
+@contextmanager
+def as_os_errors() -> Iterator[None]:
+    """Raise errors of a store as OSError, such as those of botocore, which are of no known type."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, ImportError, MemoryError, _GivingUpError):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 def container_of(place: Place) -> str | None:
@@ -71,8 +84,14 @@ def _opened(given: Any, path: str) -> Iterator[Any]:
     """A file of fsspec, which is committed if the block succeeds and discarded if it does not."""
     # A transaction takes in all that its instance writes, so it gets an instance of its own.
     own = type(given)(*given.storage_args, **given.storage_options, skip_instance_cache=True)
-    with own.transaction, own.open(path, "wb") as file:
-        yield file
+    with own.transaction:
+        try:
+            opened = own.open(path, "wb")
+        except NotImplementedError as error:
+            kind = _protocol(given)
+            raise OSError(f"a file system for {kind!r} can only be read") from error
+        with opened as file:
+            yield file
 
 
 def _of_fsspec(place: Place) -> Any:
