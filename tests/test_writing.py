@@ -7,6 +7,7 @@ import io
 import os
 from pathlib import Path
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -15,8 +16,10 @@ import pytest
 from pyarrow import fs
 
 import lwcs
+from lwcs.cli.stores import access_of
 from lwcs.foundation import replacing, stores
 from lwcs.foundation.places import Access
+from tests.cli.running import run
 
 fsspec = pytest.importorskip("fsspec")
 X = np.random.default_rng(0).standard_normal((500, 3))
@@ -180,3 +183,46 @@ def test_the_name_is_on_disk_before_a_save_returns(coreset, tmp_path, monkeypatc
     coreset.save(tmp_path / "c.parquet")
     assert len(synced) == 2
     assert Path(synced[0]).parent == Path(synced[1]) == tmp_path
+
+
+def test_a_folder_on_a_store_that_is_not_completed_is_emptied(memory, monkeypatch):
+    whole, done = stores.upload, []
+
+    def interrupted(file, place):
+        if done:
+            raise KeyboardInterrupt
+        done.append(place.path)
+        whole(file, place)
+
+    def fill():
+        with replacing.filling("memory://out") as folder:
+            for name in ("a", "b"):
+                (folder / name).write_text(name)
+
+    monkeypatch.setattr(stores, "upload", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert done == ["/out/a"]
+    assert memory.find("/") == []
+    monkeypatch.undo()
+    fill()
+    assert memory.find("/") == ["/out/a", "/out/b"]
+
+
+def test_options_for_uris_are_refused_where_there_are_none(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    line = ["build", str(tmp_path / "x.npy"), "--size", "5", "-o", str(tmp_path / "c.parquet")]
+    code, _, said = run(*line, "--storage-option", "anon=true")
+    assert code == 2
+    assert "--storage-option is for URIs such as s3://bucket/name, but all inputs" in said
+
+
+def test_storage_options_are_json_or_text_with_dots_for_nested_keys():
+    given = ["anon=true", "key=abc", "client_kwargs.endpoint_url=http://x", "client_kwargs.n=3"]
+    assert access_of(given).storage_options == {
+        "anon": True,
+        "key": "abc",
+        "client_kwargs": {"endpoint_url": "http://x", "n": 3},
+    }
+    with pytest.raises(click.UsageError, match="'anon' is not KEY=VALUE"):
+        access_of(["anon"])

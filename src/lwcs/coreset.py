@@ -349,15 +349,8 @@ class Coreset(Tabular):
     def from_arrow(cls, table: pa.Table) -> Coreset:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked.
 
-        The table may have been written to a file and read again by any library that keeps the
-        metadata of its schema, as pyarrow does.
-
-        Examples
-        --------
-        >>> import numpy as np, lwcs
-        >>> coreset = lwcs.build(np.eye(8), size=5, random_state=0)
-        >>> lwcs.Coreset.from_arrow(coreset.to_arrow()) == coreset
-        True
+        The table may have been to a file and back, by a library that keeps the metadata of its
+        schema, as pyarrow does.
         """
         from lwcs.coreset_table import KIND, from_table
 
@@ -372,14 +365,7 @@ class Coreset(Tabular):
     ) -> None:
         """Write a Parquet file, which any tool can read as a plain table, atomically.
 
-        Parameters
-        ----------
-        path : str or path
-            File to write; also a URI, such as ``s3://bucket/name``.
-        filesystem : pyarrow or fsspec file system, optional
-            File system to write to; by default, that of the path or URI.
-        storage_options : dict, optional
-            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
+        `path` may be a URI; `filesystem` and `storage_options` are those of `lwcs.load`.
         """
         storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))
 

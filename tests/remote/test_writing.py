@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 
 import boto3
 import numpy as np
@@ -143,11 +142,14 @@ def test_an_interrupt_lets_an_upload_of_pyarrow_finish(bucket, tmp_path):
     file = tmp_path / "big"
     file.write_bytes(bytes(30_000_000))
     place = Access(filesystem=bucket.filesystem).place(f"{bucket.name}/big")
-    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(InterruptedError("now")))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.02)
-    with suppress(InterruptedError):
-        stores.upload(file, place)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stores.upload(file, place)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
     assert objects(bucket) == {"big": 30_000_000}
     assert uploads(bucket) == []
 

@@ -111,20 +111,21 @@ def _protocol(given: Any) -> str:
 
 def _uninterrupted(work: Callable[[], None]) -> None:
     """Do some work to its end, in spite of a signal; a second one ends the waiting."""
-    failed: list[BaseException] = []
+    done, failed = threading.Event(), list[BaseException]()
 
     def run() -> None:
         try:
             work()
         except BaseException as error:
             failed.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="lwcs-upload", daemon=True)
-    thread.start()
     try:
-        thread.join()
-    except BaseException:
-        thread.join()
+        threading.Thread(target=run, name="lwcs-upload", daemon=True).start()
+        done.wait()
+    except KeyboardInterrupt:
+        done.wait()
         raise
     if failed:
         raise failed[0]
