@@ -83,15 +83,16 @@ def test_other_files_are_not_touched(tmp_path):
 
 def test_one_that_another_run_took_for_dead_is_made_again(tmp_path, monkeypatch):
     """Between its making and its lock, it looks like one that was left behind."""
-    whole, removed = temporaries._hold, []
+    whole, removed = temporaries._open, []
 
-    def raced(path: Path) -> int | None:
+    def raced(path: Path) -> int:
+        handle = whole(path)
         if not removed:
             removed.append(path)
             path.unlink()
-        return whole(path)
+        return handle
 
-    monkeypatch.setattr(temporaries, "_hold", raced)
+    monkeypatch.setattr(temporaries, "_open", raced)
     with temporaries.temporary_file(tmp_path) as path:
         assert path != removed[0]
         assert path.exists()
