@@ -20,6 +20,7 @@ _HOMES = {
     "CoresetMixture": "lwcs.estimators",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
+    "Progress": "lwcs.foundation.progress",
     "Refined": "lwcs.samplers",
     "Sensitivity": "lwcs.samplers",
     "Source": "lwcs.sources",
@@ -42,6 +43,7 @@ __all__ = [
     "CoresetMixture",
     "Lightweight",
     "PartitionedSource",
+    "Progress",
     "Refined",
     "Sensitivity",
     "Source",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from lwcs.displays import CompareDisplay
     from lwcs.estimators import CoresetKMeans, CoresetMixture
     from lwcs.foundation.notices import ColumnWarning
+    from lwcs.foundation.progress import Progress
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan

@@ -12,18 +12,23 @@ from lwcs import kernels
 from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import BadValueError, check_count
+from lwcs.foundation.journal import Journal
+from lwcs.foundation.logs import decided
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import stack
+from lwcs.foundation.timings import TIMINGS
 from lwcs.geometry import Centers, Geometry
 from lwcs.samplers import Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
 from lwcs.sources import Block, LocalSource, Source, scan
+from lwcs.sources.watching import gathered, watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.divergences import Divergence
+    from lwcs.foundation.progress import Callback
     from lwcs.samplers import Sampler
 
 
@@ -43,15 +48,27 @@ class Job:
                 f"scale={source.scale!r} is only for squared Euclidean distances, not for "
                 f"{divergence!r}; scan the data without scale="
             )
-        return cls(source, Geometry(divergence, kernel=kernels.choose(source.estimate_values())))
+        values = source.estimate_values()
+        job = cls(source, Geometry(divergence, kernel=kernels.choose(values)))
+        decided("kernel", "%s kernels for about %d values", job.geometry.kernel, values)
+        decided("source", "%r", source)
+        if source.skipped:
+            decided("columns", "left out: %s", ", ".join(source.skipped))
+        return job
 
     def coreset(
         self, size: int, sampler: Sampler, seed: int, *,
-        passes: int | Literal["auto"] = "auto", n_jobs: int | None = None, progress: bool = False,
+        passes: int | Literal["auto"] = "auto", n_jobs: int | None = None,
+        journal: Journal | None = None,
     ) -> Coreset:  # fmt: skip
-        """Draw a coreset."""
-        run = Run(seed, self.geometry, n_jobs, progress)
+        """Draw a coreset; its timings also count in the journal of the job that it is for."""
+        own = Journal() if journal is None else journal.part()
+        run = Run(seed, self.geometry, n_jobs, own)
         made_in = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
+        decided(
+            "draw", "%d draws by %r in %s passes, %s kernels, %d threads, seed %d",
+            size, sampler, made_in, self.geometry.kernel, as_threads(n_jobs), seed,
+        )  # fmt: skip
         # Once for all steps: to set the limit takes longer than some of them.
         with single_threaded_blas():
             draws = sampler.draw(self.source, size, made_in, run)
@@ -67,17 +84,19 @@ class Job:
             divergence=self.geometry.divergence,
             seed=seed,
             feature_names=self.source.feature_names,
-            details={**draws.details, **self._dropped()},
+            details={**draws.details, **self._dropped(), TIMINGS: own.timings()},
         )
 
     def _dropped(self) -> dict[str, int]:
         """The number of dropped rows, for the details of a coreset."""
         return {"dropped": self.source.dropped} if self.source.dropped else {}
 
-    def all_rows(self, n_jobs: int | None) -> Coreset:
+    def all_rows(self, n_jobs: int | None, journal: Journal | None = None) -> Coreset:
         """All rows as a coreset, for data so small that sampling would only lose."""
+        journal = Journal() if journal is None else journal.part()
         source, geometry = self.source, self.geometry
-        whole = _read_all(source, n_jobs)
+        decided("draw", "all rows are used, none is drawn")
+        whole = _read_all(source, n_jobs, journal)
         assert whole.weights is not None
         try:
             moments = MomentsTask(source.n_features, geometry)(iter([whole]), 0)
@@ -107,16 +126,18 @@ class Job:
             method=ALL_ROWS,
             divergence=geometry.divergence,
             feature_names=source.feature_names,
-            details=self._dropped(),
+            details={**self._dropped(), TIMINGS: journal.timings()},
         )
 
 
-def _read_all(source: Source, n_jobs: int | None) -> Block:
+def _read_all(source: Source, n_jobs: int | None, journal: Journal) -> Block:
     """All rows as one block, with weights."""
     if isinstance(source, LocalSource):
-        blocks = list(source.all_blocks())
+        step = source.block_rows
+        blocks = list(watched_blocks(source.all_blocks(), source, journal, "all rows", step))
     else:
-        blocks = [block for part in source.gather(_keep, n_jobs=n_jobs) for block in part]
+        parts = gathered(source, _keep, "all rows", journal=journal, n_jobs=n_jobs)
+        blocks = [block for part in parts for block in part]
     points = blocks[0].points if len(blocks) == 1 else stack([block.points for block in blocks])
     weights = [kernels.unit_weights(each.weights, each.points.shape[0]) for each in blocks]
     dropped = [
@@ -143,7 +164,7 @@ def build(
     random_state: object = None,
     n_jobs: int | None = None,
     memory_limit: int | str | None = None,
-    progress: bool = False,
+    progress: bool | Callback = False,
 ) -> Coreset:
     """Summarize data by a coreset: a few weighted rows with nearly the same clustering costs.
 
@@ -183,8 +204,11 @@ def build(
         or OMP_NUM_THREADS say.
     memory_limit : int or str, optional
         Maximum memory for rows that are being read, such as ``"512MB"``; see `lwcs.scan`.
-    progress : bool, default=False
-        Whether to show a progress bar on standard error.
+    progress : bool or callable, default=False
+        Whether to show progress on standard error: a bar on a terminal, else a line every five
+        seconds. A function is called with a `lwcs.Progress` instead, several times a second and at
+        the end of every stage, by the thread that called `build`; an exception that it raises ends
+        the build.
 
     Returns
     -------
@@ -207,10 +231,10 @@ def build(
         check_count(n_clusters, "n_clusters")
     sampler = as_sampler(method, n_clusters)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
-    job = Job.of(
-        scan(data, weight=sample_weight, memory_limit=memory_limit), as_divergence(divergence)
-    )
-    return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, progress=progress)
+    journal = Journal(progress)
+    source = scan(data, weight=sample_weight, memory_limit=memory_limit)
+    job = Job.of(source, as_divergence(divergence))
+    return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, journal=journal)
 
 
 def _check_passes(passes: Any) -> None:

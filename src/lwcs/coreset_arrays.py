@@ -17,8 +17,9 @@ from lwcs.foundation.checks import (
     check_numbers,
     check_weights,
 )
-from lwcs.foundation.fields import DEEPEST, LARGEST_INTEGER, MOST_DRAWS, SMALLEST_SCALE
+from lwcs.foundation.fields import DEEPEST, LARGEST_INTEGER, MOST_DRAWS, SMALLEST_SCALE, Fields
 from lwcs.foundation.rows import stored_values
+from lwcs.foundation.timings import TIMINGS, read_timings
 from lwcs.sources.checks import check_not_empty
 from lwcs.sources.local import open_local
 
@@ -177,4 +178,12 @@ def _details(details: Mapping[str, Any]) -> dict[str, Any]:
         raise TypeError(f"details={details!r} is not a dict; pass a dict, or leave it out")
     if "dropped" in plain:
         check_count(plain["dropped"], "details['dropped']", least=0)
+    if TIMINGS in plain:
+        try:
+            read_timings(Fields(plain))
+        except ValueError as error:
+            raise ValueError(
+                f"details[{TIMINGS!r}]: {error}; pass those of a coreset that was built, or leave "
+                "them out"
+            ) from None
     return plain

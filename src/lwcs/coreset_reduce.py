@@ -10,6 +10,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.foundation.randomness import Stage
 from lwcs.foundation.splits import part_of
+from lwcs.foundation.timings import without_timings
 from lwcs.geometry import Geometry
 from lwcs.samplers import Lightweight, Run
 from lwcs.sources import scan
@@ -29,6 +30,7 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
         indices=coreset.indices[part.at],
         counts=part.counts,
         seed=seed,
+        details=without_timings(coreset.details),
     )
 
 
@@ -48,6 +50,7 @@ def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
         counts=draws.counts,
         method=Lightweight.name,
         seed=seed,
+        details=without_timings(coreset.details),
     )
 
 

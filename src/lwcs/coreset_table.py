@@ -39,6 +39,7 @@ from lwcs.foundation.tables import (
     points_of,
     sparse_points_of,
 )
+from lwcs.foundation.timings import TIMINGS, read_timings
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
@@ -151,4 +152,6 @@ def _details(fields: Fields) -> dict[str, Any]:
     details = fields.record("details", missing=True)
     if "dropped" in details:
         fields.inner("details").integer("dropped")
+    if TIMINGS in details:
+        details[TIMINGS] = read_timings(fields.inner("details"))
     return details

@@ -20,14 +20,16 @@ from lwcs.choosing.growth import LARGEST, REDRAWS, SMALL_ROWS, another_seed, eno
 from lwcs.choosing.solution import Solution, climb_coreset, finish, solve_on_one_level
 from lwcs.choosing.summaries import check_n_rows, summarize
 from lwcs.coreset import Coreset
+from lwcs.foundation.logs import decided
 from lwcs.foundation.notices import warn
-from lwcs.foundation.progress import track
+from lwcs.foundation.timings import TIMINGS
 from lwcs.passes import AssignTask, polish
 from lwcs.samplers import Refined, Run
 from lwcs.samplers.around_centers import Assignment, assign, weigh
 from lwcs.samplers.base import Summary
 from lwcs.samplers.by_sensitivity import draw_by_sensitivity
 from lwcs.sources import LocalSource
+from lwcs.sources.watching import watched_blocks
 from lwcs.trust.referee import UNKNOWN, Price, SamplingError
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from lwcs.building import Job
     from lwcs.choosing.levels import How
+    from lwcs.foundation.journal import Journal
     from lwcs.foundation.types import DenseRows
     from lwcs.samplers import Sampler
     from lwcs.samplers.around_centers import Clusters
@@ -65,7 +68,6 @@ class Wish:
     labels: bool
     """Whether a final pass is made over all rows."""
     holdout: float
-    progress: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
             method=wish.sampler,
             seed=wish.how.seed,
             n_jobs=wish.how.n_jobs,
-            progress=wish.progress,
+            journal=wish.how.journal,
         )
         judged = job.source.rereadable and (wish.labels or wish.polish)
         # All rows are the better referee, and all draws the better sample.
@@ -147,24 +149,26 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
     for attempt in range(REDRAWS + 1):
         if n_rows is not None and n_rows <= SMALL_ROWS:
             check_n_rows(n_rows, how.k)
-            draws = top = job.all_rows(how.n_jobs)
+            draws = top = job.all_rows(how.n_jobs, how.journal)
         else:
             seed = how.seed if not attempt else another_seed(how.seed, attempt)
             draws = top = job.coreset(
-                size, wish.sampler, seed, n_jobs=how.n_jobs, progress=wish.progress
+                size, wish.sampler, seed, n_jobs=how.n_jobs, journal=how.journal
             )
             n_rows = draws.n_samples
             check_n_rows(n_rows, how.k)
             if source.rereadable and size >= n_rows // 2:
-                top = job.all_rows(how.n_jobs)
+                top = job.all_rows(how.n_jobs, how.journal)
                 # Half as many draws as rows are enough for the inner levels.
                 small = len(top) <= SMALL_ROWS
                 draws = top if small else draws.reduce(n_rows // 2, random_state=seed)
         climbed = climb_coreset(draws, kernel, how, present)
         error = climbed.error().estimate
+        decided("size", "%d draws: sampling error %.3g, target %g", size, error, wish.target)
         if top.exact or not error > wish.target or size == most or not source.rereadable:
             break
         size = min(most, enough_draws(size, error, wish.target))
+        decided("size", "%d rows are drawn instead, attempt %d", size, attempt + 2)
         present = [climbed.found.centers.geometry.to_data(climbed.found.centers)]
     solution = finish(climbed, draws, top, kernel, how, wish.target)
     return Answer(solution, solution.centers, solution.found.cost, solution.error)
@@ -184,7 +188,7 @@ def _on_all_rows(job: Job, answer: Answer, wish: Wish) -> Answer:
     geometry, centers = solution.geometry, answer.centers
     costs = []
     for _ in range(wish.polish):
-        step = polish(source, geometry.own_centers(centers), n_jobs, progress=wish.progress)
+        step = polish(source, geometry.own_centers(centers), n_jobs, wish.how.journal)
         centers = geometry.to_data(step.centers).astype(centers.dtype)
         costs.append(step.cost_before)
     answer = replace(answer, centers=centers)
@@ -218,16 +222,17 @@ def _priced(job: Job, answer: Answer, wish: Wish) -> Answer:
     if isinstance(source, LocalSource):
         labels = np.empty(source.n_rows, dtype=np.int32)
         costs = source.each_block(AssignTask(own, labels), n_jobs=wish.how.n_jobs)
-        total = -(-source.n_rows // source.block_rows)
+        journal = wish.how.journal
         with source.explaining():
-            cost = fsum(track(costs, "labels", total, show=wish.progress))
+            cost = fsum(watched_blocks(costs, source, journal, "labels", source.block_rows))
         return replace(answer, cost=cost, labels=labels)
-    weighed = weigh(source, Assignment(own), _run(answer.solution, wish, wish.how.seed))
+    run = _run(answer.solution, wish.how, wish.how.journal, wish.how.seed)
+    weighed = weigh(source, Assignment(own), run, "cost")
     return replace(answer, cost=fsum(float(part.costs.sum()) for part in weighed), weighed=weighed)
 
 
-def _run(solution: Solution, wish: Wish, seed: int) -> Run:
-    return Run(seed, solution.geometry, wish.how.n_jobs, wish.progress)
+def _run(solution: Solution, how: How, journal: Journal, seed: int) -> Run:
+    return Run(seed, solution.geometry, how.n_jobs, journal)
 
 
 def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
@@ -235,7 +240,12 @@ def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
     source, before, how = job.source, answer.solution, wish.how
     coreset, geometry = before.coreset, before.geometry
     seed = another_seed(how.seed, REDRAWS + 1 + attempt)
-    run, centers = _run(before, wish, seed), geometry.own_centers(answer.centers)
+    decided(
+        "missed clusters", "the cost on all rows is %.3g times as high as the draws promised; %d "
+        "rows are drawn around the centers", 1.0 + answer.on_all.gap, coreset.size,
+    )  # fmt: skip
+    journal = how.journal.part()
+    run, centers = _run(before, how, journal, seed), geometry.own_centers(answer.centers)
     if isinstance(source, LocalSource):
         assignment = assign(source, centers, run)
     else:
@@ -259,7 +269,7 @@ def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
         divergence=coreset.divergence,
         seed=seed,
         feature_names=coreset.feature_names,
-        details=coreset.details,
+        details={**coreset.details, TIMINGS: journal.timings()},
     )
     kernel = geometry.kernel
     climbed = climb_coreset(again, kernel, how, [answer.centers])

@@ -8,12 +8,14 @@ the last inner level are an independent sample: they say how far the answer is o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.foundation.journal import Journal
+from lwcs.foundation.logs import decided
 from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.rows import pieces
@@ -59,6 +61,7 @@ class How:
     """None: as accurate as the sample is."""
     seed: int
     n_jobs: int | None
+    journal: Journal = field(default_factory=Journal, compare=False)
 
     @property
     def chooses_init(self) -> bool:
@@ -185,6 +188,7 @@ def climb(
     dealt = deal(sample.counts, np.diff(ends).tolist(), generator(how.seed, Stage.LEVELS))
     levels = [sample.part(kept) for kept in np.cumsum(dealt, axis=0)[: max(len(sizes), 1)]]
     unseen = [sample.part(kept) for kept in dealt[1:]]
+    decided("starts", "%d starts on %d draws; inner levels: %s", how.starts, len(levels[0]), sizes)
     with workers(how.n_jobs) as run:
         found = _best_start(levels[0], unseen[0] if unseen else None, how, run, present)
     if not unseen:
@@ -221,6 +225,11 @@ def solve_level(
     for _ in range(_SEARCHES):
         if found.cost <= _FAR_ABOVE * cost:
             break
+        decided(
+            "missed clusters",
+            "centers cost %.3g on a level of %d points and %.3g on the one before; swaps are tried",
+            found.cost, len(points), cost,
+        )  # fmt: skip
         before, found = found.cost, search_level(points, found, how, limits)
         if found.cost > _WORTH_ANOTHER * before:
             break
@@ -231,7 +240,7 @@ def search_level(points: Points, found: Clustering, how: How, limits: Limits) ->
     """Swap what pays, and go on from there; keep what is better."""
     # Other numbers on every level.
     rng = generator(how.seed, Stage.LEVELS, len(points), found.n_iter)
-    swapped = local_search(points, found.centers, rng, n_jobs=how.n_jobs)
+    swapped = local_search(points, found.centers, rng, n_jobs=how.n_jobs, journal=how.journal)
     return min(found, _iterated(points, swapped, how, limits), key=lambda each: each.cost)
 
 
@@ -244,6 +253,7 @@ def _iterated(points: Points, start: Centers, how: How, limits: Limits) -> Clust
         least_gain=limits.least_gain,
         stride=STRIDE,
         n_jobs=how.n_jobs,
+        journal=how.journal,
     )
 
 
@@ -286,13 +296,14 @@ def _cost(others: Sample, found: Clustering) -> float:
 def _start(points: Points, how: How, init: Any, attempt: int) -> Clustering:
     """One start, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, attempt)
-    return _briefly(points, start(points, how.k, init, rng, how.n_jobs), how)
+    return _briefly(points, start(points, how.k, init, rng, how.n_jobs, how.journal), how)
 
 
 def _go_on(points: Points, how: How, centers: Centers) -> Clustering:
     """Swap what pays of present centers, and a few iterations."""
     rng = generator(how.seed, Stage.SEEDING, how.starts)
-    return _briefly(points, local_search(points, centers, rng, n_jobs=how.n_jobs), how)
+    swapped = local_search(points, centers, rng, n_jobs=how.n_jobs, journal=how.journal)
+    return _briefly(points, swapped, how)
 
 
 def _briefly(points: Points, centers: Centers, how: How) -> Clustering:

@@ -16,11 +16,13 @@ from lwcs.choosing.mixture_levels import (
     least_draws,
 )
 from lwcs.choosing.summaries import summarize
+from lwcs.foundation.logs import decided
 from lwcs.foundation.notices import warn
 
 if TYPE_CHECKING:
     from lwcs.building import Job
     from lwcs.coreset import Coreset
+    from lwcs.foundation.journal import Journal
     from lwcs.samplers import Sampler
     from lwcs.solvers.mixture import Mixture
     from lwcs.solvers.mixture_runs import Runs
@@ -34,7 +36,7 @@ class Drawing:
     sampler: Sampler
     seed: int
     n_jobs: int
-    progress: bool
+    journal: Journal
 
     def first(self, size: int, k: int, *, chosen: bool) -> Coreset:
         """The first draws, or all rows if there are few; `chosen` says that the size is ours."""
@@ -46,19 +48,21 @@ class Drawing:
             method=self.sampler,
             seed=self.seed,
             n_jobs=self.n_jobs,
-            progress=self.progress,
+            journal=self.journal,
             name="n_components",
         )
         if coreset.exact or coreset.n_samples > few or not self.job.source.rereadable:
             return coreset
-        return self.job.all_rows(self.n_jobs)
+        return self.all_rows()
+
+    def all_rows(self) -> Coreset:
+        """All rows themselves."""
+        return self.job.all_rows(self.n_jobs, self.journal)
 
     def again(self, size: int, attempt: int) -> Coreset:
         """Draw a coreset that is independent of the others."""
         seed = another_seed(self.seed, attempt)
-        return self.job.coreset(
-            size, self.sampler, seed, n_jobs=self.n_jobs, progress=self.progress
-        )
+        return self.job.coreset(size, self.sampler, seed, n_jobs=self.n_jobs, journal=self.journal)
 
 
 def fit_to_target(
@@ -84,6 +88,7 @@ def fit_to_target(
             found = fit_on_two_levels(coreset, runs, n_init, last)
             if not found.error.known or found.error.estimate <= target:
                 return found
+            decided("size", "%d draws: error %.3g", coreset.size, found.error.estimate)
             last = found.mixture
             asked = enough_draws(coreset.size, found.error.estimate, target)
         else:
@@ -91,10 +96,11 @@ def fit_to_target(
         if drawing is None or attempt == REDRAWS:
             break
         if asked >= coreset.n_samples / 2 and coreset.n_samples <= 2 * most:
-            return fit_on_one_level(drawing.job.all_rows(drawing.n_jobs), runs, n_init, last)
+            return fit_on_one_level(drawing.all_rows(), runs, n_init, last)
         if min(asked, most) <= coreset.size:
             break
         coreset = drawing.again(min(asked, most), attempt + 1)
+        decided("size", "%d draws instead, for target_error=%g", coreset.size, target)
     if found is None:
         return fit_on_one_level(coreset, runs, n_init, last)
     _warn(found, target, once=drawing is None)

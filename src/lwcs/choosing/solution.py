@@ -87,6 +87,7 @@ def solve_on_one_level(
             tol=TOL if how.tol is None else how.tol,
             seed=how.seed,
             n_jobs=how.n_jobs,
+            journal=how.journal,
         )
     own = Price.on_draws(weights, counts, found.distances)
     error = NONE if coreset.exact else UNKNOWN

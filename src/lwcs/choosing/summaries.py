@@ -9,22 +9,24 @@ from lwcs.samplers import as_sampler
 if TYPE_CHECKING:
     from lwcs.building import Job
     from lwcs.coreset import Coreset
+    from lwcs.foundation.journal import Journal
     from lwcs.samplers import Sampler
 
 
 def summarize(
     job: Job, size: int, k: int, *,
-    method: str | Sampler, seed: int, n_jobs: int | None, progress: bool, name: str = "n_clusters",
+    method: str | Sampler, seed: int, n_jobs: int | None, journal: Journal,
+    name: str = "n_clusters",
 ) -> Coreset:  # fmt: skip
     """A coreset of the rows; if there are no more than `size`, all of them."""
     coreset, n_rows = None, job.source.n_rows
     if n_rows is None or n_rows > size:
         sampler = as_sampler(method, k)
-        coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, progress=progress)
+        coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, journal=journal)
         n_rows = coreset.n_samples
     check_n_rows(n_rows, k, name)
     if coreset is None or (n_rows <= size and job.source.rereadable):
-        return job.all_rows(n_jobs)
+        return job.all_rows(n_jobs, journal)
     return coreset
 
 

@@ -12,15 +12,16 @@ import pyarrow as pa
 
 import lwcs
 from lwcs.cli.folders import Partitioned, PerFile
+from lwcs.cli.logs import progress
 from lwcs.cli.options import dropped_words, open_rows, reading, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.cli.standard_input import saved_file
 from lwcs.cli.stores import keywords
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.progress import track
+from lwcs.foundation.journal import Journal
 from lwcs.passes import measured
-from lwcs.sources.base import PARTITION_ROWS
 from lwcs.sources.options import Fitted
+from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,9 +113,8 @@ def assign(
     task = Assign(_finder(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
     with _writing(target, schema, source) as write, source.explaining():
-        parts = source.gather(task, n_jobs=jobs)
-        total = source.known_partitions
-        for part in track(parts, "assigning", total, show=not quiet, rows=PARTITION_ROWS):
+        journal = Journal(progress(quiet))
+        for part in gathered(source, task, "assigning", journal=journal, n_jobs=jobs):
             write(part.table(rows, schema))
             rows, cost = rows + len(part.labels), cost + part.cost
             dropped += int(part.dropped.sum())

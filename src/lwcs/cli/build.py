@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from lwcs.cli.logs import progress
 from lwcs.cli.options import (
     divergence_of,
     drawing,
@@ -94,7 +95,7 @@ def build(
         passes=passes,
         random_state=seed,
         n_jobs=jobs,
-        progress=not quiet,
+        progress=progress(quiet),
     )
     write_to(output, coreset.save)
     seconds = time.perf_counter() - start

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from lwcs.cli.logs import progress, write
 from lwcs.cli.options import (
     Numbers,
     dropped_words,
@@ -125,7 +127,7 @@ def compare(
         dropped[name] = rows.dropped
         if not quiet:
             shape = f"{rows.n_rows:,} × {rows.n_features:,}"
-            click.echo(f"{name}: {shape}{dropped_words(rows.dropped)}", err=True)
+            write(f"{name}: {shape}{dropped_words(rows.dropped)}")
         result += run(
             rows,
             **settings,
@@ -133,7 +135,7 @@ def compare(
             path=f"{output}/{stem}.parquet",
             **keywords(output),
             n_jobs=jobs,
-            progress=not quiet,
+            progress=progress(quiet),
         )
     _report(result, output, holdout=holdout_rows > 0, show=not quiet and not as_json)
     if as_json:
@@ -207,7 +209,7 @@ def _reader(
 
     def read(path: str, stem: str) -> tuple[str, LocalSource]:
         source = opened.pop(path)
-        return stem, read_into_memory(source, n_jobs=jobs, progress=not quiet)
+        return stem, read_into_memory(source, n_jobs=jobs, progress=progress(quiet))
 
     return read
 
@@ -247,6 +249,6 @@ def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) ->
             files = [f"{output}/{stem}.{ending}" for ending in ("svg", "png")]
             display.save(*files, **keywords(output))
     except ImportError as error:
-        click.echo(f"No figures were drawn: {error}", err=True)
+        write(f"No figures were drawn: {error}", level=logging.WARNING, event="warning")
     if show:
-        click.echo(f"Wrote results, tables and figures to {output}/", err=True)
+        write(f"Wrote results, tables and figures to {output}/", event="result")

@@ -2,20 +2,23 @@
 
 Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 130 for an interrupt, and 143 and 129
 for SIGTERM and SIGHUP. An error has a traceback with --debug; warnings are not shown with --quiet.
+With --log-json, all of this is records (`logs`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from lwcs.cli.flags import Flags
+from lwcs.cli.logs import AS_JSON, FLAG, logging_as_json, report, write
 from lwcs.cli.signals import ending_on_signals
 from lwcs.foundation.parallel import READER
 
@@ -29,23 +32,47 @@ STAND_INS = "stand_ins"
 class Commands(click.Group):
     """The group of all commands, which reports their errors and warnings."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Look for --log-json first, since what is wrong with other arguments is logged too."""
+        before = args[: args.index("--")] if "--" in args else args
+        ctx.meta[AS_JSON] = FLAG in before
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; report an error in its input as one line."""
-        try:
-            with ending_on_signals(), self._showing_warnings(ctx):
-                return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            code = getattr(stop, "exit_code", 130)
-            click.echo("Interrupted; no incomplete output was left behind.", err=True)
-            if any(thread.name == READER for thread in threading.enumerate()):
-                # The reader still waits for a pipe, and a normal exit would wait for the reader.
-                sys.stderr.flush()
-                os._exit(code)
-            sys.exit(code)
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            if ctx.meta.get("debug") or isinstance(error, BrokenPipeError):
+        with logging_as_json(ctx):
+            try:
+                with ending_on_signals(), self._showing_warnings(ctx):
+                    return super().invoke(ctx)
+            except KeyboardInterrupt as stop:
+                code = getattr(stop, "exit_code", 130)
+                message = "Interrupted; no incomplete output was left behind."
+                write(message, level=logging.ERROR, event="error")
+                if any(thread.name == READER for thread in threading.enumerate()):
+                    # The reader still waits for a pipe, and a normal exit would wait for the
+                    # reader.
+                    sys.stderr.flush()
+                    os._exit(code)
+                sys.exit(code)
+            except (click.Abort, click.exceptions.Exit, BrokenPipeError):
                 raise
-            raise click.ClickException(self._words(ctx, _message(error))) from error
+            except Exception as error:
+                self._fail(ctx, error)
+
+    def _fail(self, ctx: click.Context, error: Exception) -> NoReturn:
+        """Report an error as a record, or as a line if it is one of the input."""
+        of_input = isinstance(error, (ValueError, TypeError, OSError, ImportError, MemoryError))
+        if ctx.meta.get(AS_JSON):
+            code = getattr(error, "exit_code", 1)
+            if isinstance(error, click.ClickException):
+                message = error.format_message()
+            else:
+                message = self._words(ctx, _message(error))
+            report(error, message)
+            raise click.exceptions.Exit(code) from error
+        if isinstance(error, click.ClickException) or not of_input or ctx.meta.get("debug"):
+            raise error
+        raise click.ClickException(self._words(ctx, _message(error))) from error
 
     @contextmanager
     def _showing_warnings(self, ctx: click.Context) -> Iterator[None]:
@@ -56,7 +83,8 @@ class Commands(click.Group):
             text = self._words(ctx, " ".join(str(message).split()))
             if not ctx.meta.get("quiet") and text not in said:
                 said.add(text)
-                click.echo(f"Warning: {text}", err=True)
+                prefix = "" if ctx.meta.get(AS_JSON) else "Warning: "
+                write(f"{prefix}{text}", level=logging.WARNING, event="warning")
 
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli.logs import progress
 from lwcs.cli.options import (
     divergence_of,
     drawing,
@@ -132,7 +133,7 @@ def fit(
         compute_labels=cost,
         random_state=seed,
         n_jobs=jobs,
-        verbose=int(not quiet),
+        verbose=progress(quiet),
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli.logs import progress
 from lwcs.cli.options import choosing, open_rows, saying
 from lwcs.cli.standard_input import NAME, saved_file
 from lwcs.cli.stores import keywords
-from lwcs.foundation.progress import track
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.storage import NotOursError
-from lwcs.sources.base import PARTITION_ROWS
+from lwcs.foundation.timings import TIMINGS, without_timings
+from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.foundation.timings import Timings
     from lwcs.sources import Block
 
 
@@ -33,7 +36,7 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
     read the rows.
     """
     name, file = (NAME if file == "-" else Path(file).name), saved_file(file)
-    facts = _facts(file, options, progress=not quiet)
+    facts = _facts(file, options, Journal(progress(quiet)))
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:
@@ -42,6 +45,8 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
 
         table = Table(title=name, show_header=False)
         for name, value in facts.items():
+            if name == TIMINGS:
+                name, value = "seconds", _seconds(value)
             table.add_row(name.replace("_", " "), _shown(value))
         Console().print(table)
 
@@ -60,13 +65,13 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, Any]:
+def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
     import lwcs
 
     try:
         found = lwcs.load(file, **keywords(file))
     except NotOursError:
-        return _rows(file, options, progress=progress)
+        return _rows(file, options, journal)
     _refuse_choices(options, file, found)
     if isinstance(found, lwcs.Coreset):
         return {
@@ -83,7 +88,8 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
             "scaled": found.scale is not None,
             "seed": found.seed,
             "depth": found.depth,
-            "details": dict(found.details),
+            "details": without_timings(found.details),
+            **_known_timings(found.details.get(TIMINGS)),
         }
     if isinstance(found, lwcs.StreamingCoreset):
         return {
@@ -116,6 +122,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
             **_known_errors(found),
             "iterations": int(found.n_iter_),
             "converged": found.converged_,
+            **_known_timings(found.timings_),
         }
     return {
         "kind": "model",
@@ -126,6 +133,7 @@ def _facts(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, A
         **_known_errors(found),
         "iterations": int(found.n_iter_),
         "scaled": found.scale_ is not None,
+        **_known_timings(found.timings_),
     }
 
 
@@ -134,6 +142,16 @@ def _known_errors(model: Any) -> dict[str, Any]:
     from lwcs.estimators.saved import saved_errors
 
     return {name: value for name, value in saved_errors(model).items() if value is not None}
+
+
+def _known_timings(timings: Timings | None) -> dict[str, Timings]:
+    """Where the time went, if that is known."""
+    return {TIMINGS: timings} if timings else {}
+
+
+def _seconds(timings: Timings) -> dict[str, float]:
+    """The time of every stage."""
+    return {stage: each["seconds"] for stage, each in timings.items()}
 
 
 def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
@@ -147,11 +165,10 @@ def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
         )
 
 
-def _rows(file: str, options: dict[str, Any], *, progress: bool) -> dict[str, Any]:
+def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
     source = open_rows((file,), stdin_format=None, **options)
     if source.n_rows is None or options["missing"] == "drop":
-        parts = source.gather(_number, n_jobs=1)
-        for _ in track(parts, "counting", None, show=progress, rows=PARTITION_ROWS):
+        for _ in gathered(source, _number, "counting", journal=journal, n_jobs=1):
             pass
     return {
         "kind": "rows",

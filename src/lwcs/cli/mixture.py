@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.fit import coreset_of
+from lwcs.cli.logs import progress
 from lwcs.cli.options import (
     drawing,
     dropped_words,
@@ -159,7 +160,7 @@ def mixture(
         tol=tol,
         random_state=seed,
         n_jobs=jobs,
-        verbose=int(not quiet),
+        verbose=progress(quiet),
     ).fit(rows)
     write_to(output, model.save)
     seconds = time.perf_counter() - start

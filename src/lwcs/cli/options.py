@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from lwcs.cli.logs import FLAG, write
 from lwcs.cli.standard_input import FORMATS, standard_input
 from lwcs.cli.stores import STORAGE_OPTION, access_of, refuse_unused
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
@@ -153,6 +154,14 @@ _SAYING = [
         is_eager=True,
         callback=_noted,
         help="Show the traceback of an error.",
+    ),
+    click.option(
+        FLAG,
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_noted,
+        help="Log to standard error, one JSON object per line; with --debug, also decisions.",
     ),
 ]
 
@@ -326,4 +335,4 @@ def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> 
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:
-        click.echo(sentence, err=True)
+        write(sentence, event="result", result=facts)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError, check_choice
-from lwcs.foundation.progress import track
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.rows import stack, stored_values
-from lwcs.sources import PARTITION_ROWS, Block, LocalSource, scan
+from lwcs.sources import Block, LocalSource, scan
 from lwcs.sources.paths import format_of
+from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.foundation.progress import Callback
     from lwcs.foundation.types import DenseRows, Rows
     from lwcs.sources import Source
 
@@ -66,18 +68,12 @@ def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
 
 
 def read_into_memory(
-    source: Source, *, n_jobs: int | None = None, progress: bool = False
+    source: Source, *, n_jobs: int | None = None, progress: bool | Callback = False
 ) -> LocalSource:
     """Read all rows that are not dropped; `dropped` of the result tells how many were."""
     if isinstance(source, LocalSource) and not source.dropped:
         return source
-    parts = track(
-        source.gather(_kept, n_jobs=n_jobs),
-        "reading",
-        source.known_partitions,
-        show=progress,
-        rows=PARTITION_ROWS,
-    )
+    parts = gathered(source, _kept, "reading", journal=Journal(progress), n_jobs=n_jobs)
     with source.explaining():
         blocks = [block for part in parts for block in part]
     weights = np.concatenate([each.weights for each in blocks]) if source.weighted else None

@@ -11,9 +11,9 @@ from lwcs import kernels
 from lwcs.comparing.methods import FULL, METHODS, Problem, answers, missing, sized
 from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
 from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.notices import warn
 from lwcs.foundation.places import Access
-from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
 from lwcs.passes import euclidean_cost
@@ -21,11 +21,13 @@ from lwcs.samplers.first_pass import MomentsTask
 from lwcs.sources import LocalSource, scan
 from lwcs.sources.local import open_local
 from lwcs.sources.options import ScanOptions
+from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lwcs.foundation.progress import Callback
     from lwcs.foundation.types import IntArray
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
@@ -107,7 +109,7 @@ def compare(
     storage_options: Mapping[str, Any] | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | Callback = False,
 ) -> CompareResult:
     """Compare coresets with k-means on all rows: time taken, and error of the solution.
 
@@ -154,8 +156,10 @@ def compare(
         First random seed.
     n_jobs : int, optional
         Number of threads that lwcs uses; all cores by default.
-    progress : bool
-        Whether to show a progress bar with the remaining time.
+    progress : bool or callable
+        Whether to show progress on standard error, or a function that is called with a
+        `lwcs.Progress`, as for `lwcs.build`. There is one stage, "comparing", with one step per
+        run.
 
     Returns
     -------
@@ -202,18 +206,20 @@ def compare(
     access = Access(filesystem, storage_options)
     log = Log(path, _setup(source, holdout_rows, first, n_jobs), access)
     todo = [job for job in jobs if not all(k in log.trials for k in _keys(job, name, steps))]
-    for job in track(_warmed(todo, source, n_jobs), "comparing", len(todo), show=progress):
-        problem = Problem(source, job.k, job.seed, n_jobs)
-        log.add(
-            Trial(
-                Key(name, job.k, job.method, answer.polish, job.size, job.seed),
-                answer.build_seconds,
-                answer.solve_seconds,
-                euclidean_cost(source, answer.centers, n_jobs=n_jobs),
-                None if unseen is None else euclidean_cost(unseen, answer.centers, n_jobs=n_jobs),
+    with Journal(progress).stage("comparing", len(todo), kind="runs") as stage:
+        for job in _warmed(todo, source, n_jobs):
+            problem = Problem(source, job.k, job.seed, n_jobs)
+            log.add(
+                Trial(
+                    Key(name, job.k, job.method, answer.polish, job.size, job.seed),
+                    answer.build_seconds,
+                    answer.solve_seconds,
+                    euclidean_cost(source, answer.centers, n_jobs),
+                    None if unseen is None else euclidean_cost(unseen, answer.centers, n_jobs),
+                )
+                for answer in answers(job.method, problem, job.size, steps)
             )
-            for answer in answers(job.method, problem, job.size, steps)
-        )
+            stage.step()
     wanted = {key for job in jobs for key in _keys(job, name, steps)}
     return CompareResult(tuple(t for t in log.result().trials if t.key in wanted))
 
@@ -283,7 +289,7 @@ def _setup(source: LocalSource, holdout_rows: int, first: int, n_jobs: int | Non
     geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
     task = MomentsTask(source.n_features, geometry)
     with source.explaining():
-        parts = list(source.gather(task, n_jobs=n_jobs))
+        parts = list(gathered(source, task, "first pass", n_jobs=n_jobs))
     total = sum(parts[1:], start=parts[0])
     spread = total.cost_around(total.mean)
     return Setup(source.n_rows, source.n_features, spread, holdout_rows, first)

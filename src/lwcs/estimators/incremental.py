@@ -43,6 +43,7 @@ _ANSWERS = (
     "coreset_",
     "scale_",
     "geometry_",
+    "timings_",
     "_n_features_out",
 )
 _HINTS = {
@@ -172,7 +173,7 @@ class Incremental:
         wish = model._wish()
         wish = replace(wish, size=size, how=replace(wish.how, seed=self._seed))
         answer = fit_coreset(coreset, kernels.choose(coreset.points.size), wish)
-        answers: dict[str, Any] = model._fitted_to(answer)
+        answers: dict[str, Any] = model._fitted_to(answer, wish)
         return answers
 
     def __sklearn_is_fitted__(self) -> bool:

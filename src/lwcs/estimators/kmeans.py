@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -25,11 +25,15 @@ from lwcs.estimators.inputs import (
     set_features,
 )
 from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
 from lwcs.samplers import as_sampler
+
+if TYPE_CHECKING:
+    from lwcs.foundation.progress import Callback
 
 
 class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
@@ -91,8 +95,9 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     n_jobs : int, optional
         Number of threads; by default all cores that the container allows, or what joblib's context
         or OMP_NUM_THREADS say. Results do not depend on it.
-    verbose : int, default=0
-        Whether to show progress bars on standard error.
+    verbose : int or callable, default=0
+        Whether to show progress on standard error, or a function that is called with a
+        `lwcs.Progress`, as `progress` of `lwcs.build`. A function is not saved.
 
     Attributes
     ----------
@@ -126,6 +131,10 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     geometry_ : Geometry
         How rows are measured: the divergence, the scale, and the mean that rows are smoothed
         towards.
+    timings_ : dict
+        Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
+        passes over the rows by their names, and "seeding", "local search", "Lloyd", which have
+        seconds only. Starts that run beside one another add up.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -159,7 +168,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         holdout: float = 0.0,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
+        verbose: int | Callback = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.coreset_size = coreset_size
@@ -212,11 +221,11 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             coreset = measured_by(X, divergence)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
-            return self._fitted_to(fit_coreset(coreset, kernels.choose(X.points.size), wish))
+            return self._fitted_to(fit_coreset(coreset, kernels.choose(X.points.size), wish), wish)
         job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
         if not job.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")
-        return self._fitted_to(fit_rows(job, wish))
+        return self._fitted_to(fit_rows(job, wish), wish)
 
     def _wish(self) -> Wish:
         """The parameters, checked."""
@@ -229,6 +238,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             tol=None if isinstance(self.tol, str) else self.tol,
             seed=as_seed(self.random_state),
             n_jobs=threads,
+            journal=Journal(self.verbose),
         )
         return Wish(
             how,
@@ -238,7 +248,6 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             self.polish,
             self.compute_labels,
             self.holdout,
-            bool(self.verbose),
         )
 
     def _check_polish(self, why: str, instead: str) -> None:
@@ -248,8 +257,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
                 "or pass polish=0"
             )
 
-    def _fitted_to(self, answer: Answer) -> dict[str, Any]:
-        """What an answer sets."""
+    def _fitted_to(self, answer: Answer, wish: Wish) -> dict[str, Any]:
+        """What an answer to a wish sets."""
         solution, error = answer.solution, answer.error
         found, coreset = solution.found, solution.coreset
         self._warn(found.converged, len(np.unique(found.labels)), coreset)
@@ -262,6 +271,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
             "geometry_": solution.geometry,
+            "timings_": wish.how.journal.timings(),
             "_n_features_out": self.n_clusters,
         }
         return fitted if answer.labels is None else fitted | {"labels_": answer.labels}

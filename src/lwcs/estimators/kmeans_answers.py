@@ -10,11 +10,13 @@ from sklearn.cluster import KMeans
 from lwcs import kernels
 from lwcs.estimators.inputs import scan_rows
 from lwcs.foundation import storage
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.places import Access
 from lwcs.foundation.tabular import Tabular
 from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.sources import LocalSource, Source
+from lwcs.sources.watching import whole_pass
 
 if TYPE_CHECKING:
     import os
@@ -56,7 +58,7 @@ class KMeansAnswers(Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         source = scan_rows(self._fitted(), X, reset=False)
         task = LabelTask(self.measured_centers(source))
-        with source.explaining():
+        with source.explaining(), whole_pass(source, Journal(), "labels"):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def transform(self, X: Any) -> Any:
@@ -68,7 +70,7 @@ class KMeansAnswers(Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         source = scan_rows(self._fitted(), X, reset=False)
         refuse_transform(source)
         task = DistancesTask(self.measured_centers(source))
-        with source.explaining():
+        with source.explaining(), whole_pass(source, Journal(), "distances"):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

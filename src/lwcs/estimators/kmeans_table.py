@@ -24,6 +24,7 @@ from lwcs.foundation.tables import (
     plain,
     points_of,
 )
+from lwcs.foundation.timings import TIMINGS, read_timings
 from lwcs.geometry import Geometry
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
         **saved_errors(model),
+        TIMINGS: model.timings_,
         "scale": listed(geometry.scale),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": centers.shape[1],
@@ -82,6 +84,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
         "inertia_": float(fields.number("inertia", least=0.0)),
         "n_iter_": fields.integer("n_iter"),
         **read_errors(fields),
+        "timings_": read_timings(fields),
         "scale_": geometry.scale,
         "geometry_": geometry,
         "n_features_in_": d,

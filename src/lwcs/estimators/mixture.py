@@ -23,6 +23,7 @@ from lwcs.estimators.inputs import (
 )
 from lwcs.estimators.mixture_answers import MixtureAnswers
 from lwcs.foundation.checks import check_count, check_number
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
@@ -34,6 +35,7 @@ from lwcs.solvers.mixture_start import Given, check_init
 if TYPE_CHECKING:
     from lwcs.choosing.mixture_levels import Fitted
     from lwcs.divergences import Divergence
+    from lwcs.foundation.progress import Callback
     from lwcs.solvers.families import Family
     from lwcs.solvers.mixture import Mixture
     from lwcs.trust.referee import SamplingError
@@ -114,8 +116,9 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     n_jobs : int, optional
         Number of threads; by default all cores that the container allows, or what joblib's context
         or OMP_NUM_THREADS say.
-    verbose : int, default=0
-        Whether to show progress bars on standard error.
+    verbose : int or callable, default=0
+        Whether to show progress, or a function that is called with a `lwcs.Progress`, as
+        `progress` of `lwcs.build`. A function is not saved.
 
     Attributes
     ----------
@@ -155,6 +158,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         About twice the estimate, and its standard error: an upper bound in most cases.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
+    timings_ : dict
+        Seconds, rows, passes and bytes by stage, as for CoresetKMeans; EM is the stage "EM".
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -190,7 +195,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
+        verbose: int | Callback = 0,
     ) -> None:
         self.n_components = n_components
         self.family = family
@@ -228,9 +233,11 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         forget(self)
         try:
             with single_threaded_blas():
-                fitted = self._fit(X, sample_weight, before)
+                journal = Journal(self.verbose)
+                fitted = self._fit(X, sample_weight, before, journal)
             self.coreset_ = fitted.coreset
             self._keep(fitted.mixture, fitted.error)
+            self.timings_ = journal.timings()
         except BaseException:
             # After an error or an interrupt the estimator is not fitted.
             forget(self)
@@ -246,7 +253,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
-    def _fit(self, X: Any, sample_weight: Any, before: Mixture | None) -> Fitted:
+    def _fit(self, X: Any, sample_weight: Any, before: Mixture | None, journal: Journal) -> Fitted:
         size, seed = self._check(), as_seed(self.random_state)
         family = self._new_family()
         if isinstance(X, Coreset):
@@ -264,7 +271,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 as_sampler(self.method, self.n_components),
                 seed,
                 as_threads(self.n_jobs),
-                bool(self.verbose),
+                journal,
             )
             chosen = self.coreset_size == "auto"
             coreset = drawing.first(size, self.n_components, chosen=chosen)
@@ -275,7 +282,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 "itself; scan the data without scale"
             )
         last = self._to_continue(before, family, coreset.n_features)
-        found = self._solve(coreset, self._runs(given, seed), last, drawing, given=coreset is X)
+        runs = self._runs(given, seed, journal)
+        found = self._solve(coreset, runs, last, drawing, given=coreset is X)
         if not found.mixture.converged:
             warn(
                 f"EM did not converge in max_iter={self.max_iter} iterations; pass a larger "
@@ -285,13 +293,9 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         return found
 
     def _solve(
-        self,
-        coreset: Coreset,
-        runs: Runs,
-        last: Mixture | None,
-        drawing: Drawing | None,
+        self, coreset: Coreset, runs: Runs, last: Mixture | None, drawing: Drawing | None,
         given: bool,
-    ) -> Fitted:
+    ) -> Fitted:  # fmt: skip
         """Fit a coreset: all draws at once, or on levels, and more of them where that is ours."""
         n_init = self._restarts() if last is None else 1
         target, held = self.target_error, given and self.holdout > 0.0
@@ -338,7 +342,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             return None
         return before if before.family.means.shape == (self.n_components, n_features) else None
 
-    def _runs(self, given: Given, seed: int) -> Runs:
+    def _runs(self, given: Given, seed: int, journal: Journal) -> Runs:
         return Runs(
             self._new_family,
             self.n_components,
@@ -348,6 +352,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             self.tol,
             seed,
             as_threads(self.n_jobs),
+            journal,
         )
 
     def _restarts(self) -> int | None:

@@ -12,12 +12,14 @@ from lwcs.estimators.inputs import scan_rows
 from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
 from lwcs.foundation import storage
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.tabular import Tabular
 from lwcs.samplers.first_pass import check_total
 from lwcs.sources import LocalSource
+from lwcs.sources.watching import gathered, whole_pass
 
 if TYPE_CHECKING:
     import os
@@ -63,7 +65,7 @@ class MixtureAnswers(Tabular):
                 "the rows as arrays"
             )
         task = MixtureTask(self.mixture_.family, self.mixture_.weights, what)
-        with source.explaining():
+        with source.explaining(), whole_pass(source, Journal(), what):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -87,7 +89,8 @@ class MixtureAnswers(Tabular):
         source = scan_rows(model, X, sample_weight, reset=False)
         task = LogLikelihoodTask(self.mixture_.family, self.mixture_.weights)
         with source.explaining():
-            parts = list(source.gather(task, n_jobs=as_threads(self.n_jobs)))
+            threads = as_threads(self.n_jobs)
+            parts = list(gathered(source, task, "log-likelihood", n_jobs=threads))
         weight = fsum(weight for _, weight in parts)
         check_total(weight)
         return fsum(total for total, _ in parts), weight

@@ -33,6 +33,7 @@ from lwcs.foundation.tables import (
     plain,
     points_of,
 )
+from lwcs.foundation.timings import TIMINGS, read_timings
 from lwcs.solvers.families import available
 from lwcs.solvers.mixture import Mixture
 from lwcs.trust.referee import UNKNOWN
@@ -66,6 +67,7 @@ def to_table(model: CoresetMixture) -> pa.Table:
         "n_iter": found.n_iter,
         "converged": found.converged,
         **saved_errors(model),
+        TIMINGS: model.timings_,
         "numbers": numbers,
         "shapes": {name: values.shape[1:] for name, values in arrays.items()},
         "feature_names": None if names is None else [str(name) for name in names],
@@ -107,7 +109,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
     bounds = (bound,) if known is None else tuple(known.tolist())
     weights = _weights(table, called["weight"])
     model._keep(Mixture(family, weights, bound, bounds, n_iter, converged), UNKNOWN)
-    model.__dict__.update(read_errors(fields))
+    model.__dict__.update(read_errors(fields), timings_=read_timings(fields))
     model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -127,7 +127,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 @contextmanager
-def _closing(items: Iterable[Any]) -> Iterator[None]:
+def closing_items(items: Iterable[Any]) -> Iterator[None]:
     """Close a generator in the end: it may have a thread of its own, which must end too."""
     try:
         yield
@@ -149,7 +149,7 @@ def ordered_map(
     """
     threads = as_threads(n_jobs)
     most = 2 * threads if at_once is None else at_once
-    with single_threaded_blas(), _closing(arguments):
+    with single_threaded_blas(), closing_items(arguments):
         if threads == 1:
             yield from map(function, arguments)
             return

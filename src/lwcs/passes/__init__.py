@@ -12,9 +12,10 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.progress import track
+from lwcs.foundation.journal import Journal
 from lwcs.geometry import Geometry
 from lwcs.sources.base import GROUP, without_dropped
+from lwcs.sources.watching import gathered, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ class CostTask:
 def full_cost(source: Source, centers: Centers, n_jobs: int | None = None) -> float:
     """φ_X(Q) over all rows of a source, partition by partition."""
     with source.explaining():
-        return fsum(source.gather(CostTask(centers), n_jobs=n_jobs))
+        return fsum(gathered(source, CostTask(centers), "cost", n_jobs=n_jobs))
 
 
 def euclidean_cost(source: Source, centers: DenseRows, n_jobs: int | None = None) -> float:
@@ -149,13 +150,11 @@ class PolishTask:
 
 
 def polish(
-    source: Source, centers: Centers, n_jobs: int | None, *, progress: bool = False
+    source: Source, centers: Centers, n_jobs: int | None, journal: Journal | None = None
 ) -> Polished:
     """One Lloyd step on the full data; an empty cluster keeps its center."""
-    parts = source.known_partitions
-    groups = None if parts is None else -(-parts // GROUP)
     with source.explaining():
         sums = source.gather_sums(PolishTask(centers), n_jobs=n_jobs)
-        total = reduce(add, track(sums, "polish", groups, show=progress))
+        total = reduce(add, watched(sums, source, journal or Journal(), "polish", together=GROUP))
     moved = centers.geometry.means(centers, total.weights, total.points)
     return Polished(moved, total.cost)

@@ -157,10 +157,12 @@ class DrawTask(_AroundCenters):
         return draw_along(blocks, targets, [Total(total)], masses_of)
 
 
-def weigh(source: Source, assignment: Assignment, run: Run) -> list[Clusters]:
+def weigh(
+    source: Source, assignment: Assignment, run: Run, stage: str = "weighing"
+) -> list[Clusters]:
     """Weight and cost of every cluster, by partition."""
     task = ClustersTask(assignment, _starts(source, assignment))
-    return list(run.gather(source, task, "weighing"))
+    return list(run.gather(source, task, stage))
 
 
 def _starts(source: Source, assignment: Assignment) -> list[int] | None:

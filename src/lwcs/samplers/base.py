@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.progress import track
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
-from lwcs.sources.base import PARTITION_ROWS
+from lwcs.sources.watching import watched, watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,8 @@ class Run:
     geometry: Geometry = field(default_factory=Geometry)
     """How rows are measured, as long as nothing is known of the data."""
     n_jobs: int | None = None
-    progress: bool = False
+    journal: Journal = field(default_factory=Journal, compare=False)
+    """Where its passes are told of."""
     stage: Stage = Stage.CORESET
 
     def for_clusters(self, source: Source, k: int) -> Run:
@@ -44,25 +45,22 @@ class Run:
         return generator(self.seed, self.stage, round_, partition)
 
     def gather(
-        self, source: Source, task: Task[R], label: str, items: Sequence[Any] | None = None
-    ) -> Iterator[R]:
-        """Run a task over all partitions with this run's threads and progress bar."""
-        results = source.gather(task, items, n_jobs=self.n_jobs)
-        return self._watch(results, source, label, source.known_partitions, PARTITION_ROWS)
+        self, source: Source, task: Task[R], stage: str, items: Sequence[Any] | None = None, *,
+        note: str = "",
+    ) -> Iterator[R]:  # fmt: skip
+        """Run a task over all partitions with this run's threads, as a stage of its journal."""
+        with source.explaining():
+            results = source.gather(task, items, n_jobs=self.n_jobs)
+            yield from watched(results, source, self.journal, stage, note=note)
 
     def each_block(
-        self, source: LocalSource, task: Callable[[Block], R], label: str, rows: int | None = None
+        self, source: LocalSource, task: Callable[[Block], R], stage: str, rows: int | None = None
     ) -> Iterator[R]:
         """Run a task over all blocks of local rows, or `rows` at a time, likewise."""
         step = source.block_rows if rows is None else rows
-        results = source.each_block(task, rows=step, n_jobs=self.n_jobs)
-        return self._watch(results, source, label, -(-source.n_rows // step), step)
-
-    def _watch(
-        self, results: Iterator[R], source: Source, label: str, total: int | None, rows: int
-    ) -> Iterator[R]:
         with source.explaining():
-            yield from track(results, label, total, show=self.progress, rows=rows)
+            results = source.each_block(task, rows=step, n_jobs=self.n_jobs)
+            yield from watched_blocks(results, source, self.journal, stage, step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import numpy as np
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import workers
-from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.rows import stored_values
 from lwcs.geometry import Centers
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 # Asking whether a row can be spared costs more than its distance where few can be.
 _SPARE_FROM = 0.25
 _ASK_AGAIN = 16
+STAGE = "D2 sampling"
+"""The name of its passes in a journal; a row counts once for every pass."""
 
 
 def d2_sampling(source: LocalSource, k: int, geometry: Geometry, run: Run) -> Assignment:
@@ -45,9 +46,15 @@ def d2_sampling(source: LocalSource, k: int, geometry: Geometry, run: Run) -> As
     check_total(weights.total)
     row = int(weights.draw(uniforms[:1])[0])
     seeding = _Seeding(source, k, geometry)
-    with workers(run.n_jobs) as run_all, source.explaining():
-        for j in track(range(k), "seeding", k, show=run.progress):
+    with (
+        source.explaining(),
+        run.journal.stage(STAGE, k, kind="pass", row_bytes=source.row_bytes()) as stage,
+        workers(run.n_jobs) as run_all,
+    ):
+        for j in range(k):
             costs = seeding.add(row, run_all)
+            stage.passes = j + 1
+            stage.step((j + 1) * source.n_rows)
             if j + 1 == k or costs.sum() <= 0.0:
                 break
             row = seeding.draw(uniforms[j + 1], costs)
@@ -127,7 +134,7 @@ def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) 
     centers = Centers(np.zeros((0, source.n_features)), geometry)
     for j in range(k):
         task = Propose(run.seed, run.stage, centers)
-        proposals = list(run.gather(source, task, f"seeding, pass {j + 1} of {k}"))
+        proposals = list(run.gather(source, task, STAGE, note=f"pass {j + 1} of {k}"))
         costs = np.array([proposal.cost for proposal in proposals])
         if j == 0:
             check_total(float(costs.sum()))

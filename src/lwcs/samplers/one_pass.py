@@ -23,7 +23,6 @@ import numpy as np
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import as_threads, ordered_map, prefetch
-from lwcs.foundation.progress import track
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.rows import stack
 from lwcs.samplers.base import Draws, Run, Summary
@@ -33,6 +32,7 @@ from lwcs.samplers.one_read import distances_to
 from lwcs.samplers.rejection import Rejection
 from lwcs.samplers.reservoir import Reservoir
 from lwcs.sources import base
+from lwcs.sources.watching import watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,14 +249,8 @@ def draw_in_one_pass(
     blocks = prefetch(source.pending(), flight.ahead)
     with source.explaining(), closing(blocks):
         step = base.block_rows(source.n_features)
-        total = None if source.n_rows is None else -(-source.n_rows // step)
-        for scanned in track(
-            _scanned(state, blocks, threads, flight.at_once),
-            "reading",
-            total,
-            show=run.progress,
-            rows=step,
-        ):
+        results = _scanned(state, blocks, threads, flight.at_once)
+        for scanned in watched_blocks(results, source, run.journal, "reading", step):
             state.update(scanned)
     return state.finish()
 

@@ -11,9 +11,10 @@ where such rows stand out, and its solution is measured in turn, at most twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.logs import decided
 from lwcs.foundation.notices import warn
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.samplers.around_centers import Assignment, assign, weigh
@@ -143,6 +144,11 @@ class Refined(Sampler):
         for attempt, stage in enumerate(AGAIN, start=1):
             if not initial.misses_clusters(allowed, noise):
                 break
+            decided(
+                "missed clusters", "the pilot costs %.3g on all rows and %.3g on its own draws; "
+                "another one of %d draws is drawn around it",
+                initial.cost, initial.own_cost, again_size,
+            )  # fmt: skip
             again = draw_around(initial, again_size, replace(run, stage=stage))
             points = Points.of(again.points, again.weights, geometry)
             initial = Initial.of(solve_with_care(points, k, run, attempt), source, run)
@@ -163,9 +169,10 @@ def solve_roughly(points: Points, k: int, run: Run) -> Clustering:
         seed=run.seed,
         stage=Stage.PILOT_SEEDING,
         n_jobs=run.n_jobs,
+        journal=run.journal,
     )
     rng = generator(run.seed, Stage.PILOT_SEEDING, len(AGAIN) + 1)
-    swapped = local_search(points, found.centers, rng, SWAPS, run.n_jobs)
+    swapped = local_search(points, found.centers, rng, SWAPS, run.n_jobs, run.journal)
     cost = float(points.weights @ points.rows.nearest(swapped)[1])
     if found.cost > FAR_ABOVE * cost:
         return solve_with_care(points, k, run, len(AGAIN) + 2)
@@ -175,9 +182,9 @@ def solve_roughly(points: Points, k: int, run: Run) -> Clustering:
 def solve_with_care(points: Points, k: int, run: Run, attempt: int) -> Clustering:
     """Greedy seeding, then local search: with clusters far apart, each must get its center."""
     rng = generator(run.seed, Stage.PILOT_SEEDING, attempt)
-    seeds = start(points, k, "k-means++", rng, run.n_jobs)
-    centers = local_search(points, seeds, rng, n_jobs=run.n_jobs)
-    return lloyd(points, centers, max_iter=PILOT_ITERATIONS, tol=0.0, n_jobs=run.n_jobs)
+    own: dict[str, Any] = {"n_jobs": run.n_jobs, "journal": run.journal}
+    centers = start(points, k, "local-search", rng, **own)
+    return lloyd(points, centers, max_iter=PILOT_ITERATIONS, tol=0.0, **own)
 
 
 def _warn_of_missed_clusters(initial: Initial, draws: int) -> None:

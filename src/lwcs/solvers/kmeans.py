@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from lwcs.foundation.checks import check_centers, check_choice
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.solvers.lloyd import Clustering, lloyd
@@ -49,18 +50,19 @@ def solve(
     seed: int = 0,
     stage: Stage = Stage.SEEDING,
     n_jobs: int | None = None,
+    journal: Journal | None = None,
 ) -> Clustering:
     """Cluster weighted points; the best of `n_init` restarts by cost.
 
     Small restarts run beside one another, large ones share all threads, one after the other.
     """
-    threads = as_threads(n_jobs)
+    journal, threads = journal or Journal(), as_threads(n_jobs)
     beside = n_init > 1 and len(points) * k * points.rows.n_features < _LARGE
     share = max(1, threads // n_init) if beside else threads
 
     def restart(attempt: int) -> Clustering:
-        centers = start(points, k, init, generator(seed, stage, attempt), share)
-        return lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=share)
+        centers = start(points, k, init, generator(seed, stage, attempt), share, journal)
+        return lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=share, journal=journal)
 
     with workers(threads if beside else 1) as run:
         return min(run(restart, range(n_init)), key=lambda found: found.cost)
@@ -90,19 +92,28 @@ def precisely(
 
 
 def start(
-    points: Points, k: int, init: Init, rng: np.random.Generator, n_jobs: int | None = 1
-) -> Centers:
+    points: Points, k: int, init: Init, rng: np.random.Generator, n_jobs: int | None = 1,
+    journal: Journal | None = None,
+) -> Centers:  # fmt: skip
     """The initial centers."""
+    journal = journal or Journal()
+    with journal.stage("seeding"):
+        seeds = _seeds(points, k, init, rng, n_jobs)
+    if isinstance(init, str) and init == "local-search":
+        return local_search(points, seeds, rng, n_jobs=n_jobs, journal=journal)
+    return seeds
+
+
+def _seeds(
+    points: Points, k: int, init: Init, rng: np.random.Generator, n_jobs: int | None
+) -> Centers:
     rows = points.rows
     if isinstance(init, str):
         check_choice(init, "init", INITS)
         if init == "random":
             return rows.as_centers(_random_rows(points, k, rng))
         candidates = 1 if init == "plain-k-means++" else None
-        seeds = rows.as_centers(kmeans_plusplus(points, k, rng, candidates, n_jobs))
-        if init != "local-search":
-            return seeds
-        return local_search(points, seeds, rng, n_jobs=n_jobs)
+        return rows.as_centers(kmeans_plusplus(points, k, rng, candidates, n_jobs))
     given = init
     if callable(init):
         state = np.random.RandomState(rng.integers(2**32))

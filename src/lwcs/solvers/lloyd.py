@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
@@ -72,6 +73,7 @@ def lloyd(
     least_gain: float = 0.0,
     stride: float = 1.0,
     n_jobs: int | None = 1,
+    journal: Journal | None = None,
 ) -> Clustering:
     """Run Lloyd's algorithm.
 
@@ -82,12 +84,13 @@ def lloyd(
     """
     converged, n_iter, watch = False, 0, _Gains(least_gain)
     threads = as_threads(n_jobs) if len(points) * centers.points.size >= _WORTH_THREADS else 1
-    with workers(threads) as run:
+    with (journal or Journal()).stage("Lloyd") as stage, workers(threads) as run:
         state = _State(points, centers, run, threads)
         stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
         while n_iter < max_iter - (stride != 1.0) and not converged:
             n_iter += 1
             changed = state.assign(run)
+            stage.step()
             if not changed.any() or watch.is_small(state, run):
                 break
             converged = state.update(changed, run, stride) <= tol * points.variance

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.rows import pieces
 from lwcs.geometry import Centers
@@ -46,6 +47,7 @@ def local_search(
     rng: np.random.Generator,
     steps: int | None = None,
     n_jobs: int | None = 1,
+    journal: Journal | None = None,
 ) -> Centers:
     """Try `steps` swaps of a center for a point; the cost never rises.
 
@@ -59,13 +61,19 @@ def local_search(
     steps = max(FEWEST_STEPS, len(centers)) if steps is None else steps
     threads = n_jobs if len(points) * centers.points.size >= WORTH_THREADS else 1
     # Distances that overflow are not finite, and no swap is accepted by them.
-    with np.errstate(over="ignore", invalid="ignore"), workers(threads) as run:
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        (journal or Journal()).stage("local search", -(-steps // _TOGETHER)) as stage,
+        workers(threads) as run,
+    ):
         search = _Search(points, centers, np.float32, run)
         for first in range(0, steps, _TOGETHER):
             if search.fast and not search.clear:
                 search = _Search(points, search.centers, np.float64, run)
             uniforms = rng.random(min(_TOGETHER, steps - first)) * (1.0 - 1e-15)
-            if not search.swap(uniforms):
+            swapped = search.swap(uniforms)
+            stage.step()
+            if not swapped:
                 break
     return search.centers
 

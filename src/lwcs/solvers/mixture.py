@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.rows import container
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def fit_mixture(
     *,
     max_iter: int,
     tol: float,
+    journal: Journal | None = None,
 ) -> Mixture:
     """Run EM from the components of `family` with the weights `mixing`.
 
@@ -82,17 +84,19 @@ def fit_mixture(
     own = _of_mean_one(weights)
     bounds: list[float] = []
     converged = False
-    for _ in range(max_iter):
-        joint = log_joint(family, mixing, rows)
-        log_likelihood = logsumexp(joint, axis=1)
-        lost = np.flatnonzero(~np.isfinite(log_likelihood))
-        if len(lost):
-            raise BadValueError(0, int(lost[0]), None, np.inf, _FAR)
-        mixing = maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
-        bounds.append(float(own @ log_likelihood / own.sum()))
-        if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:
-            converged = True
-            break
+    with (journal or Journal()).stage("EM") as stage:
+        for _ in range(max_iter):
+            joint = log_joint(family, mixing, rows)
+            log_likelihood = logsumexp(joint, axis=1)
+            lost = np.flatnonzero(~np.isfinite(log_likelihood))
+            if len(lost):
+                raise BadValueError(0, int(lost[0]), None, np.inf, _FAR)
+            mixing = maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
+            bounds.append(float(own @ log_likelihood / own.sum()))
+            stage.step()
+            if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:
+                converged = True
+                break
     return Mixture(family, mixing, bounds[-1], tuple(bounds), len(bounds), converged)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lwcs.foundation.journal import Journal
 from lwcs.solvers.mixture import fit_mixture, maximize, responsibilities
 from lwcs.solvers.mixture_start import begin
 
@@ -29,6 +30,7 @@ class Runs:
     tol: float
     seed: int
     n_jobs: int
+    journal: Journal = field(default_factory=Journal, compare=False)
 
     def start(self, rows: Rows, weights: FloatArray, attempt: int) -> Mixture:
         """Run EM from start number `attempt`."""
@@ -43,6 +45,7 @@ class Runs:
             seed=self.seed,
             attempt=attempt,
             n_jobs=self.n_jobs,
+            journal=self.journal,
         )
         return self._run(rows, weights, family, mixing)
 
@@ -61,4 +64,7 @@ class Runs:
         return [self.start(rows, weights, attempt) for attempt in range(starts)]
 
     def _run(self, rows: Rows, weights: FloatArray, family: Family, mixing: FloatArray) -> Mixture:
-        return fit_mixture(rows, weights, family, mixing, max_iter=self.max_iter, tol=self.tol)
+        return fit_mixture(
+            rows, weights, family, mixing,
+            max_iter=self.max_iter, tol=self.tol, journal=self.journal,
+        )  # fmt: skip

@@ -15,6 +15,7 @@ from lwcs.solvers.kmeans import cluster
 from lwcs.solvers.mixture import maximize, mixing_weights
 
 if TYPE_CHECKING:
+    from lwcs.foundation.journal import Journal
     from lwcs.foundation.types import FloatArray, Labels, Rows
     from lwcs.solvers.families import Family
 
@@ -68,6 +69,7 @@ def begin(
     seed: int,
     attempt: int,
     n_jobs: int,
+    journal: Journal | None = None,
 ) -> FloatArray:
     """Set the components that restart number `attempt` starts from; return their weights.
 
@@ -87,7 +89,7 @@ def begin(
         shared = generator(seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
     else:
         own = _restart_seed(seed, attempt)
-        shared = np.eye(k)[_clusters(rows, weights, family, k, own, n_jobs)]
+        shared = np.eye(k)[_clusters(rows, weights, family, k, own, n_jobs, journal)]
     mixing = maximize(rows, weights, family, shared)
     family.start_at(given.means, given.precisions)
     return mixing if given.weights is None else given.weights
@@ -115,8 +117,9 @@ def _restart_seed(seed: int, attempt: int) -> int:
 
 
 def _clusters(
-    rows: Rows, weights: FloatArray, family: Family, k: int, seed: int, n_jobs: int
-) -> Labels:
+    rows: Rows, weights: FloatArray, family: Family, k: int, seed: int, n_jobs: int,
+    journal: Journal | None,
+) -> Labels:  # fmt: skip
     points, divergence = family.start_rows(rows), family.start
     mean = np.asarray(weights @ points) / weights.sum() if divergence.smoothing else None
     return cluster(
@@ -126,6 +129,7 @@ def _clusters(
         k,
         seed=seed,
         n_jobs=n_jobs,
+        journal=journal,
     ).labels
 
 

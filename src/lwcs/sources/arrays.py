@@ -21,21 +21,21 @@ class ArraySource(LocalSource):
 
     def __init__(self, array: DenseRows) -> None:
         self.array = array
-        self._dtype = array.dtype.newbyteorder("=")
+        self.dtype = array.dtype.newbyteorder("=")
         self.n_rows, self.n_features = array.shape
         computable = array.dtype in (np.float32, np.float64) and array.dtype.isnative
         self.gives_views = computable and array.flags.c_contiguous
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Return a view; a copy only if the byte order is not native."""
-        return self.array[start:stop].astype(self._dtype, copy=False)
+        return self.array[start:stop].astype(self.dtype, copy=False)
 
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the requested rows."""
         if self.gives_views:
             # Faster than an index; other arrays would be copied as a whole.
             return np.asarray(self.array).take(rows, axis=0)
-        return np.ascontiguousarray(self.array[rows], dtype=self._dtype)
+        return np.ascontiguousarray(self.array[rows], dtype=self.dtype)
 
 
 def as_table_of_numbers(data: object) -> DenseRows:

@@ -129,6 +129,8 @@ class Source(ABC):
     """Number of rows, where that is known without reading them."""
     scale: ScaleName | None = None
     weighted: bool = False
+    dtype: np.dtype[Any] | None = None
+    """Type of the values of dense rows, where that is known without reading them."""
     rereadable: bool = True
     """Whether the rows can be read more than once."""
     on_cluster: bool = False
@@ -190,6 +192,10 @@ class Source(ABC):
     @abstractmethod
     def estimate_values(self) -> int:
         """Estimate the number of values, which decides on the kernel; some rows may be read."""
+
+    def row_bytes(self) -> float:
+        """Bytes of a row as it is processed, on average; 0 where that is not known."""
+        return 0.0 if self.dtype is None else float(self.n_features * self.dtype.itemsize)
 
     @abstractmethod
     def gather(

@@ -33,7 +33,7 @@ class ChunkedSource(LocalSource):
         check_dtype(array.dtype, f" (type {type(array).__name__})")
         check_shape(array.shape)
         self._array = array
-        self._dtype = (
+        self.dtype = (
             np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
         )
         self.n_rows, self.n_features = array.shape
@@ -42,11 +42,11 @@ class ChunkedSource(LocalSource):
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Read consecutive rows."""
-        return np.asarray(self._array[start:stop]).astype(self._dtype, copy=False)
+        return np.asarray(self._array[start:stop]).astype(self.dtype, copy=False)
 
     def take(self, rows: IntArray) -> DenseRows:
         """Read the requested rows, each chunk of the file once."""
-        taken = np.empty((len(rows), self.n_features), dtype=self._dtype)
+        taken = np.empty((len(rows), self.n_features), dtype=self.dtype)
         order = np.argsort(rows, kind="stable")
         if hasattr(self._array, "oindex"):
             # zarr goes through its chunks by itself.

@@ -39,6 +39,10 @@ class DroppingSource(LocalSource):
         """As many as there were."""
         return self.whole.estimate_values()
 
+    def row_bytes(self) -> float:
+        """As many as there were."""
+        return self.whole.row_bytes()
+
     def read(self, start: int, stop: int) -> Rows:
         """Rows start … stop, with ones in those that are dropped."""
         return with_ones(self.whole.read(start, stop), self.gone[start:stop])

@@ -150,6 +150,8 @@ class EngineSource(Source):
         self.n_features, self.feature_names = reading.n_features, reading.feature_names
         self.weighted, self.skipped = reading.weighted, reading.skipped
         self.selection = reading.selection
+        if reading.selection is not None and not reading.selection.sparse:
+            self.dtype = reading.selection.dtype
         self.n_rows: int | None = None
         self.partitions: int | None = None
         """Number of partitions, once that is known."""

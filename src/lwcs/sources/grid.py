@@ -7,6 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation.logs import decided
 from lwcs.sources import base
 from lwcs.sources.batches import Filling
 
@@ -29,6 +30,8 @@ class Places:
     def enter(self, name: str, first_row: int) -> None:
         """Note that the rows from `first_row` on come from the file `name`."""
         if not self.names or self.names[-1] != name:
+            if name:
+                decided("file", "%s, from row %d on", name, first_row)
             self.starts.append(first_row)
             self.names.append(name)
 

@@ -111,6 +111,11 @@ class PartitionedSource(Source):
         """One partition per table."""
         return len(self.parts)
 
+    def row_bytes(self) -> float:
+        """Of all tables, on average."""
+        rows = sum(part.n_rows for part in self.parts)
+        return sum(part.n_rows * part.row_bytes() for part in self.parts) / rows
+
     def estimate_values(self) -> int:
         """Enough for the compiled kernels, as on an engine."""
         return COMPILED_FROM

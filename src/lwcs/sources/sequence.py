@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.logs import decided
 from lwcs.foundation.parallel import as_threads, ordered_map, prefetch
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources import base
@@ -193,7 +194,9 @@ class SequenceSource(Source, ABC):
         flight = self.budget.flight(self._bytes(base.PARTITION_ROWS), threads)
         if flight is None:
             # Even a few partitions are too large: their blocks are used as they are read.
+            decided("read-ahead", "blocks are used one by one: partitions exceed the memory limit")
             return ordered_map(run, self._block_by_block(), 1)
+        decided("read-ahead", "%d partitions are read ahead, %d are in use", *flight)
         return ordered_map(run, prefetch(self._whole(), flight.ahead), threads, flight.at_once)
 
     def block_flight(self, threads: int) -> Flight:

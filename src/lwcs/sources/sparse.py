@@ -55,6 +55,11 @@ class SparseSource(LocalSource):
         """32 per stored value: one costs the portable kernel as much as about 32 dense values."""
         return 32 * int(self.rows.nnz)
 
+    def row_bytes(self) -> float:
+        """Stored values and their places, on average."""
+        stored = sum(each.nbytes for each in (self.rows.data, self.rows.indices, self.rows.indptr))
+        return stored / max(1, self.n_rows)
+
     def read(self, start: int, stop: int) -> sp.csr_array[Any]:
         """Return rows that share the memory of the matrix."""
         return sparse_part(self.rows, slice(start, stop))

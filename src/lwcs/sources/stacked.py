@@ -48,7 +48,7 @@ class StackedSource(LocalSource):
             self._values += part.estimate_values()
             self._block_rows = part.block_rows
         self._starts = np.array(starts)
-        self._dtype = np.result_type(*[sample.dtype for sample in samples])
+        self.dtype = np.result_type(*[sample.dtype for sample in samples])
         self.n_rows, self.n_features = starts[-1], samples[0].shape[1]
 
     @property
@@ -75,7 +75,7 @@ class StackedSource(LocalSource):
             begin, end = (int(at) for at in self._starts[number : number + 2])
             if begin < end:
                 rows = self._part(number).read(max(start, begin) - begin, min(stop, end) - begin)
-                parts.append(rows.astype(self._dtype, copy=False))
+                parts.append(rows.astype(self.dtype, copy=False))
         return parts[0] if len(parts) == 1 else stack(parts)
 
     def take(self, rows: IntArray) -> Rows:
@@ -87,7 +87,7 @@ class StackedSource(LocalSource):
             for number, (begin, end) in enumerate(pairwise(cuts))
             if begin < end
         ]
-        taken = stack([part.astype(self._dtype, copy=False) for part in parts])
+        taken = stack([part.astype(self.dtype, copy=False) for part in parts])
         return taken[np.argsort(order)]
 
     def explain(self, bad: BadValueError) -> ValueError:

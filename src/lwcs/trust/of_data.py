@@ -17,6 +17,7 @@ from lwcs.foundation.parallel import as_threads
 from lwcs.geometry import Geometry
 from lwcs.samplers.first_pass import MomentsTask, check_total, standard_scale
 from lwcs.sources import scan
+from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,9 @@ def similarity(data: Any, divergence: Divergence | str, *, n_jobs: int | None = 
     with source.explaining():
         if geometry.needs_mean:
             first = MomentsTask(source.n_features, geometry)
-            mean = reduce(add, source.gather(first, n_jobs=threads)).mean
+            mean = reduce(add, gathered(source, first, "first pass", n_jobs=threads)).mean
             geometry = replace(geometry, mean=mean)
-        ends = list(source.gather(_Extent(geometry), n_jobs=threads))
+        ends = list(gathered(source, _Extent(geometry), "range", n_jobs=threads))
     return own.similarity(min(end[0] for end in ends), max(end[1] for end in ends))
 
 
@@ -105,7 +106,7 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
     )
     with source.explaining():
         first = MomentsTask(source.n_features, geometry)
-        total = reduce(add, source.gather(first, n_jobs=threads))
+        total = reduce(add, gathered(source, first, "first pass", n_jobs=threads))
         check_total(total.weight)
         if source.scale == "standard":
             scale = standard_scale(total)
@@ -113,7 +114,7 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
         scatter = total.scatter if scale is None else total.scatter / scale**2
         unit = _unit(float(scatter.sum() / total.weight))
         task = _PowersTask(geometry, unit)
-        second, fourth = np.sum(list(source.gather(task, n_jobs=threads)), axis=0)
+        second, fourth = np.sum(list(gathered(source, task, "second pass", n_jobs=threads)), axis=0)
     if second <= 0.0:
         raise ValueError(
             "all rows are equal, so their kurtosis is not defined; pass rows that differ"

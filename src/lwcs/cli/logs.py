@@ -1,0 +1,110 @@
+"""What commands write to standard error: sentences, or with --log-json one JSON object per line.
+
+Then log records, progress, warnings, the result and errors are all objects with the fields `time`
+(ISO 8601, UTC), `level`, `event` and `message`; those of a stage also have `stage`, `rows`, `bytes`
+and `seconds`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lwcs.foundation.logs import LOG
+from lwcs.foundation.progress import LINES_EVERY, Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.foundation.progress import Callback, Progress
+
+FLAG, AS_JSON = "--log-json", "log_json"
+"""The option, and the key of the context's meta that says whether it is given."""
+_FIELDS = ("stage", "done", "total", "rows", "bytes", "seconds", "result", "traceback")
+
+
+def write(
+    message: str, *, level: int = logging.INFO, event: str = "message", **fields: Any
+) -> None:
+    """Write a sentence, or a record with further fields."""
+    if _meta().get(AS_JSON):
+        LOG.log(level, "%s", message, extra={"event": event, **fields})
+    else:
+        click.echo(message, err=True)
+
+
+def report(error: Exception, message: str) -> None:
+    """Write an error as a record; with --debug, it has the traceback."""
+    fields = {}
+    if _meta().get("debug") and not isinstance(error, click.ClickException):
+        fields["traceback"] = "".join(traceback.format_exception(error))
+    write(message, level=logging.ERROR, event="error", **fields)
+
+
+def progress(quiet: bool) -> bool | Callback:
+    """What commands pass as `progress` or `verbose`."""
+    if quiet or not _meta().get(AS_JSON):
+        return not quiet
+    pace = Pace(LINES_EVERY)
+
+    def tell(now: Progress) -> None:
+        if not now.finished and pace.is_due():
+            write(
+                str(now), event="progress", stage=now.stage, done=now.done, total=now.total,
+                rows=now.rows, seconds=now.seconds,
+            )  # fmt: skip
+
+    return tell
+
+
+@contextmanager
+def logging_as_json(ctx: click.Context) -> Iterator[None]:
+    """Write what is logged as JSON, if that is asked for."""
+    if not ctx.meta.get(AS_JSON):
+        yield
+        return
+    handler, level = _Lines(ctx), LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+
+
+class _Lines(logging.Handler):
+    """One JSON object per line, for records that the options of the command let through."""
+
+    def __init__(self, ctx: click.Context) -> None:
+        super().__init__()
+        self._meta = ctx.meta
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Errors with --quiet, everything with --debug; the options are known only by and by."""
+        least = logging.DEBUG if self._meta.get("debug") else logging.INFO
+        return record.levelno >= (logging.ERROR if self._meta.get("quiet") else least)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        own = vars(record)
+        when = datetime.fromtimestamp(record.created, UTC)
+        line = {
+            "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "event": own.get("event", "message"),
+            **{name: own[name] for name in _FIELDS if name in own},
+            "message": record.getMessage(),
+        }
+        click.echo(json.dumps(line), err=True)
+
+
+def _meta() -> dict[str, Any]:
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.meta
