@@ -5,9 +5,12 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from lwcs.cli.options import logging
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@logging
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 

@@ -151,7 +151,7 @@ def _known_timings(timings: Timings | None) -> dict[str, Timings]:
 
 def _seconds(timings: Timings) -> dict[str, float]:
     """The time of every stage."""
-    return {stage: each["seconds"] for stage, each in timings.items()}
+    return {stage: round(each["seconds"], 3) for stage, each in timings.items()}
 
 
 def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:

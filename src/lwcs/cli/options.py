@@ -142,6 +142,16 @@ _MEASURING = [
         help="Divide each column by its standard deviation when distances are measured.",
     ),
 ]
+_LOGGING = [
+    click.option(
+        FLAG,
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_noted,
+        help="Log to standard error, one JSON object per line; with --debug, also decisions.",
+    ),
+]
 _SAYING = [
     click.option(
         "--quiet", "-q", is_flag=True, is_eager=True, callback=_noted, help="Print only errors."
@@ -155,14 +165,7 @@ _SAYING = [
         callback=_noted,
         help="Show the traceback of an error.",
     ),
-    click.option(
-        FLAG,
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_noted,
-        help="Log to standard error, one JSON object per line; with --debug, also decisions.",
-    ),
+    *_LOGGING,
 ]
 
 
@@ -184,6 +187,11 @@ def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
 def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the divergence and the scale."""
     return _with(command, _MEASURING)
+
+
+def logging(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option for logs, which the others for output include."""
+    return _with(command, _LOGGING)
 
 
 def saying(command: Callable[..., Any]) -> Callable[..., Any]:

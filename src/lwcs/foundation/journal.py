@@ -169,7 +169,7 @@ def _log(stage: Stage, tally: Tally) -> None:
         return
     name = f"{stage.name}, {stage.note}" if stage.note else stage.name
     if stage.kind == "pass":
-        size = f", {tally.bytes / 1e6:,.1f} MB" if tally.bytes else ""
+        size = f", {tally.bytes / 1e6:.3g} MB" if tally.bytes else ""
         what = f"{tally.rows:,} rows{size}"
     else:
         what = f"{stage.done:,} step{'s' * (stage.done != 1)}" if stage.done else "done"
