@@ -8,7 +8,7 @@ not know the type of its values (arrays on a cluster, sources of your own withou
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,6 +41,15 @@ class Tally:
         self.passes += other.passes
         self.bytes += other.bytes
 
+    def plain(self) -> dict[str, float | int]:
+        """As JSON holds it."""
+        return {
+            "seconds": self.seconds,
+            "rows": self.rows,
+            "passes": self.passes,
+            "bytes": self.bytes,
+        }
+
 
 class Tallies:
     """The tallies of a job by stage; threads may add to them at the same time."""
@@ -62,9 +71,9 @@ class Tallies:
         with self._lock:
             for tally in self._stages.values():
                 total.add(tally)
-            found = {stage: asdict(tally) for stage, tally in self._stages.items()}
+            found = {stage: tally.plain() for stage, tally in self._stages.items()}
         total.seconds = seconds
-        return found | {TOTAL: asdict(total)}
+        return found | {TOTAL: total.plain()}
 
 
 def without_timings(details: Mapping[str, Any]) -> dict[str, Any]:
