@@ -112,8 +112,10 @@ def test_a_mixture_times_em(X):
 
 
 def test_partial_fit_times_its_last_batch(X):
-    model = lwcs.CoresetKMeans(4, random_state=0)
-    for batch in (X[:5_000], X[5_000:10_000]):
+    model = lwcs.CoresetKMeans(4, random_state=0).partial_fit(X[:3])
+    with pytest.raises(AttributeError, match="has no centers yet"):
+        _ = model.timings_
+    for batch in (X[3:5_000], X[5_000:10_000]):
         model.partial_fit(batch)
     assert "Lloyd" in model.timings_
 

@@ -17,6 +17,7 @@ import pytest
 
 import lwcs
 from lwcs.foundation import progress
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import READER
 
 SCRIPT = """
@@ -141,6 +142,41 @@ def test_what_a_callback_raises_stops_the_job_and_leaves_nothing(X, stage, at_ev
     assert lwcs.CoresetKMeans(5, random_state=0).fit(X).labels_.shape == (300_000,)
 
 
+class Counted:
+    """A count of rows that is exact only in the end."""
+
+    def after(self, done: int, result: object) -> int:
+        return 10 * done
+
+    def at_end(self, done: int) -> int:
+        return 10 * done - 3
+
+
+def test_results_are_closed_while_the_error_of_a_callback_is_still_held(at_every_step):
+    closed = []
+
+    def results():
+        try:
+            yield from range(5)
+        finally:
+            closed.append(True)
+
+    def cancel(now: lwcs.Progress) -> None:
+        if now.done == 1:
+            raise StopError
+
+    with pytest.raises(StopError) as stopped:
+        list(Journal(cancel).watch(results(), "reading", 5, rows=Counted()))
+    assert stopped.value.__traceback__ is not None
+    assert closed == [True]
+
+
+def test_the_end_of_a_pass_says_the_exact_number_of_rows():
+    journal = Journal()
+    assert list(journal.watch(range(2), "reading", None, rows=Counted())) == [0, 1]
+    assert journal.timings()["reading"]["rows"] == 17
+
+
 def test_a_comparison_calls_once_per_run(at_every_step):
     calls: list[lwcs.Progress] = []
     rows = np.random.default_rng(0).normal(size=(2_000, 2))
@@ -150,9 +186,15 @@ def test_a_comparison_calls_once_per_run(at_every_step):
     assert [(now.done, now.total) for now in calls[1:-1]] == [(i, 4) for i in range(1, 5)]
 
 
-def test_all_rows_of_a_pass_over_a_file_of_unknown_length_are_counted(X, at_every_step, tmp_path):
+def test_all_rows_of_a_pass_over_a_file_of_unknown_length_are_counted(
+    X, at_every_step, tmp_path, monkeypatch
+):
+    # As if the file were too large to look through it first.
+    monkeypatch.setattr("lwcs.sources.sequence.COMPILED_FROM", 1_000)
     path, calls = tmp_path / "x.csv", []
     pc.write_csv(pa.table({"a": X[:200_001, 0]}), path)
-    lwcs.build(str(path), 50, random_state=0, progress=calls.append)
+    source = lwcs.scan(str(path))
+    assert source.n_rows is None
+    lwcs.build(source, 50, random_state=0, progress=calls.append)
     ends = [(now.stage, now.rows) for now in calls if now.finished]
     assert ends == [("first pass", 200_001), ("second pass", 200_001)]
