@@ -145,7 +145,7 @@ def test_what_a_callback_raises_stops_the_job_and_leaves_nothing(X, stage, at_ev
 class Counted:
     """A count of rows that is exact only in the end."""
 
-    def after(self, done: int, result: object) -> int:
+    def after(self, done: int, _: object) -> int:
         return 10 * done
 
     def at_end(self, done: int) -> int:
