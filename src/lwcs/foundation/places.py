@@ -135,4 +135,6 @@ def _by_fsspec(name: str, options: Mapping[str, Any]) -> Place:
 def _wrapped(filesystem: Any) -> fs.FileSystem:
     from pyarrow import fs
 
-    return fs.PyFileSystem(fs.FSSpecHandler(filesystem))
+    from lwcs.foundation.fsspec_files import FsspecFiles
+
+    return fs.PyFileSystem(FsspecFiles(filesystem))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from lwcs.sources.ahead import Lane
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.cells import (
     FALSE,
@@ -31,6 +31,7 @@ from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
 from lwcs.sources.hive import FolderColumns
 from lwcs.sources.parts import Part
+from lwcs.sources.paths import file_name
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from lwcs.sources.heads import Head
     from lwcs.sources.options import Dialect
     from lwcs.sources.paths import Found
+    from lwcs.sources.remote import Store
 
 _BLOCK = 2**20
 _TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
@@ -208,11 +210,23 @@ def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name:
     return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
 
 
+# Bytes that are fetched ahead from a store.
+_AHEAD = 64 * 2**20
+
+
+def _packing(path: str) -> str | None:
+    """How a file is compressed, by its name."""
+    try:
+        return str(pa.Codec.detect(file_name(path)).name)
+    except ValueError:
+        return None
+
+
 class DelimitedFiles:
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
-    def __init__(self, found: Found, dialect: Dialect) -> None:
-        self._found, self._dialect = found, checked(dialect)
+    def __init__(self, found: Found, dialect: Dialect, store: Store | None = None) -> None:
+        self._found, self._dialect, self._store = found, checked(dialect), store
         self._encodings: dict[str, str] = {}
         self.n_rows: int | None = None
         for path in found.paths:
@@ -229,8 +243,16 @@ class DelimitedFiles:
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
-    def _open(self, path: str) -> Any:
-        return self._found.filesystem.open_input_stream(path, compression="detect")
+    def _open(self, path: str, *, ahead: bool = False) -> Any:
+        """The text of a file; from a store, fetched ahead or as it is read."""
+        if self._store is None:
+            return self._found.filesystem.open_input_stream(path, compression="detect")
+        lanes = [Lane(0, self._store.size(path))] if ahead else []
+        bare = self._store.file(path, lanes, _AHEAD)
+        bare.begin()
+        file = pa.PythonFile(bare, "r")
+        packing = _packing(path)
+        return file if packing is None else pa.CompressedInputStream(file, packing)
 
     def _head(self, path: str) -> Head:
         with self._open(path) as file:
@@ -241,7 +263,8 @@ class DelimitedFiles:
         if path in self._encodings:
             # Recognized, and said, once.
             given = replace(given, encoding=self._encodings[path])
-        expected = "\t" if ".tsv" in Path(path).name.lower() else ","
+        tabs = self._found.has_tabs or ".tsv" in file_name(path).lower()
+        expected = "\t" if tabs else ","
         written = recognize(head, given, expected, repr(path))
         self._encodings[path] = written.encoding
         return written
@@ -263,7 +286,7 @@ class DelimitedFiles:
             if not head.data.strip():
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
-            with self._open(path) as file:
+            with self._open(path, ahead=True) as file:
                 rows = self._rows(Watched(file), layout, columns, path)
                 yield Part(path, layout.names, 0, rows)
 

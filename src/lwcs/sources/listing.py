@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyarrow import fs
 
+from lwcs.foundation.failures import reaching
 from lwcs.foundation.notices import warn
+from lwcs.sources.ahead import REQUESTS, waiting_threads
+from lwcs.sources.stamps import Stamp, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,6 +59,10 @@ class Pattern:
         """The states of a folder from which something below it can still match."""
         return states - {len(self.parts)}
 
+    def is_deep(self, states: States) -> bool:
+        """Whether a folder with these states can have matches at any depth."""
+        return any(self.parts[at] == "**" for at in self.below(states))
+
     def _closed(self, states: Iterable[int]) -> States:
         """With those that are reached by ** standing for no folder."""
         found, new = set[int](), list(states)
@@ -82,19 +89,57 @@ class Wanted:
     """Whether a folder counts as a file."""
 
 
-def files_below(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> list[str]:
-    """Paths of the files in a folder that are wanted, sorted; hidden ones are not."""
+Listed = dict[str, Stamp | None]
+"""Paths of files in order, and their stamps where a listing has told them."""
+
+
+def files_below(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
+    """The files in a folder that are wanted, sorted; hidden ones are not."""
     if isinstance(filesystem, fs.LocalFileSystem):
-        return _Walk(folder, wanted).files()
-    pattern = wanted.pattern
-    start, found = len(folder.rstrip("/")) + 1, []
-    for info in filesystem.get_file_info(fs.FileSelector(folder, recursive=True)):
-        states = pattern.start
-        for name in info.path[start:].split("/"):
-            states = frozenset() if name.startswith(_HIDDEN) else pattern.step(states, name)
-        if info.type == fs.FileType.File and pattern.matches(states) and wanted.keep(info.path):
-            found.append(info.path)
-    return sorted(found)
+        return dict.fromkeys(_Walk(folder, wanted).files())
+    return dict(sorted(_on_store(filesystem, folder, wanted).items()))
+
+
+def _on_store(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
+    """List level by level, and only folders in which something can match.
+
+    From where a pattern allows any number of folders, one listing has all that is below.
+    """
+    pattern, found = wanted.pattern, Listed()
+
+    def look_into(at: tuple[str, States]) -> list[fs.FileInfo]:
+        path, states = at
+        with reaching(path):
+            return list(
+                filesystem.get_file_info(
+                    fs.FileSelector(path, allow_not_found=True, recursive=pattern.is_deep(states))
+                )
+            )
+
+    level = [(folder, pattern.start)]
+    with waiting_threads(REQUESTS) as pool:
+        while level:
+            below = []
+            for (path, states), infos in zip(level, pool.map(look_into, level), strict=True):
+                for info in infos:
+                    after = _states(info, path, states, wanted)
+                    is_file = info.type == fs.FileType.File or wanted.is_file(info.path)
+                    if is_file and pattern.matches(after) and wanted.keep(info.path):
+                        found[info.path] = stamp_of(info)
+                    elif not is_file and not pattern.is_deep(states) and pattern.below(after):
+                        below.append((info.path, pattern.below(after)))
+            level = below
+    return found
+
+
+def _states(info: fs.FileInfo, folder: str, states: States, wanted: Wanted) -> States:
+    """The states of something below a folder; none if it is hidden, or within a file."""
+    path = folder.rstrip("/")
+    for name in info.path[len(path) + 1 :].split("/"):
+        if name.startswith(_HIDDEN) or (path != folder and wanted.is_file(path)):
+            return frozenset()
+        path, states = f"{path}/{name}", wanted.pattern.step(states, name)
+    return states
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +179,10 @@ class _Walk:
 
     def _look_into(self, folder: _Folder) -> Iterator[_Folder]:
         for entry in os.scandir(folder.path):
+            if entry.name.startswith(_HIDDEN):
+                continue
             states = self._pattern.step(folder.states, entry.name)
-            if entry.name.startswith(_HIDDEN) or not states:
+            if not states:
                 continue
             path = f"{folder.path.rstrip('/')}/{entry.name}"
             linked, real = folder.linked or entry.is_symlink(), f"{folder.real}/{entry.name}"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lwcs.sources.ahead import Ahead
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -28,11 +30,20 @@ class Part:
     """Row number of the first of them in the file."""
     rows: Iterable[pa.RecordBatch]
     size: float | None = None
-    """Bytes of its rows, if it is small enough to be read before its turn."""
+    """Bytes that it takes, if it is small enough to be read before its turn."""
+    ahead: Ahead | None = None
+    """Its bytes on a store."""
+    last: bool = True
+    """Whether its file ends with it."""
 
     def started(self, pool: ThreadPoolExecutor) -> Part:
         """The same part, which is read by the pool if it is small; an error waits for its turn."""
-        return self if self.size is None else replace(self, rows=_of(pool.submit(list, self.rows)))
+        if self.size is None:
+            return self
+        if self.ahead is not None:
+            # More are fetched at a time than are decoded.
+            self.ahead.begin()
+        return replace(self, rows=_of(pool.submit(list, self.rows)))
 
 
 def _of(rows: Future[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from lwcs.foundation.places import Access, is_local
-from lwcs.sources.listing import EVERYTHING, Pattern, Wanted, files_below
+from lwcs.foundation.failures import reaching
+from lwcs.foundation.places import Access, Place, is_local
+from lwcs.sources.ahead import REQUESTS, waiting_threads
+from lwcs.sources.listing import EVERYTHING, Listed, Pattern, Wanted, files_below
+from lwcs.sources.stamps import Stamp, stamp_of
 
-FORMATS = ("parquet", "feather", "csv", "tsv", "npy", "npz", "hdf5", "zarr")
+_KINDS = {
+    "parquet": "parquet",
+    "feather": "ipc",
+    "csv": "csv",
+    "tsv": "csv",
+    "npy": "npy",
+    "npz": "npz",
+    "hdf5": "hdf5",
+    "zarr": "zarr",
+}
+FORMATS = tuple(_KINDS)
 """Names of formats, as users write them."""
 _FORMATS = {
     ".parquet": "parquet",
@@ -30,12 +45,18 @@ _FORMATS = {
 }
 _FOLDERS = ("zarr",)
 """Formats whose files are folders."""
+_WEB = ("http://", "https://")
 _PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")
+
+
+def file_name(path: str) -> str:
+    """The name of a file without its folders; for a URL of the web, without its query, too."""
+    return Path(urlsplit(path).path if path.startswith(_WEB) else path).name
 
 
 def format_of(path: str) -> str | None:
     """The format that the name of a file stands for, or None."""
-    name = Path(path).name.lower()
+    name = file_name(path).lower()
     found = _FORMATS.get(Path(name).suffix)
     if found is None and name.endswith(_PACKED):
         found = _FORMATS.get(Path(name).with_suffix("").suffix)
@@ -52,6 +73,10 @@ class Found:
     filesystem: fs.FileSystem
     base: str | None
     """The folder that was given, if it was one."""
+    stamps: Mapping[str, Stamp] = field(default_factory=dict)
+    """Sizes and times of change of files, where finding them has told."""
+    has_tabs: bool = False
+    """Whether it was said that values of CSV have tabs between them."""
 
     @property
     def is_local(self) -> bool:
@@ -62,35 +87,53 @@ class Found:
 _DEFAULT = Access()
 
 
-def find(data: Any, access: Access = _DEFAULT, kind: str | None = None) -> Found:
+def find(data: Any, access: Access = _DEFAULT, wanted: str | None = None) -> Found:
     """Find the files that a path, a glob, a folder, a URI or a list of these refers to.
 
-    `kind` is their format, if their names do not say it.
+    `wanted` is their format, one of `FORMATS`, if their names do not say it.
     """
     wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
-    filesystem, named, base = None, dict[str, tuple[str, str]](), None
-    for wish in wishes:
-        place = access.place(wish)
-        where, path = place.filesystem, place.path
-        if filesystem is not None and not where.equals(filesystem):
+    places = [access.place(wish) for wish in wishes]
+    filesystem, named = places[0].filesystem, dict[str, tuple[str, str]]()
+    stamps, base = dict[str, Stamp](), None
+    for place, info in zip(places, _infos(places), strict=True):
+        if not place.filesystem.equals(filesystem):
             raise ValueError(
-                f"{wish!r} is on another file system than {wishes[0]!r}; all files must be on one"
+                f"{place.name!r} is on another file system than {wishes[0]!r}; all files must be "
+                "on one"
             )
-        filesystem = where
-        found, folder = _expand(wish, path, where)
-        for file in found:
-            real = os.path.realpath(file) if is_local(where) else file
+        found, folder = _expand(place, info, wanted)
+        for file, stamp in found.items():
+            real = os.path.realpath(file) if place.is_local else file
             if real in named:
                 raise ValueError(
-                    f"the file {file!r} is named twice, by {named[real][1]!r} and by {wish!r}; "
-                    "name every file once, or its rows would count twice"
+                    f"the file {file!r} is named twice, by {named[real][1]!r} and by "
+                    f"{place.name!r}; name every file once, or its rows would count twice"
                 )
-            named[real] = file, wish
+            named[real] = file, place.name
+            if stamp is not None:
+                stamps[file] = stamp
         base = folder if len(wishes) == 1 else None
     paths = [file for file, _ in named.values()]
-    assert filesystem is not None
-    if kind is not None:
-        return Found(kind, paths, filesystem, base)
+    kind = _common_kind(paths) if wanted is None else _KINDS[wanted]
+    return Found(kind, paths, filesystem, base, stamps, wanted == "tsv")
+
+
+def _infos(places: list[Place]) -> list[fs.FileInfo]:
+    """What there is at some places."""
+
+    def look_at(place: Place) -> fs.FileInfo:
+        with reaching(place.name):
+            return place.filesystem.get_file_info(place.path)
+
+    if places[0].is_local:
+        return list(map(look_at, places))
+    with waiting_threads(REQUESTS) as pool:
+        return list(pool.map(look_at, places))
+
+
+def _common_kind(paths: list[str]) -> str:
+    """The format that the names of all files stand for."""
     kinds = {format_of(path): path for path in paths}
     if None in kinds:
         raise ValueError(
@@ -104,35 +147,47 @@ def find(data: Any, access: Access = _DEFAULT, kind: str | None = None) -> Found
             + ", ".join(map(repr, kinds.values()))
             + "; pass those of one format, for example with a pattern such as '*.parquet'"
         )
-    return Found(str(next(iter(kinds))), paths, filesystem, base)
+    return str(next(iter(kinds)))
 
 
-def _expand(wish: str, path: str, filesystem: fs.FileSystem) -> tuple[list[str], str | None]:
+def _expand(place: Place, info: fs.FileInfo, wanted: str | None) -> tuple[Listed, str | None]:
     """The files that one path refers to, sorted; and the folder, if it is one."""
-    info = filesystem.get_file_info(path)
-    if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and _is_leaf(path)):
-        return [path], None
+    path, filesystem = place.path, place.filesystem
+    # With a format that is given, names need not say it.
+    keep = _is_known if wanted is None else _is_any
+    is_leaf = _is_leaf if wanted is None else _is_any if wanted in _FOLDERS else _is_none
+    if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and is_leaf(path)):
+        return {path: None if place.is_local else stamp_of(info)}, None
     if info.type == fs.FileType.Directory:
-        known = files_below(filesystem, path, Wanted(EVERYTHING, _is_known, _is_leaf))
+        known = files_below(filesystem, path, Wanted(EVERYTHING, keep, is_leaf))
         if not known:
             raise FileNotFoundError(
-                f"the folder {wish!r} has no file that ends in {', '.join(_FORMATS)}"
+                f"the folder {place.name!r} has no file"
+                + (f" that ends in {', '.join(_FORMATS)}" if wanted is None else "")
             )
         return known, path
-    if not any(sign in path for sign in "*?["):
-        raise FileNotFoundError(f"{wish!r} does not exist")
+    if path.startswith(_WEB) or not any(sign in path for sign in "*?["):
+        raise FileNotFoundError(f"{place.name!r} does not exist")
     parts = path.split("/")
     fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
-    pattern, matching = tuple(parts[fixed:]), list[str]()
-    if _is_folder(filesystem, folder):
-        files = Wanted(Pattern(pattern), lambda _: True, _is_leaf)
+    pattern, matching = tuple(parts[fixed:]), Listed()
+    if not place.is_local or _is_folder(filesystem, folder):
+        files = Wanted(Pattern(pattern), _is_any, is_leaf)
         # A pattern may also match folders; then it stands for their files.
-        below = Wanted(Pattern((*pattern, "**", "*")), _is_known, _is_leaf)
+        below = Wanted(Pattern((*pattern, "**", "*")), keep, is_leaf)
         matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
     if not matching:
-        raise FileNotFoundError(f"no file matches {wish!r}")
+        raise FileNotFoundError(f"no file matches {place.name!r}")
     return matching, folder
+
+
+def _is_any(_: str) -> bool:
+    return True
+
+
+def _is_none(_: str) -> bool:
+    return False
 
 
 def _is_known(path: str) -> bool:

@@ -1,0 +1,90 @@
+"""Failures of a place, as OSErrors that name the file, whatever library reports them.
+
+Stores are reached through pyarrow, fsspec, botocore and aiohttp, each with errors of its own. Here
+they become a PermissionError, FileNotFoundError, TimeoutError, ConnectionError or OSError, with
+an errno: that tells a failure of the place, after which one can try again, from bad content.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STATUS = re.compile(r"HTTP status (\d{3})")
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|"
+    r"EXPIRED_TOKEN|UNRECOGNIZED_CLIENT|NoCredentials|Unable to locate credentials|"
+    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Forbidden|Access Denied",
+)
+_MISSING = re.compile(r"NO_SUCH_(?:BUCKET|KEY)|NoSuch(?:Bucket|Key)|RESOURCE_NOT_FOUND")
+_SLOW = re.compile(r"timed? ?out|timeout|REQUEST_TIMEOUT", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"NETWORK_CONNECTION|curlCode|Could not connect|Cannot connect|resolve host|Name or service|"
+    r"Connection (?:refused|reset|closed|aborted)|disconnected",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def reaching(name: str) -> Iterator[None]:
+    """Turn whatever is raised while a place is reached into an OSError that names it.
+
+    Only for what reaches it: nothing within may look at the contents of a file.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (ImportError, MemoryError)) or is_of_the_place(error):
+            raise
+        raise failure(name, error) from error
+
+
+def is_of_the_place(error: BaseException) -> bool:
+    """Whether an error tells of a place and names it, rather than of the contents of a file."""
+    return isinstance(error, OSError) and error.errno is not None and error.filename is not None
+
+
+def failure(name: str, error: BaseException) -> OSError:
+    """The error of a library, as an OSError that names a file."""
+    status, said = _status(error), " ".join(str(error).split()) or type(error).__name__
+    answer = "" if status is None else f" (HTTP status {status}{_phrase(status)})"
+    if isinstance(error, PermissionError) or status in (401, 403) or _REFUSED.search(said):
+        return PermissionError(
+            errno.EACCES, f"access was refused{answer}; check the credentials: {said}", name
+        )
+    if isinstance(error, FileNotFoundError) or status == 404 or _MISSING.search(said):
+        return FileNotFoundError(errno.ENOENT, f"there is no such file or bucket: {said}", name)
+    if isinstance(error, TimeoutError) or status in (408, 504) or _SLOW.search(said):
+        return TimeoutError(errno.ETIMEDOUT, f"no answer in time{answer}; try again: {said}", name)
+    if isinstance(error, ConnectionError) or (status is None and _UNREACHABLE.search(said)):
+        return ConnectionError(errno.ECONNREFUSED, f"it cannot be reached: {said}", name)
+    known = getattr(error, "errno", None) or errno.EIO
+    return OSError(known, f"reading failed{answer}; try again: {said}", name)
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that an error tells of: of botocore, aiohttp or pyarrow, or of its cause."""
+    seen: BaseException | None = error
+    while seen is not None:
+        response = getattr(seen, "response", None)
+        if isinstance(response, dict):
+            found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            found = getattr(seen, "status", None) or getattr(seen, "code", None)
+        if isinstance(found, int) and 400 <= found < 600:
+            return found
+        if told := _STATUS.search(str(seen)):
+            return int(told[1])
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _phrase(status: int) -> str:
+    phrases = {each.value: each.phrase for each in HTTPStatus}
+    return f", {phrases[status]}" if status in phrases else ""

@@ -1,0 +1,49 @@
+"""File systems of fsspec, as pyarrow sees them, without what fsspec remembers and reads ahead.
+
+fsspec keeps listings, so that files which change would look as before, and its files read several
+megabytes ahead, one request after the other, whatever is wanted of them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+
+
+class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
+    """What pyarrow calls for a file system of fsspec."""
+
+    def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
+        """What is there now."""
+        for path in paths:
+            self.fs.invalidate_cache(path)
+        return list(super().get_file_info(paths))
+
+    def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
+        """What is in a folder now."""
+        self.fs.invalidate_cache(selector.base_dir)
+        return list(super().get_file_info_selector(selector))
+
+    @staticmethod
+    def _create_file_info(path: str, info: Mapping[str, Any]) -> fs.FileInfo:
+        """With the time of the last change, which stores call differently."""
+        times = (info[key] for key in _TIMES if info.get(key) is not None)
+        time = next((each for each in times if isinstance(each, (int, float, datetime))), None)
+        return fs.FSSpecHandler._create_file_info(path, {**info, "mtime": time})
+
+    def fetch(self, path: str, start: int, stop: int) -> bytes:
+        """Some bytes of a file, by one request; may be called by several threads."""
+        return bytes(self.fs.cat_file(path, start=start, end=stop))
+
+
+def fsspec_files(filesystem: fs.FileSystem) -> FsspecFiles | None:
+    """The file system of fsspec behind one of pyarrow, or None."""
+    handler = filesystem.handler if isinstance(filesystem, fs.PyFileSystem) else None
+    return handler if isinstance(handler, FsspecFiles) else None

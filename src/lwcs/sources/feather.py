@@ -1,0 +1,78 @@
+"""Rows in Feather files, also called Arrow IPC files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lwcs.foundation.cores import usable_cores
+from lwcs.sources.ahead import REQUESTS, Lane, waiting_threads
+from lwcs.sources.explaining import explaining
+from lwcs.sources.parts import Part
+from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.sources.paths import Found
+    from lwcs.sources.remote import Store
+
+# Rows of a batch, unless the user says otherwise.
+_ROWS = 65_536
+# Bytes that are fetched ahead from a store.
+_AHEAD = 64 * 2**20
+
+
+class FeatherFiles:
+    """Feather files, one after the other, with the columns of all of them."""
+
+    n_rows: int | None = None
+
+    def __init__(self, found: Found, store: Store | None) -> None:
+        self._filesystem, self._store = found.filesystem, store
+        with waiting_threads(usable_cores() if store is None else REQUESTS) as pool:
+            schemas = dict(zip(found.paths, pool.map(self._schema, found.paths), strict=True))
+        own = common_schema(found, schemas)
+        keys = partition_schema(found, own)
+        self.keys = [] if keys is None else keys.names
+        self.schema = pa.schema([*own, *([] if keys is None else keys)])
+        self._files = [
+            (each.path, schemas[each.path].names, ds.get_partition_keys(each.partition_expression))
+            for each in fragments(found, self.schema, keys)
+        ]
+
+    def _schema(self, path: str) -> pa.Schema:
+        with explaining([path]), self._opened(path) as file:
+            return pa.ipc.open_file(file).schema
+
+    def _opened(self, path: str, *, ahead: bool = False) -> Any:
+        if self._store is None:
+            return self._filesystem.open_input_file(path)
+        lanes = [Lane(0, self._store.size(path))] if ahead else []
+        file = self._store.file(path, lanes, _AHEAD)
+        file.begin()
+        return pa.PythonFile(file, "r")
+
+    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
+        """Columns of numbers of a file that the schema does not have: it has those of all files."""
+        del path, names
+        return []
+
+    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        """Read every file, each as one part."""
+        for path, names, keys in self._files:
+            own = [i for i, name in enumerate(names) if name in columns]
+            rows = self._rows(path, own, batch_rows or _ROWS)
+            yield Part(path, names, 0, with_keys(rows, self.schema, columns, keys))
+
+    def _rows(self, path: str, own: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        # Asked for no columns, pyarrow reads all.
+        options = pa.ipc.IpcReadOptions(included_fields=own or [0])
+        with self._opened(path, ahead=True) as file:
+            reader = pa.ipc.open_file(file, options=options)
+            for i in range(reader.num_record_batches):
+                batch = reader.get_batch(i)
+                for start in range(0, batch.num_rows, batch_rows):
+                    yield batch.slice(start, batch_rows)

@@ -1,0 +1,189 @@
+"""Rows in Parquet files: footers read once, row groups cut into parts that are read side by side.
+
+Small row groups are read side by side, also those of the next files, up to a limit in bytes; large
+ones page by page, their columns side by side, in batches of at most 32 MB. On a store, the bytes of
+the wanted columns are fetched ahead, and count as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from lwcs.foundation.cores import usable_cores
+from lwcs.sources.ahead import REQUESTS, Lane, waiting_threads
+from lwcs.sources.explaining import explaining
+from lwcs.sources.parts import Part, side_by_side
+from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.sources.ahead import Ahead
+    from lwcs.sources.paths import Found
+    from lwcs.sources.remote import Store
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the footer of a file says, and the names of its folders."""
+
+    path: str
+    metadata: pq.FileMetaData
+    names: list[str]
+    keys: dict[str, Any]
+
+    def sizes(self, groups: range) -> list[int]:
+        """Number of rows of some row groups."""
+        return [self.metadata.row_group(i).num_rows for i in groups]
+
+
+class ParquetFiles:
+    """Parquet files, with the columns of all of them."""
+
+    def __init__(self, found: Found, store: Store | None) -> None:
+        self._filesystem, self._store = found.filesystem, store
+        footers = self._footers(found.paths)
+        own = common_schema(found, {path: schema for path, (_, schema) in footers.items()})
+        keys = partition_schema(found, own)
+        self.keys = [] if keys is None else keys.names
+        self.schema = pa.schema([*own, *([] if keys is None else keys)])
+        self._files = []
+        for fragment in fragments(found, self.schema, keys):
+            metadata, schema = footers[fragment.path]
+            values = ds.get_partition_keys(fragment.partition_expression)
+            self._files.append(_File(fragment.path, metadata, schema.names, values))
+        self.n_rows = sum(file.metadata.num_rows for file in self._files)
+
+    def _footers(self, paths: list[str]) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
+        """Metadata and columns of every file; the first that cannot be read is named."""
+
+        def read(path: str) -> tuple[pq.FileMetaData, pa.Schema]:
+            with explaining([path]), self._opened(path) as raw, pq.ParquetFile(raw) as file:
+                return file.metadata, file.schema_arrow
+
+        with waiting_threads(usable_cores() if self._store is None else REQUESTS) as pool:
+            return dict(zip(paths, pool.map(read, paths), strict=True))
+
+    def _opened(self, path: str, ahead: Ahead | None = None) -> Any:
+        if self._store is None:
+            return self._filesystem.open_input_file(path)
+        return pa.PythonFile(ahead or self._store.file(path), "r")
+
+    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
+        """Columns of numbers of a file that the schema does not have: it has those of all files."""
+        del path, names
+        return []
+
+    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        """Read every file, in one or more parts."""
+        return side_by_side(self._parts(columns, batch_rows), _AHEAD)
+
+    def _parts(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        for file in self._files:
+            with explaining([file.path]):
+                yield from self._parts_of(file, columns, batch_rows)
+
+    def _parts_of(self, file: _File, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+        """Cut a file: row groups that are small together, or a large one."""
+        groups, first = range(file.metadata.num_row_groups), 0
+        width = _row_bytes(self.schema, columns, file)
+        batch_rows = batch_rows or max(1, min(int(_BATCH / max(width, 1)), _LONGEST))
+        fitting = int(_SMALL_GROUP / max(width, 1))
+        for run in _runs(file.sizes(groups), fitting):
+            n_rows = sum(file.sizes(run))
+            size, ahead = n_rows * width, None
+            if self._store is not None:
+                lanes = list(_lanes(file, run, columns, self._store.size(file.path)))
+                ahead = self._store.file(file.path, lanes, _AHEAD, len(lanes) // max(len(run), 1))
+            rows = self._rows(file, columns, batch_rows, run, size > _TINY, ahead)
+            small = n_rows <= fitting
+            if ahead is not None:
+                size += sum(lane.stop - lane.start for lane in lanes)
+            yield Part(
+                file.path, file.names, first, rows, size if small else None, ahead,
+                last=run.stop == groups.stop,
+            )  # fmt: skip
+            first += n_rows
+
+    def _rows(
+        self,
+        file: _File,
+        columns: list[str],
+        batch_rows: int,
+        groups: range,
+        threads: bool,
+        ahead: Ahead | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read row groups page by page; with threads, columns are decoded side by side."""
+        own = [name for name in columns if name in file.names]
+        if ahead is not None:
+            ahead.begin()
+        with (
+            self._opened(file.path, ahead) as raw,
+            pq.ParquetFile(
+                raw, metadata=file.metadata, pre_buffer=False, buffer_size=2**18
+            ) as reader,
+        ):
+            rows = reader.iter_batches(batch_rows, groups, own, use_threads=threads)
+            yield from with_keys(rows, self.schema, columns, file.keys)
+
+
+# Row groups that hold at most this many bytes together, decoded, are one part of a file.
+_SMALL_GROUP = 32 * 2**20
+# To hand the columns of less than this to threads costs more than it gains.
+_TINY = 4 * 2**20
+# Most bytes of a batch.
+_BATCH = 32 * 2**20
+# Bytes of small parts that are decoded ahead: more where more cores wait for them.
+_AHEAD = 16 * 2**20 * max(4, usable_cores())
+# Rows of a batch: every batch costs something, so that longer ones are faster (measured).
+_LONGEST = 2**18
+
+
+def _runs(sizes: list[int], most: int) -> Iterator[range]:
+    """Cut a list into runs of sum at most `most`, or of one number; an empty one is one run."""
+    start, total = 0, 0
+    for i, size in enumerate(sizes):
+        if i > start and total + size > most:
+            yield range(start, i)
+            start, total = i, 0
+        total += size
+    yield range(start, len(sizes))
+
+
+def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
+    """Bytes per row of some columns when they are decoded.
+
+    Where a type does not tell, as for text and lists, all that the row groups say they hold counts.
+    """
+    known = 0.0
+    for kind in (schema.field(name).type for name in columns):
+        try:
+            known += kind.bit_width / 8
+        except ValueError:
+            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+            sizes = (group.total_byte_size / max(group.num_rows, 1) for group in groups)
+            return max(sizes, default=0.0)
+    return known
+
+
+def _lanes(file: _File, groups: range, columns: list[str], size: int) -> Iterator[Lane]:
+    """Where the chunks of some columns are in a file of `size` bytes."""
+    schema = file.metadata.schema
+    # Columns of lists and structs have several chunks, whose paths begin with their name.
+    wanted = tuple(f"{name}." for name in columns)
+    leaves = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
+    for group in map(file.metadata.row_group, groups):
+        for chunk in map(group.column, leaves):
+            first = chunk.data_page_offset
+            if chunk.has_dictionary_page:
+                first = min(first, chunk.dictionary_page_offset or first)
+            stop = first + chunk.total_compressed_size
+            # A footer may say anything; pyarrow will find out.
+            if 0 <= first < stop <= size:
+                yield Lane(first, stop)

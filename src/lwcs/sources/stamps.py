@@ -1,0 +1,84 @@
+"""Whether files are still what they were: their size and time of change, seen again.
+
+A file that changed between two passes, or within one, would silently give a wrong coreset. On this
+machine a look costs nothing, and is taken before and after every part. A store is asked once per
+file and pass, after its last row, and nobody waits for the answer before the end of the pass.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from lwcs.foundation.failures import reaching
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyarrow import fs
+
+    from lwcs.sources.paths import Found
+    from lwcs.sources.remote import Store
+
+Stamp = tuple[int, int]
+
+
+def stamp_of(info: fs.FileInfo) -> Stamp:
+    """Size and time of change of a file."""
+    return info.size or 0, info.mtime_ns or 0
+
+
+def stamps_of(found: Found) -> dict[str, Stamp]:
+    """The stamps of all files, as they were when they were found."""
+    stamps = dict(found.stamps)
+    if missing := [path for path in found.paths if path not in stamps]:
+        with reaching(missing[0]):
+            infos = found.filesystem.get_file_info(missing)
+        stamps |= {info.path: stamp_of(info) for info in infos}
+    return stamps
+
+
+class Stamps:
+    """Checks of the files of a scan."""
+
+    def __init__(
+        self, filesystem: fs.FileSystem, stamps: Mapping[str, Stamp], store: Store | None
+    ) -> None:
+        self._filesystem, self._stamps, self._store = filesystem, stamps, store
+        self._coming: list[Future[None]] = []
+
+    def check(self, path: str) -> None:
+        """Raise an error if a file is not what it was."""
+        with reaching(path):
+            now = stamp_of(self._filesystem.get_file_info(path))
+        if now != self._stamps[path]:
+            raise ValueError(
+                f"{path!r} changed while it was being read; wait until it is complete, and build "
+                "again"
+            )
+
+    def before(self, path: str) -> None:
+        """Check a file before a part of it is read."""
+        if self._store is None:
+            self.check(path)
+
+    def after(self, path: str, last: bool) -> None:
+        """Check a file after a part of it was read, or see to it that it will be checked."""
+        if self._store is None:
+            self.check(path)
+        elif last:
+            self._coming = [each for each in self._coming if not _is_fine(each)]
+            self._coming.append(self._store.pool.submit(self.check, path))
+
+    def finish(self) -> None:
+        """Wait for all checks of a pass."""
+        coming, self._coming = self._coming, []
+        for each in coming:
+            each.result()
+
+
+def _is_fine(check: Future[None]) -> bool:
+    """Whether a check has ended; raises what it found."""
+    if check.done():
+        check.result()
+    return check.done()
