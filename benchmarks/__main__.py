@@ -7,7 +7,18 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import build, cores, default, divergences, engines, files, kmeans, mixture, samplers
+from benchmarks import (
+    build,
+    cores,
+    default,
+    divergences,
+    engines,
+    files,
+    kmeans,
+    mixture,
+    remote,
+    samplers,
+)
 from benchmarks.measure import Result, machine
 
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
@@ -17,6 +28,7 @@ SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "default": default.benchmarks,
     "samplers": samplers.benchmarks,
     "files": files.benchmarks,
+    "remote": remote.benchmarks,
     "engines": engines.benchmarks,
     "mixture": mixture.benchmarks,
     "divergences": divergences.benchmarks,

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lwcs.foundation.parallel import READER
@@ -39,36 +40,46 @@ def waiting_threads(most: int) -> ThreadPoolExecutor:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Lane:
-    """Bytes of a file that are read from the first to the last."""
+class Piece:
+    """Some bytes of a file."""
 
     start: int
     stop: int
 
 
-def merged(lanes: Iterable[Lane], largest: int = LARGEST) -> Iterator[Lane]:
-    """Requests for some lanes, in order: near ones together, up to `largest` bytes."""
-    current: Lane | None = None
-    for lane in sorted(lanes):
+Lane = list[Piece]
+"""Pieces that are read one after the other, each from its first byte to its last."""
+
+
+def bytes_in(lane: Lane) -> int:
+    """Number of bytes of a lane."""
+    return sum(piece.stop - piece.start for piece in lane)
+
+
+def merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Requests for some pieces, in order: near ones together, as long as they are not large."""
+    current: Piece | None = None
+    for piece in sorted(pieces):
         if current is not None:
-            near = lane.start - current.stop <= _HOLE
-            if near and lane.stop - current.start <= largest:
-                current = Lane(current.start, max(current.stop, lane.stop))
+            near = piece.start - current.stop <= _HOLE
+            if near and piece.stop - current.start <= LARGEST:
+                current = Piece(current.start, max(current.stop, piece.stop))
                 continue
             yield current
-        current = lane
+        current = piece
     if current is not None:
         yield current
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Window:
     """A piece of a lane, while it is fetched and read."""
 
     start: int
     stop: int
-    last: bool
-    """Whether its lane ends with it."""
+    before: _Window | None = None
+    after: _Window | None = None
+    """Its neighbours in the lane."""
     answer: Future[bytes] | None = None
     """What it is a part of, once it is asked for."""
     first: int = 0
@@ -79,11 +90,30 @@ class _Window:
         assert self.answer is not None
         return memoryview(self.answer.result())[start - self.first : stop - self.first]
 
+    def next(self, reach: int) -> Iterator[_Window]:
+        """It and those after it, up to so many bytes, and two at least."""
+        window: _Window | None = self
+        while window is not None and (reach > 0 or window.before is self):
+            yield window
+            reach -= window.stop - window.start
+            window = window.after
 
-def _cut(lane: Lane, window: int) -> Iterator[_Window]:
-    for start in range(lane.start, lane.stop, window):
-        stop = min(start + window, lane.stop)
-        yield _Window(start, stop, stop == lane.stop)
+
+def _cut(lane: Lane, size: int) -> list[_Window]:
+    """The windows of a lane, of at most so many bytes; those of a piece are equally large."""
+    windows = []
+    for piece in lane:
+        length = piece.stop - piece.start
+        step = -(-length // -(-length // size))
+        for start in range(piece.start, piece.stop, step):
+            windows.append(_Window(start, min(start + step, piece.stop)))
+    for before, after in pairwise(windows):
+        before.after, after.before = after, before
+    return windows
+
+
+def _start(window: _Window) -> int:
+    return window.start
 
 
 class Ahead:
@@ -101,35 +131,29 @@ class Ahead:
         pool: ThreadPoolExecutor,
         lanes: Sequence[Lane] = (),
         most: int = 0,
-        width: int = 1,
     ) -> None:
-        """Fetch at most so many bytes ahead, where so many lanes are read at a time."""
+        """Fetch at most so many bytes ahead."""
         self._fetch, self._size, self._pool, self._at = fetch, size, pool, 0
         self._tail: bytes | None = None
         self._begun = False
-        total = sum(lane.stop - lane.start for lane in lanes)
+        total, width = sum(map(bytes_in, lanes)), max(len(lanes), 1)
         window = LARGEST if total <= most else most // (2 * width)
         window = min(LARGEST, max(_SMALLEST, window))
-        # Windows of a lane that are held at a time.
-        self._depth = total // window + 1 if total <= most else max(2, most // (width * window))
-        self._windows = [each for lane in sorted(lanes) for each in _cut(lane, window)]
-        self._starts = [each.start for each in self._windows]
+        # Bytes of a lane that are held at a time.
+        self._reach = total if total <= most else most // width
+        cut = [_cut(lane, window) for lane in lanes]
+        self._first = [windows[0] for windows in cut if windows]
+        self._windows = sorted((each for windows in cut for each in windows), key=_start)
+        self._starts = list(map(_start, self._windows))
 
     def begin(self) -> None:
         """Begin to fetch, if that has not begun."""
-        if self._begun:
-            return
-        self._begun = True
-        first, wanted = 0, list[_Window]()
-        for number, window in enumerate(self._windows):
-            if number < first + self._depth:
-                wanted.append(window)
-            if window.last:
-                first = number + 1
-        self._ask(wanted)
+        if not self._begun:
+            self._begun = True
+            self._ask([each for first in self._first for each in first.next(self._reach)])
 
     def _ask(self, windows: list[_Window]) -> None:
-        requests = list(merged(Lane(each.start, each.stop) for each in windows))
+        requests = list(merged(Piece(each.start, each.stop) for each in windows))
         starts = [each.start for each in requests]
         answers = [self._pool.submit(self._fetch, each.start, each.stop) for each in requests]
         for window in windows:
@@ -150,25 +174,20 @@ class Ahead:
         number = bisect_right(self._starts, start) - 1
         if number >= 0 and start < self._windows[number].stop:
             window = self._windows[number]
-            if window.answer is not None:
-                self._move_on(number)
-                return window.bytes_of(start, min(stop, window.stop))
-            stop = min(stop, window.stop)
-        elif number + 1 < len(self._starts):
+            self._move_on(window)
+            return window.bytes_of(start, min(stop, window.stop))
+        if number + 1 < len(self._starts):
             stop = min(stop, self._starts[number + 1])
         return self._elsewhere(start, stop)
 
-    def _move_on(self, number: int) -> None:
+    def _move_on(self, window: _Window) -> None:
         """Ask for what comes into reach with a window, and drop what lies behind it."""
-        before = number - 1
-        while before >= 0 and not self._windows[before].last and self._windows[before].answer:
-            self._windows[before].answer = None
-            before -= 1
-        for after in range(number, min(number + self._depth, len(self._windows))):
-            if self._windows[after].answer is None:
-                self._ask([self._windows[after]])
-            if self._windows[after].last:
-                break
+        behind = window.before
+        while behind is not None and behind.answer is not None:
+            behind.answer = None
+            behind = behind.before
+        if missing := [each for each in window.next(self._reach) if each.answer is None]:
+            self._ask(missing)
 
     def _elsewhere(self, start: int, stop: int) -> bytes | memoryview:
         first = max(0, self._size - _TAIL)

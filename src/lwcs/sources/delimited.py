@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from lwcs.sources.ahead import Lane
+from lwcs.sources.ahead import Piece
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.cells import (
     FALSE,
@@ -247,7 +247,7 @@ class DelimitedFiles:
         """The text of a file; from a store, fetched ahead or as it is read."""
         if self._store is None:
             return self._found.filesystem.open_input_stream(path, compression="detect")
-        lanes = [Lane(0, self._store.size(path))] if ahead else []
+        lanes = [[Piece(0, self._store.size(path))]] if ahead else []
         bare = self._store.file(path, lanes, _AHEAD)
         bare.begin()
         file = pa.PythonFile(bare, "r")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lwcs.foundation.cores import usable_cores
-from lwcs.sources.ahead import REQUESTS, Lane, waiting_threads
+from lwcs.sources.ahead import REQUESTS, Piece, waiting_threads
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parts import Part
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
@@ -38,10 +38,8 @@ class FeatherFiles:
         keys = partition_schema(found, own)
         self.keys = [] if keys is None else keys.names
         self.schema = pa.schema([*own, *([] if keys is None else keys)])
-        self._files = [
-            (each.path, schemas[each.path].names, ds.get_partition_keys(each.partition_expression))
-            for each in fragments(found, self.schema, keys)
-        ]
+        self._names = {path: schema.names for path, schema in schemas.items()}
+        self._fragments = fragments(found, self.schema, keys)
 
     def _schema(self, path: str) -> pa.Schema:
         with explaining([path]), self._opened(path) as file:
@@ -50,7 +48,7 @@ class FeatherFiles:
     def _opened(self, path: str, *, ahead: bool = False) -> Any:
         if self._store is None:
             return self._filesystem.open_input_file(path)
-        lanes = [Lane(0, self._store.size(path))] if ahead else []
+        lanes = [[Piece(0, self._store.size(path))]] if ahead else []
         file = self._store.file(path, lanes, _AHEAD)
         file.begin()
         return pa.PythonFile(file, "r")
@@ -62,17 +60,30 @@ class FeatherFiles:
 
     def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
         """Read every file, each as one part."""
-        for path, names, keys in self._files:
-            own = [i for i, name in enumerate(names) if name in columns]
-            rows = self._rows(path, own, batch_rows or _ROWS)
-            yield Part(path, names, 0, with_keys(rows, self.schema, columns, keys))
+        read = self._rows if self._store is None else self._fetched
+        for fragment in self._fragments:
+            rows = read(fragment, columns, batch_rows or _ROWS)
+            yield Part(fragment.path, self._names[fragment.path], 0, rows)
 
-    def _rows(self, path: str, own: list[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _rows(self, fragment: Any, columns: list[str], most: int) -> Iterator[pa.RecordBatch]:
+        """Batches of a file on this machine, decoded by pyarrow's threads."""
+        return fragment.to_batches(
+            schema=self.schema,
+            columns=columns,
+            batch_size=most,
+            batch_readahead=2,
+            fragment_readahead=1,
+        )
+
+    def _fetched(self, fragment: Any, columns: list[str], most: int) -> Iterator[pa.RecordBatch]:
+        """Batches of a file on a store, whose bytes are fetched in order."""
+        keys = ds.get_partition_keys(fragment.partition_expression)
+        own = [i for i, name in enumerate(self._names[fragment.path]) if name in columns]
         # Asked for no columns, pyarrow reads all.
         options = pa.ipc.IpcReadOptions(included_fields=own or [0])
-        with self._opened(path, ahead=True) as file:
+        with self._opened(fragment.path, ahead=True) as file:
             reader = pa.ipc.open_file(file, options=options)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)
-                for start in range(0, batch.num_rows, batch_rows):
-                    yield batch.slice(start, batch_rows)
+                cut = (batch.slice(start, most) for start in range(0, batch.num_rows, most))
+                yield from with_keys(cut, self.schema, columns, keys)

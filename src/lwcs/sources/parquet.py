@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from lwcs.foundation.cores import usable_cores
-from lwcs.sources.ahead import REQUESTS, Lane, waiting_threads
+from lwcs.sources.ahead import REQUESTS, Piece, bytes_in, waiting_threads
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parts import Part, side_by_side
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
@@ -23,7 +23,7 @@ from lwcs.sources.schemas import common_schema, fragments, partition_schema, wit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.sources.ahead import Ahead
+    from lwcs.sources.ahead import Ahead, Lane
     from lwcs.sources.paths import Found
     from lwcs.sources.remote import Store
 
@@ -94,19 +94,17 @@ class ParquetFiles:
         width = _row_bytes(self.schema, columns, file)
         batch_rows = batch_rows or max(1, min(int(_BATCH / max(width, 1)), _LONGEST))
         fitting = int(_SMALL_GROUP / max(width, 1))
-        for run in _runs(file.sizes(groups), fitting):
-            n_rows = sum(file.sizes(run))
-            size, ahead = n_rows * width, None
+        for run in _runs(file.sizes(groups), fitting, together=self._store is not None):
+            n_rows, ahead, fetched = sum(file.sizes(run)), None, 0
             if self._store is not None:
-                lanes = list(_lanes(file, run, columns, self._store.size(file.path)))
-                ahead = self._store.file(file.path, lanes, _AHEAD, len(lanes) // max(len(run), 1))
+                lanes = _lanes(file, run, columns, self._store.size(file.path))
+                ahead = self._store.file(file.path, lanes, _AHEAD)
+                fetched = sum(map(bytes_in, lanes))
+            size = n_rows * width
             rows = self._rows(file, columns, batch_rows, run, size > _TINY, ahead)
-            small = n_rows <= fitting
-            if ahead is not None:
-                size += sum(lane.stop - lane.start for lane in lanes)
             yield Part(
-                file.path, file.names, first, rows, size if small else None, ahead,
-                last=run.stop == groups.stop,
+                file.path, file.names, first, rows, size + fetched if n_rows <= fitting else None,
+                ahead, last=run.stop == groups.stop,
             )  # fmt: skip
             first += n_rows
 
@@ -145,11 +143,15 @@ _AHEAD = 16 * 2**20 * max(4, usable_cores())
 _LONGEST = 2**18
 
 
-def _runs(sizes: list[int], most: int) -> Iterator[range]:
-    """Cut a list into runs of sum at most `most`, or of one number; an empty one is one run."""
+def _runs(sizes: list[int], most: int, *, together: bool) -> Iterator[range]:
+    """Cut a list into runs of sum at most `most`, or of one number; an empty one is one run.
+
+    Larger numbers may be `together`: then what is fetched ahead does not end with a row group.
+    """
     start, total = 0, 0
     for i, size in enumerate(sizes):
-        if i > start and total + size > most:
+        large = together and i > start and total > most and size > most
+        if i > start and total + size > most and not large:
             yield range(start, i)
             start, total = i, 0
         total += size
@@ -172,18 +174,21 @@ def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
     return known
 
 
-def _lanes(file: _File, groups: range, columns: list[str], size: int) -> Iterator[Lane]:
-    """Where the chunks of some columns are in a file of `size` bytes."""
+def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[Lane]:
+    """Where the chunks of some columns are in a file of `size` bytes: one lane per column."""
     schema = file.metadata.schema
     # Columns of lists and structs have several chunks, whose paths begin with their name.
     wanted = tuple(f"{name}." for name in columns)
     leaves = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
+    lanes: list[Lane] = [[] for _ in leaves]
     for group in map(file.metadata.row_group, groups):
-        for chunk in map(group.column, leaves):
+        for lane, leaf in zip(lanes, leaves, strict=True):
+            chunk = group.column(leaf)
             first = chunk.data_page_offset
             if chunk.has_dictionary_page:
                 first = min(first, chunk.dictionary_page_offset or first)
             stop = first + chunk.total_compressed_size
             # A footer may say anything; pyarrow will find out.
             if 0 <= first < stop <= size:
-                yield Lane(first, stop)
+                lane.append(Piece(first, stop))
+    return lanes

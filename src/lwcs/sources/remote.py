@@ -72,6 +72,6 @@ class Store:
                 known.set_exception(error)
         return known.result()
 
-    def file(self, path: str, lanes: Sequence[Lane] = (), most: int = 0, width: int = 1) -> Ahead:
+    def file(self, path: str, lanes: Sequence[Lane] = (), most: int = 0) -> Ahead:
         """A file whose lanes are fetched ahead, up to `most` bytes of them; see `Ahead`."""
-        return Ahead(partial(self.fetch, path), self.size(path), self.pool, lanes, most, width)
+        return Ahead(partial(self.fetch, path), self.size(path), self.pool, lanes, most)
