@@ -39,6 +39,7 @@ class Layout:
         return f"{self.files} × {self.groups} row groups of {self.rows:,}"
 
     def write(self, folder: Path) -> None:
+        """Write the files."""
         folder.mkdir()
         rng = np.random.default_rng(0)
         for i in range(self.files):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
+from lwcs.foundation.failures import failure
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -22,9 +24,18 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
 
     def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
         """What is there now."""
-        for path in paths:
-            self.fs.invalidate_cache(path)
-        return list(super().get_file_info(paths))
+        return [self._look_at(path) for path in paths]
+
+    def _look_at(self, path: str) -> fs.FileInfo:
+        self.fs.invalidate_cache(path)
+        try:
+            return self._create_file_info(path, self.fs.info(path))
+        except FileNotFoundError as error:
+            # For servers of the web, fsspec says so of every failure.
+            cause = error.__cause__
+            if cause is not None and not isinstance(failure(path, cause), FileNotFoundError):
+                raise failure(path, cause) from error
+            return fs.FileInfo(path, fs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         """What is in a folder now."""
@@ -41,6 +52,15 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
     def fetch(self, path: str, start: int, stop: int) -> bytes:
         """Some bytes of a file, by one request; may be called by several threads."""
         return bytes(self.fs.cat_file(path, start=start, end=stop))
+
+    def asynchronous(self) -> Any:
+        """The same file system for callers with an event loop of their own, such as zarr."""
+        if not self.fs.async_impl:
+            from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+            return AsyncFileSystemWrapper(self.fs, asynchronous=True)
+        options = {**self.fs.storage_options, "asynchronous": True}
+        return type(self.fs)(*self.fs.storage_args, **options)
 
 
 def fsspec_files(filesystem: fs.FileSystem) -> FsspecFiles | None:

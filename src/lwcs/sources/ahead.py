@@ -101,12 +101,12 @@ class _Window:
 
 def _cut(lane: Lane, size: int) -> list[_Window]:
     """The windows of a lane, of at most so many bytes; those of a piece are equally large."""
-    windows = []
+    windows = list[_Window]()
     for piece in lane:
         length = piece.stop - piece.start
         step = -(-length // -(-length // size))
-        for start in range(piece.start, piece.stop, step):
-            windows.append(_Window(start, min(start + step, piece.stop)))
+        starts = range(piece.start, piece.stop, step)
+        windows += [_Window(start, min(start + step, piece.stop)) for start in starts]
     for before, after in pairwise(windows):
         before.after, after.before = after, before
     return windows

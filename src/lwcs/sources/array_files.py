@@ -1,5 +1,7 @@
 """Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr.
 
+On a store, .npy is read in ranges, and zarr by its own way through fsspec.
+
 What a header says of its array is checked against the file before it is believed.
 """
 
@@ -7,18 +9,25 @@ from __future__ import annotations
 
 import os
 import zipfile
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.foundation.fsspec_files import fsspec_files
 from lwcs.sources.checks import check_dtype
-from lwcs.sources.chunked import open_hdf5, open_zarr
+from lwcs.sources.chunked import ChunkedSource, open_hdf5, open_zarr
 from lwcs.sources.local import open_local
+from lwcs.sources.remote import Store
+from lwcs.sources.remote_arrays import RemoteArray
 from lwcs.sources.stacked import StackedSource
+from lwcs.sources.stamps import stamps_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from lwcs.foundation.types import Rows
     from lwcs.sources.base import LocalSource
     from lwcs.sources.paths import Found
@@ -29,23 +38,49 @@ KINDS = ("npy", "npz", "hdf5", "zarr")
 
 def open_array_files(found: Found) -> LocalSource:
     """Open files of arrays; several are one sequence of rows, in order."""
+    open_file: Callable[[str], LocalSource] = partial(_open_file, kind=found.kind)
     if not found.is_local:
-        raise ValueError(
-            f"{found.paths[0]!r} is not on this machine, and files of arrays are read from local "
-            "disks only; copy it, or pass an array that you opened"
-        )
+        store = Store(found.filesystem, stamps_of(found))
+        open_file = partial(_open_remote, found=found, store=store)
     if len(found.paths) == 1:
-        return _open_file(found.paths[0], found.kind)
-    return StackedSource(found.paths, partial(_open_file, kind=found.kind))
+        return open_file(found.paths[0])
+    return StackedSource(found.paths, open_file)
+
+
+def _open_remote(path: str, found: Found, store: Store) -> LocalSource:
+    if found.kind == "npy":
+        with _naming(path):
+            return ChunkedSource(RemoteArray(store, path))
+    known = fsspec_files(found.filesystem)
+    if found.kind == "zarr" and known is not None:
+        from zarr.storage import FsspecStore
+
+        with _naming(path):
+            return open_zarr(path, FsspecStore(known.asynchronous(), read_only=True, path=path))
+    advice = (
+        "name its file system with storage_options=… or one of fsspec as filesystem=…"
+        if found.kind == "zarr"
+        else "copy it to this machine, or save its array as .npy"
+    )
+    raise ValueError(
+        f"{path!r} is not on this machine, and {found.kind} is not read from there; {advice}"
+    )
 
 
 def _open_file(path: str, kind: str) -> LocalSource:
-    try:
+    with _naming(path):
         if kind == "hdf5":
             return open_hdf5(path)
         if kind == "zarr":
             return open_zarr(path)
-        return open_local(open_array_file(path))
+        return open_local(open_array_file(path, kind))
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
     except (TypeError, ValueError) as error:
         if path in str(error):
             raise
@@ -57,10 +92,10 @@ _CHUNK = 2**20
 _PLACES = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
 
 
-def open_array_file(path: str) -> Rows:
+def open_array_file(path: str, kind: str) -> Rows:
     """Open .npy and .npz: dense arrays memory-mapped where possible, sparse ones in memory."""
     try:
-        if path.lower().endswith(".npy"):
+        if kind == "npy":
             with open(path, "rb") as file:
                 return _mapped(path, file, os.fstat(file.fileno()).st_size)
         return _open_npz(path)
@@ -124,7 +159,7 @@ def _check_member(
     follows.
     """
     with packed.open(member) as file:
-        _, _, dtype = _header(file, member.file_size)
+        _, _, dtype = header(file, member.file_size)
         while to_the_end and file.read(_CHUNK):
             pass
     return dtype
@@ -132,7 +167,7 @@ def _check_member(
 
 def _mapped(path: str, file: IO[bytes], end: int) -> Rows:
     """Memory-map the array whose header is at the position of a file, and which goes to `end`."""
-    shape, fortran, dtype = _header(file, end)
+    shape, fortran, dtype = header(file, end)
     check_dtype(dtype)
     order: Any = "F" if fortran else "C"
     if not prod(shape):
@@ -140,7 +175,7 @@ def _mapped(path: str, file: IO[bytes], end: int) -> Rows:
     return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
 
 
-def _header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and dtype of the array at the position of a file, if it fits before `end`."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0), (3, 0)):

@@ -86,14 +86,14 @@ def open_hdf5(path: str) -> ChunkedSource:
         raise
 
 
-def open_zarr(path: str) -> ChunkedSource:
-    """Open a zarr array, or the only one of a group."""
+def open_zarr(path: str, store: Any = None) -> ChunkedSource:
+    """Open a zarr array, or the only one of a group; in a store of zarr, or on this machine."""
     try:
         import zarr
     except ImportError as error:
         raise ImportError(f"{path!r} requires zarr; pip install 'lwcs[zarr]'") from error
     try:
-        found = zarr.open(path, mode="r")
+        found = zarr.open(path if store is None else store, mode="r")
     except (ValueError, KeyError, OSError) as error:
         raise ValueError(f"{path!r} cannot be read as zarr: {error}") from error
     if not _is_array(found):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
 from lwcs.sources.hive import FolderColumns
 from lwcs.sources.parts import Part
-from lwcs.sources.paths import file_name
+from lwcs.sources.paths import PACKED, file_name
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:
@@ -214,14 +215,6 @@ def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name:
 _AHEAD = 64 * 2**20
 
 
-def _packing(path: str) -> str | None:
-    """How a file is compressed, by its name."""
-    try:
-        return str(pa.Codec.detect(file_name(path)).name)
-    except ValueError:
-        return None
-
-
 class DelimitedFiles:
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
@@ -251,7 +244,7 @@ class DelimitedFiles:
         bare = self._store.file(path, lanes, _AHEAD)
         bare.begin()
         file = pa.PythonFile(bare, "r")
-        packing = _packing(path)
+        packing = PACKED.get(PurePath(file_name(path).lower()).suffix)
         return file if packing is None else pa.CompressedInputStream(file, packing)
 
     def _head(self, path: str) -> Head:

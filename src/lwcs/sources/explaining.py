@@ -23,6 +23,9 @@ def explaining(paths: list[str]) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
+        if error.errno is None:
+            # Explained already, for one of the files.
+            raise
         raise FileNotFoundError(f"{some(paths)} vanished before all rows were read") from error
     except PermissionError:
         raise

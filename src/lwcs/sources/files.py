@@ -7,7 +7,7 @@ modification time of every file are remembered (`stamps`).
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -118,8 +118,10 @@ class FileSource(SequenceSource):
         with explaining([path]):
             try:
                 yield
-            except Exception as error:
-                if getattr(error, "errno", None) is None:
+            except (PermissionError, ConnectionError, TimeoutError, FileNotFoundError):
+                raise
+            except Exception:
+                with suppress(OSError):
                     self._stamps.check(path)
                 raise
 

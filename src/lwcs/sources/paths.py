@@ -46,7 +46,8 @@ _FORMATS = {
 _FOLDERS = ("zarr",)
 """Formats whose files are folders."""
 _WEB = ("http://", "https://")
-_PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")
+PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
+"""How text files may be compressed: endings, and pyarrow's names."""
 
 
 def file_name(path: str) -> str:
@@ -58,7 +59,7 @@ def format_of(path: str) -> str | None:
     """The format that the name of a file stands for, or None."""
     name = file_name(path).lower()
     found = _FORMATS.get(Path(name).suffix)
-    if found is None and name.endswith(_PACKED):
+    if found is None and name.endswith(tuple(PACKED)):
         found = _FORMATS.get(Path(name).with_suffix("").suffix)
         return found if found == "csv" else None
     return found
@@ -138,7 +139,7 @@ def _common_kind(paths: list[str]) -> str:
     if None in kinds:
         raise ValueError(
             f"{kinds[None]!r} has no file format that lwcs reads; pass files that end in "
-            f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(_PACKED)}), or name "
+            f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(PACKED)}), or name "
             "their format with format=…"
         )
     if len(kinds) > 1:

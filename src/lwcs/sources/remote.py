@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from concurrent.futures import Future
 from functools import partial
 from threading import Lock
@@ -47,11 +46,10 @@ class Store:
             else:
                 data = self._opened(path).read_at(stop - start, start)
         if len(data) != stop - start:
-            raise OSError(
-                errno.EIO,
-                f"{stop - start:,} bytes were asked for and {len(data):,} came; the file has "
-                "changed, or its server does not give parts of files: then copy it",
-                path,
+            raise ValueError(
+                f"{path!r} cannot be read in parts: {stop - start:,} bytes were asked for, and "
+                f"{len(data):,} came; if its server does not give parts of files, copy it to this "
+                "machine"
             )
         return data
 

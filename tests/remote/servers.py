@@ -1,0 +1,70 @@
+"""The S3 server of the tests, with a door in front of it that counts requests and refuses some."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request as Asked
+from werkzeug.wrappers import Response
+
+
+@dataclass
+class Door:
+    """What passes on to a server: all requests, or only the first few."""
+
+    inner: str
+    counts: Counter[str] = field(default_factory=Counter)
+    refuse_from: int | None = None
+    """The number of the GET of an object from which on all of them are refused."""
+    status: int = 503
+    refused: str = "GET"
+    """The kind of requests that are refused: GET, HEAD or LIST."""
+    endpoint: str = ""
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    def refuse(self, status: int, kind: str = "GET", after: int = 0) -> None:
+        self.status, self.refused = status, kind
+        self.refuse_from = self.counts[kind] + after
+
+    def __call__(self, environ, start_response):
+        asked = Asked(environ)
+        listing = "list-type" in asked.args or asked.path.count("/") < 2
+        kind = "LIST" if listing and asked.method == "GET" else asked.method
+        self.counts[kind] += 1
+        limit = self.refuse_from if kind == self.refused else None
+        if limit is not None and self.counts[kind] > limit:
+            return Response(b"", self.status)(environ, start_response)
+        query = f"?{asked.query_string.decode()}" if asked.query_string else ""
+        headers = {key: value for key, value in asked.headers.items() if key not in ("Connection",)}
+        passed = Request(
+            f"{self.inner}{asked.path}{query}",
+            data=asked.get_data() or None,
+            headers=headers,
+            method=asked.method,
+        )
+        try:
+            with urlopen(passed) as answer:
+                body, status, told = answer.read(), answer.status, answer.headers
+        except HTTPError as error:
+            body, status, told = error.read(), error.code, error.headers
+        kept = [(key, value) for key, value in told.items() if key not in ("Connection", "Date")]
+        # As it came: the answer to HEAD says how long a body would be.
+        start_response(f"{status} passed on", kept)
+        return [body]
+
+
+def opened(inner: str):
+    """A door to a server, on a port of its own, and what ends it."""
+    door = Door(inner)
+    server = make_server("127.0.0.1", 0, door, threaded=True)
+    door.endpoint = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return door, server.shutdown

@@ -1,0 +1,245 @@
+"""Reading from a store: few requests, the same bits, and failures that say what they are."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+import lwcs
+from tests.remote.conftest import Bucket
+from tests.remote.servers import opened
+
+FILES, GROUPS, ROWS, COLUMNS = 2, 4, 500, 40
+NAMES = [f"x{j}" for j in range(COLUMNS)]
+
+
+@pytest.fixture
+def door(bucket):
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    door, end = opened(bucket.endpoint)
+    yield door
+    end()
+
+
+@pytest.fixture
+def store(door, bucket):
+    """The bucket, behind the door."""
+    return Bucket(bucket.name, door.endpoint)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((FILES * GROUPS * ROWS, COLUMNS))
+
+
+@pytest.fixture
+def expected(X):
+    return lwcs.build(X, 100, random_state=0, passes=2)
+
+
+def put(bucket, name: str, data: bytes) -> None:
+    where = f"{bucket.name}/{name}"
+    with bucket.filesystem.open_output_stream(where, compression=None) as file:
+        file.write(data)
+
+
+def put_parquet(bucket, X, folder: str = "data", **options) -> None:
+    for i, part in enumerate(np.array_split(X, FILES)):
+        table = pa.table(dict(zip(NAMES, part.T, strict=True)))
+        where = f"{bucket.name}/{folder}/{i}.parquet"
+        pq.write_table(table, where, filesystem=bucket.filesystem, row_group_size=ROWS, **options)
+
+
+def by(kind: str, store: Bucket) -> dict:
+    if kind == "pyarrow":
+        return {"filesystem": store.filesystem}
+    return {"storage_options": store.storage_options}
+
+
+def assert_equal(coreset, expected) -> None:
+    np.testing.assert_array_equal(coreset.indices, expected.indices)
+    np.testing.assert_array_equal(coreset.points, expected.points)
+    np.testing.assert_array_equal(coreset.weights, expected.weights)
+
+
+KINDS = pytest.mark.parametrize("kind", ["pyarrow", "fsspec"])
+
+
+@KINDS
+def test_two_passes_need_few_requests(kind, bucket, store, door, X, expected):
+    put_parquet(bucket, X)
+    source = lwcs.scan(store.uri("data"), **by(kind, store))
+    coreset = lwcs.build(source, 100, random_state=0, passes=2)
+    assert_equal(coreset, expected)
+    assert door.total <= 20, door.counts
+
+
+@KINDS
+def test_some_columns_are_fetched_together(kind, bucket, store, door, X):
+    put_parquet(bucket, X)
+    names = NAMES[::3]
+    source = lwcs.scan(store.uri("data"), columns=names, **by(kind, store))
+    coreset = lwcs.build(source, 100, random_state=0, passes=2)
+    assert_equal(coreset, lwcs.build(X[:, ::3].copy(), 100, random_state=0, passes=2))
+    assert door.total <= 20, door.counts
+
+
+@KINDS
+def test_large_row_groups_are_read_in_windows(kind, bucket, store, X, expected, monkeypatch):
+    put_parquet(bucket, X, use_dictionary=False)
+    monkeypatch.setattr("lwcs.sources.parquet._SMALL_GROUP", 0)
+    monkeypatch.setattr("lwcs.sources.parquet._AHEAD", 2**18)
+    monkeypatch.setattr("lwcs.sources.ahead._SMALLEST", 2**11)
+    source = lwcs.scan(store.uri("data"), **by(kind, store))
+    assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)
+
+
+@KINDS
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.feather", "a.npy"])
+def test_every_format_gives_the_bits_of_the_local_file(kind, name, bucket, store, X, tmp_path):
+    path, delimiter = tmp_path / name, "\t" if "tsv" in name else ","
+    if name.endswith("npy"):
+        np.save(path, X)
+    elif name.endswith("feather"):
+        feather.write_feather(pa.table(dict(zip(NAMES, X.T, strict=True))), str(path), chunksize=99)
+    else:
+        np.savetxt(path, X, delimiter=delimiter, header=delimiter.join(NAMES), comments="")
+    put(bucket, name, path.read_bytes())
+    source = lwcs.scan(store.uri(name), **by(kind, store))
+    assert_equal(lwcs.build(source, 100, random_state=0), lwcs.build(path, 100, random_state=0))
+
+
+def test_windows_of_an_array_meet(bucket, X, tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", X)
+    put(bucket, "a.npy", (tmp_path / "a.npy").read_bytes())
+    monkeypatch.setattr("lwcs.sources.remote_arrays.LARGEST", 1001)
+    monkeypatch.setattr("lwcs.sources.ahead._HOLE", 5000)
+    source = lwcs.scan(bucket.uri("a.npy"), storage_options=bucket.storage_options)
+    np.testing.assert_array_equal(source.read(3, 400), X[3:400])
+    rows = np.array([5, 3999, 7, 7, 100, 1500])
+    np.testing.assert_array_equal(source.take(rows), X[rows])
+
+
+def test_arrays_that_are_not_read_from_a_store_are_refused_with_a_way_out(bucket, X):
+    file = io.BytesIO()
+    np.save(file, np.asfortranarray(X))
+    put(bucket, "f.npy", file.getvalue())
+    with pytest.raises(ValueError, match=r"f\.npy' cannot be read: it is in Fortran order.*copy"):
+        lwcs.scan(bucket.uri("f.npy"), storage_options=bucket.storage_options)
+    for name in ("a.npz", "a.h5"):
+        put(bucket, name, b"x")
+        with pytest.raises(ValueError, match=r"not on this machine.*copy it"):
+            lwcs.scan(bucket.uri(name), storage_options=bucket.storage_options)
+
+
+def test_zarr_is_read_through_fsspec(bucket, X, expected):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(
+        bucket.uri("a.zarr"), shape=X.shape, chunks=(1000, COLUMNS), dtype=X.dtype,
+        storage_options=bucket.storage_options,
+    )  # fmt: skip
+    array[:] = X
+    source = lwcs.scan(bucket.uri("a.zarr"), storage_options=bucket.storage_options)
+    assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)
+
+
+@KINDS
+def test_patterns_list_no_more_than_they_name(kind, bucket, store, door, X):
+    put_parquet(bucket, X, "data/2024")
+    for i in range(5):
+        put(bucket, f"data/other/{i}/deep/x.txt", b"x")
+    door.counts.clear()
+    source = lwcs.scan(store.uri("data/20*/*.parquet"), **by(kind, store))
+    assert source.n_rows == len(X)
+    listed = door.counts["LIST"]
+    put(bucket, "data/other/more/and/more/x.txt", b"x")
+    door.counts.clear()
+    lwcs.scan(store.uri("data/20*/*.parquet"), **by(kind, store))
+    assert door.counts["LIST"] == listed
+
+
+@KINDS
+def test_a_file_that_changes_between_the_passes_is_noticed(kind, bucket, store, X):
+    put_parquet(bucket, X)
+    source = lwcs.scan(store.uri("data"), **by(kind, store))
+    put_parquet(bucket, X[::-1][: len(X) // 2])
+    with pytest.raises(ValueError, match="changed while it was being read"):
+        lwcs.build(source, 100, random_state=0)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("status", "error"), [(403, PermissionError), (503, OSError), (404, FileNotFoundError)]
+)
+def test_a_refusal_in_the_middle_is_an_error_of_the_place(
+    kind, status, error, bucket, store, door, X, expected
+):
+    put_parquet(bucket, X)
+    source = lwcs.scan(store.uri("data"), **by(kind, store))
+    door.refuse(status, after=1)
+    with pytest.raises(error, match=r"data/\d\.parquet") as failed:
+        lwcs.build(source, 100, random_state=0, passes=2)
+    assert "damaged" not in str(failed.value)
+    assert "truncated" not in str(failed.value)
+    if status == 503:
+        assert "HTTP status 503" in str(failed.value)
+    # And it can be tried again.
+    door.refuse_from = None
+    assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)
+
+
+@KINDS
+@pytest.mark.parametrize("refused", ["HEAD", "LIST", "GET"])
+def test_a_refusal_while_files_are_found_is_an_error_of_the_place(
+    kind, refused, bucket, store, door, X
+):
+    put_parquet(bucket, X)
+    door.refuse(403, refused)
+    with pytest.raises(PermissionError, match="access was refused"):
+        lwcs.scan(store.uri("data"), **by(kind, store))
+
+
+@KINDS
+def test_what_is_not_there_is_said_in_one_line(kind, store, X):
+    for name in (store.uri("nothing.parquet"), "s3://no-such-bucket-at-all/x.parquet"):
+        with pytest.raises(FileNotFoundError, match=f"^'{name}' does not exist$"):
+            lwcs.scan(name, **by(kind, store))
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        lwcs.scan(store.uri("no/*.parquet"), **by(kind, store))
+
+
+@pytest.mark.parametrize("name", ["s3://b/a.parquet", "http://127.0.0.1:9/a.parquet"])
+def test_a_server_that_is_not_there_is_a_connection_error(name):
+    from pyarrow import fs
+
+    nowhere = fs.S3FileSystem(
+        access_key="x", secret_key="x", endpoint_override="http://127.0.0.1:9", scheme="http"
+    )
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        lwcs.scan(name, filesystem=nowhere if name.startswith("s3") else None)
+
+
+@pytest.mark.parametrize("ending", ["", ".parquet"])
+def test_a_presigned_url_is_read(ending, bucket, X, expected):
+    import boto3
+
+    file = io.BytesIO()
+    pq.write_table(pa.table(dict(zip(NAMES, X.T, strict=True))), file)
+    put(bucket, f"rows{ending}", file.getvalue())
+    client = boto3.client(
+        "s3", endpoint_url=bucket.endpoint, region_name="us-east-1",
+        aws_access_key_id="testing", aws_secret_access_key="testing",
+    )  # fmt: skip
+    wish = {"Bucket": bucket.name, "Key": f"rows{ending}"}
+    url = client.generate_presigned_url("get_object", Params=wish)
+    source = lwcs.scan(url, format=None if ending else "parquet")
+    assert_equal(lwcs.build(source, 100, random_state=0), expected)
+    if not ending:
+        with pytest.raises(ValueError, match="name their format with format="):
+            lwcs.scan(url)
