@@ -107,9 +107,38 @@ def test_what_a_coreset_cannot_do_any_more_is_not_ignored(folder, option):
     assert (code, f"leave out {option.split('=')[0]}" in said) == (2, True)
 
 
-def test_the_format_of_standard_input_is_not_that_of_a_file(folder):
-    code, _, said = run("build", "d.csv", "--format", "tsv", "--size", "5", "-o", "c.parquet")
-    assert (code, "--format tsv is for standard input" in said) == (2, True)
+def test_the_format_of_a_file_without_an_ending_is_given(folder):
+    Path("plain").write_bytes(Path("d.csv").read_bytes())
+    code, _, said = run("build", "plain", "--size", "5", "-o", "c.parquet")
+    assert (code, "name their format with --format" in said) == (1, True)
+    for kind, file in (("csv", "d.csv"), ("parquet", "d.parquet")):
+        Path("plain").write_bytes(Path(file).read_bytes())
+        results = []
+        for name, options in ((file, ()), ("plain", ("--format", kind))):
+            arguments = ("--size", "50", "--seed", "0", "-o", "c.parquet", *options)
+            assert run("build", name, *arguments)[0] == 0
+            results.append(lwcs.load("c.parquet").points)
+        np.testing.assert_array_equal(*results)
+    code, _, said = run("build", "plain", "--format", "npy", "--size", "5", "-o", "c.parquet")
+    assert (code, "cannot be read as an array of numbers" in said) == (1, True)
+
+
+def test_storage_options_are_for_uris_and_are_nested_by_dots(folder):
+    from lwcs.cli.stores import access_of
+
+    given = ["anon=true", "client_kwargs.endpoint_url=http://x", "client_kwargs.n=1"]
+    nested = {"anon": True, "client_kwargs": {"endpoint_url": "http://x", "n": 1}}
+    assert access_of(given).storage_options == nested
+    assert access_of([]).storage_options is None
+    for given, words in (
+        (["anon"], "'anon' is not KEY=VALUE"),
+        (["a=1", "a.b=2"], "'a' is given a value, too"),
+        (["a=1", "a=2"], "--storage-option a=… is given twice"),
+        (["anon=true"], "--storage-option is for URIs"),
+    ):
+        flags = [f"--storage-option={each}" for each in given]
+        code, _, said = run("build", "d.csv", *flags, "--size", "5", "-o", "c.parquet")
+        assert (code != 0, words in said) == (True, True), said
 
 
 @pytest.mark.parametrize("polish", ["0", "2"])

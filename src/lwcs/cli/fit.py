@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lwcs.coreset import Coreset
 
 _ON_ALL_ROWS = ("polish", "cost")
-_ALWAYS = {"stdin_format", "storage_option"}
+_ALWAYS = {"format", "storage_option"}
 _FIXED = ("size", "target_error", "method", "standardize", "memory")
 
 
@@ -113,7 +113,7 @@ def fit(
         raise click.UsageError(
             f"--size {size} is smaller than -k {clusters}; pass --size {clusters} or more"
         )
-    _refuse_second_pass(data, options["stdin_format"])
+    _refuse_second_pass(data, options["format"])
     coreset = coreset_of(data, options)
     measured_by = divergence_of(divergence, smoothing, floor, coreset)
     rows: Any = coreset
@@ -175,10 +175,10 @@ def _error_words(model: Any, *, on_all: bool) -> str:
     )
 
 
-def _refuse_second_pass(data: tuple[str, ...], stdin_format: str | None) -> None:
+def _refuse_second_pass(data: tuple[str, ...], kind: str | None) -> None:
     """Refuse options that read all rows again, if DATA can be read only once."""
     given = given_flags(_ON_ALL_ROWS)
-    if given and in_files(data, stdin_format) == ("-",):
+    if given and in_files(data, kind) == ("-",):
         raise click.UsageError(
             f"{' and '.join(given)} need{'s' * (len(given) == 1)} further passes over the rows, "
             "but standard input can be read only once; write the rows to a file first, or leave "
@@ -194,7 +194,7 @@ def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None
     import lwcs
     from lwcs.foundation.storage import is_ours
 
-    data = in_files(data, options["stdin_format"])
+    data = in_files(data, options["format"])
     if not data or not all(is_ours(one, access_to(one)) for one in data):
         return None
     found = []

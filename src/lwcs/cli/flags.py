@@ -26,6 +26,7 @@ _OPTION_OF = {
     "n_jobs": "jobs",
     "memory_limit": "memory",
     "scale": "standardize",
+    "storage_options": "storage_option",
 }
 """Parameters of the library whose option has another name."""
 

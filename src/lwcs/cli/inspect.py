@@ -166,7 +166,7 @@ def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
 
 
 def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
-    source = open_rows((file,), stdin_format=None, **options)
+    source = open_rows((file,), **options)
     if source.n_rows is None or options["missing"] == "drop":
         for _ in gathered(source, _number, "counting", journal=journal, n_jobs=1):
             pass

@@ -93,9 +93,9 @@ _READING = [
     *_CHOOSING,
     click.option(
         "--format",
-        "stdin_format",
         type=click.Choice(FORMATS),
-        help="Format of standard input.  [default: Parquet and Arrow are recognized]",
+        help="Format of files whose names do not say it, or of standard input.  "
+        "[default: by the ending; Parquet and Arrow are recognized]",
     ),
     click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
@@ -227,7 +227,7 @@ def open_rows(
     columns: str | Sequence[str] | None,
     weight: str | None,
     missing: str,
-    stdin_format: str | None,
+    format: str | None = None,  # noqa: A002
     exclude: str | list[str] | None = None,
     keep: Sequence[str] = (),
     standardize: bool = False,
@@ -247,14 +247,16 @@ def open_rows(
         "memory_limit": memory,
     }
     refuse_unused()
-    data = in_files(data, stdin_format)
+    # The format of standard input is said already where it is a temporary file.
+    given = None if "-" in data else "feather" if format == "arrow" else format
+    data = in_files(data, format)
     if len(data) > 1 and "-" in data:
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
         from lwcs.sources.options import Dialect
         from lwcs.sources.pipes import open_pipe
 
-        piped = standard_input(stdin_format)
+        piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)
         if piped.kind == "arrow":
             _refuse_dialect(dialect)
@@ -265,10 +267,11 @@ def open_rows(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
         )
     else:
+        files = data[0] if len(data) == 1 else list(data)
         # Without a URI in DATA, they are for the output.
         store = access_of(storage_option) if any(map(is_uri, data)) else Access()
-        options["storage_options"] = store.storage_options
-        source = lwcs.scan(data[0] if len(data) == 1 else list(data), **options, **dialect)
+        options |= {"format": given, "storage_options": store.storage_options}
+        source = lwcs.scan(files, **options, **dialect)
     if keep:
         _keep(source, keep)
     return source
@@ -294,16 +297,11 @@ def _refuse_dialect(dialect: dict[str, Any]) -> None:
         raise click.UsageError(f"{given[0]} is for CSV, not for Arrow; leave it out")
 
 
-def in_files(data: tuple[str, ...], stdin_format: str | None) -> tuple[str, ...]:
+def in_files(data: tuple[str, ...], kind: str | None) -> tuple[str, ...]:
     """DATA, with standard input as a temporary file where it has one; else it is read once."""
-    if stdin_format is not None and "-" not in click.get_current_context().params["data"]:
-        raise click.UsageError(
-            f"--format {stdin_format} is for standard input, but DATA is not -; leave it out (the "
-            "ending of a file says its format)"
-        )
     if data != ("-",):
         return data
-    path = standard_input(stdin_format).path
+    path = standard_input(kind).path
     return data if path is None else (path,)
 
 

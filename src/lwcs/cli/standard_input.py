@@ -19,7 +19,9 @@ from lwcs.foundation.replacing import explaining
 from lwcs.foundation.temporaries import temporary_folder
 from lwcs.sources.watched import Chained
 
-FORMATS = ("csv", "tsv", "arrow", "parquet")
+FORMATS = ("csv", "tsv", "arrow", "parquet", "feather", "npy", "npz", "hdf5", "zarr")
+"""Names of formats; those of arrays are for files alone."""
+_PIPED = FORMATS[:5]
 NAME = "standard input"
 _KEY = "standard_input"
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -30,7 +32,7 @@ class Piped:
     """What standard input holds."""
 
     kind: str
-    """One of `FORMATS`, for a stream."""
+    """csv, tsv or arrow, for a stream."""
     file: Any = None
     """The stream, if rows are read as they arrive."""
     path: str | None = None
@@ -48,6 +50,13 @@ def standard_input(kind: str | None) -> Piped:
 def _open(file: Any, kind: str | None) -> Piped:
     if kind == "parquet":
         return _copied(file, ".parquet")
+    if kind == "feather":
+        return _copied(file, ".arrow")
+    if kind is not None and kind not in _PIPED:
+        raise click.UsageError(
+            f"--format {kind} cannot be read from {NAME}; pass a file, or one of "
+            f"{', '.join(_PIPED)}"
+        )
     if kind is not None:
         return Piped(kind, file)
     head = file.read(len(_ARROW_FILE))

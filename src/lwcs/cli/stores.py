@@ -41,6 +41,8 @@ def access_of(storage_option: Sequence[str]) -> Access:
                 raise click.UsageError(
                     f"--storage-option {one!r}: {folder!r} is given a value, too; leave out one"
                 )
+        if last in inner:
+            raise click.UsageError(f"--storage-option {key}=… is given twice; pass it once")
         inner[last] = _value(value)
     return Access(storage_options=options or None)
 

@@ -1,0 +1,131 @@
+"""What is fetched ahead from a store: all bytes, by few requests, within a limit."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import lwcs
+from lwcs.sources import ahead
+from lwcs.sources.ahead import Ahead, Piece
+from tests.sources.parts import points, table, write_parts
+from tests.sources.stores import spied
+
+DATA = np.random.default_rng(0).bytes(100_000)
+
+
+class Fetching:
+    """Gives bytes, and notes what it was asked for."""
+
+    def __init__(self):
+        self.requests, self.lock = [], threading.Lock()
+
+    def __call__(self, start, stop):
+        with self.lock:
+            self.requests.append((start, stop))
+        return DATA[start:stop]
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatch):
+    monkeypatch.setattr(ahead, "_HOLE", 10)
+    monkeypatch.setattr(ahead, "LARGEST", 100)
+    fetch = Fetching()
+    lanes = [[Piece(0, 20)], [Piece(25, 40)], [Piece(60, 80)], [Piece(200, 500)]]
+    file = Ahead(fetch, len(DATA), pool, lanes, 10**6)
+    file.begin()
+    for lane in lanes:
+        for piece in lane:
+            file.seek(piece.start)
+            assert file.read(piece.stop - piece.start) == DATA[piece.start : piece.stop]
+    assert sorted(fetch.requests) == [(0, 40), (60, 80), (200, 300), (300, 400), (400, 500)]
+
+
+def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
+    monkeypatch.setattr(ahead, "_SMALLEST", 100)
+    monkeypatch.setattr(ahead, "_HOLE", -1)
+    fetch, most = Fetching(), 4_000
+    lanes = [[Piece(at, at + 10_000), Piece(at + 40_000, at + 50_000)] for at in (0, 10_000)]
+    file = Ahead(fetch, len(DATA), pool, lanes, most)
+    file.begin()
+    for step in range(0, 20_000, 250):
+        for lane in lanes:
+            at = lane[step // 10_000].start + step % 10_000
+            file.seek(at)
+            assert file.read(250) == DATA[at : at + 250]
+            asked = [each for each in file._windows if each.answer is not None]
+            assert sum(each.stop - each.start for each in asked) <= most * 1.5
+    assert sum(stop - start for start, stop in fetch.requests) == 40_000
+
+
+def test_what_is_not_planned_is_read_too(pool):
+    fetch = Fetching()
+    file = Ahead(fetch, len(DATA), pool, [[Piece(100, 200)]], 1000)
+    file.begin()
+    assert file.read() == DATA
+    for at, whence, first in ((150, 0, 150), (-50, 1, 120), (-10, 2, len(DATA) - 10)):
+        assert file.seek(at, whence) == first
+        assert file.read(20) == DATA[first : first + 20]
+
+
+def test_the_bytes_of_a_store_give_the_coreset_of_the_rows(tmp_path):
+    X = points("float64")
+    write_parts(tmp_path / "p", X, [300], row_group_size=50)
+    filesystem, handler = spied(tmp_path)
+    source = lwcs.scan("p", filesystem=filesystem)
+    handler.read.clear()
+    coreset = lwcs.build(source, 100, random_state=0, passes=2)
+    expected = lwcs.build(X, 100, random_state=0, passes=2)
+    np.testing.assert_array_equal(coreset.points, expected.points)
+    assert len(handler.read) == 4  # two files, two passes
+
+
+def test_columns_are_fetched_and_no_others(tmp_path):
+    X = points("float64", 100_000)
+    pq.write_table(table(X), tmp_path / "a.parquet", compression="none", use_dictionary=False)
+    filesystem, handler = spied(tmp_path)
+    source = lwcs.scan("a.parquet", columns=["x0"], filesystem=filesystem)
+    handler.read.clear()
+    assert sum(batch.n_rows for _, batch in source.batches()) == 100_000
+    assert sum(n for _, _, n in handler.read) < 1.1 * X[:, 0].nbytes
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_failing_disk_is_no_damaged_file(kind, tmp_path):
+    if kind == "parquet":
+        write_parts(tmp_path / "p", points(), [])
+    else:
+        (tmp_path / "p").mkdir()
+        path = tmp_path / "p" / "000.csv"
+        np.savetxt(path, points(), delimiter=",", header="a,b,c,d", comments="")
+    filesystem, handler = spied(tmp_path)
+    source = lwcs.scan("p", filesystem=filesystem)
+    handler.failing[f"p/000.{kind}"] = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match=f"reading failed.*p/000.{kind}") as failed:
+        lwcs.build(source, 10, random_state=0)
+    assert failed.value.errno == errno.EIO
+    handler.failing.clear()
+    assert lwcs.build(source, 10, random_state=0).n_samples == len(points())
+
+
+def test_errors_of_a_disk_have_an_errno_and_those_of_contents_have_none():
+    from lwcs.sources.explaining import explaining
+
+    with (
+        pytest.raises(OSError, match=r"reading failed.*'a\.parquet'") as failed,
+        explaining(["a.parquet"]),
+    ):
+        raise OSError(errno.EIO, "Error reading bytes from file")
+    assert failed.value.errno == errno.EIO
+    with pytest.raises(ValueError, match="truncated"), explaining(["a.parquet"]):
+        raise OSError("Couldn't deserialize thrift")
