@@ -110,17 +110,17 @@ def _check_on_store(place: Place, trying: bool) -> None:
     missing = fs.FileType.NotFound
     with explaining(place):
         bucket = stores.container_of(place)
-        if bucket == "" or place.path.endswith("/"):
+        if place.path.endswith("/") or place.path.strip("/") == bucket:
             raise _is_folder(place)
         if bucket and place.filesystem.get_file_info(bucket).type == missing:
             raise FileNotFoundError(
                 f"cannot write {place.name!r}: there is no bucket {bucket!r}, or it may not be "
                 "listed; create it first, or correct its name"
             )
-        if place.filesystem.get_file_info(place.path).type == fs.FileType.Directory:
-            raise _is_folder(place)
         if trying:
             stores.try_out(place)
+        if place.filesystem.get_file_info(place.path).type == fs.FileType.Directory:
+            raise _is_folder(place)
 
 
 def _is_folder(place: Place) -> OSError:
