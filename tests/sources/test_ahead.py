@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -129,3 +130,17 @@ def test_errors_of_a_disk_have_an_errno_and_those_of_contents_have_none():
     assert failed.value.errno == errno.EIO
     with pytest.raises(ValueError, match="truncated"), explaining(["a.parquet"]):
         raise OSError("Couldn't deserialize thrift")
+
+
+def test_a_change_on_a_store_is_noticed_in_one_pass(tmp_path):
+    write_parts(tmp_path / "p", points(), [300])
+    filesystem, _ = spied(tmp_path)
+    file = tmp_path / "p" / "001.parquet"
+    os.utime(file, (1_000, 1_000.25))
+    source = lwcs.scan("p", filesystem=filesystem)
+    # Stores tell parts of a second in some answers, and not in others.
+    os.utime(file, (1_000, 1_000.75))
+    assert lwcs.build(source, 10, passes=1, random_state=0).n_samples == len(points())
+    os.utime(file, (1_000, 1_002))
+    with pytest.raises(ValueError, match=r"001\.parquet' changed while it was being read"):
+        lwcs.build(source, 10, passes=1, random_state=0)

@@ -64,6 +64,12 @@ def failure(name: str, error: BaseException) -> OSError:
         return TimeoutError(errno.ETIMEDOUT, f"no answer in time{answer}; try again: {said}", name)
     if isinstance(error, ConnectionError) or (status is None and _UNREACHABLE.search(said)):
         return ConnectionError(errno.ECONNREFUSED, f"it cannot be reached: {said}", name)
+    if "range requests" in said:
+        return OSError(
+            errno.ENOTSUP,
+            "its server gives no parts of files, which reading needs; copy it to this machine",
+            name,
+        )
     known = getattr(error, "errno", None) or errno.EIO
     return OSError(known, f"reading failed{answer}; try again: {said}", name)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
+# Bytes of a file that may come as a whole, if a server does not give parts of it.
+_SMALL = 2**23
+
 
 class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
     """What pyarrow calls for a file system of fsspec."""
@@ -49,9 +52,14 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
         time = next((each for each in times if isinstance(each, (int, float, datetime))), None)
         return fs.FSSpecHandler._create_file_info(path, {**info, "mtime": time})
 
-    def fetch(self, path: str, start: int, stop: int) -> bytes:
-        """Some bytes of a file, by one request; may be called by several threads."""
-        return bytes(self.fs.cat_file(path, start=start, end=stop))
+    def fetch(self, path: str, start: int, stop: int, size: int) -> bytes:
+        """Some bytes of a file of `size` bytes, by one request; called by several threads."""
+        if type(self.fs).__name__ == "HTTPFileSystem" and size > _SMALL:
+            # A server that does not give parts would give all, and `cat_file` would take it.
+            with self.fs.open(path, "rb", cache_type="none", size=size) as file:
+                return bytes(file._fetch_range(start, stop))
+        data = bytes(self.fs.cat_file(path, start=start, end=stop))
+        return data[start:stop] if len(data) == size else data
 
     def asynchronous(self) -> Any:
         """The same file system for callers with an event loop of their own, such as zarr."""

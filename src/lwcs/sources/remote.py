@@ -42,7 +42,7 @@ class Store:
         """Some bytes of a file; may be called by several threads."""
         with reaching(path):
             if self._fsspec is not None:
-                data = self._fsspec.fetch(path, start, stop)
+                data = self._fsspec.fetch(path, start, stop, self.size(path))
             else:
                 data = self._opened(path).read_at(stop - start, start)
         if len(data) != stop - start:

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 Stamp = tuple[int, int]
 
 
-def stamp_of(info: fs.FileInfo) -> Stamp:
-    """Size and time of change of a file."""
-    return info.size or 0, info.mtime_ns or 0
+def stamp_of(info: fs.FileInfo, *, local: bool = False) -> Stamp:
+    """Size and time of change of a file.
+
+    On a store in whole seconds: a listing may tell milliseconds, and the file itself does not.
+    """
+    return info.size or 0, (info.mtime_ns or 0) // (1 if local else 10**9)
 
 
 def stamps_of(found: Found) -> dict[str, Stamp]:
@@ -34,7 +37,7 @@ def stamps_of(found: Found) -> dict[str, Stamp]:
     if missing := [path for path in found.paths if path not in stamps]:
         with reaching(missing[0]):
             infos = found.filesystem.get_file_info(missing)
-        stamps |= {info.path: stamp_of(info) for info in infos}
+        stamps |= {info.path: stamp_of(info, local=found.is_local) for info in infos}
     return stamps
 
 
@@ -50,7 +53,8 @@ class Stamps:
     def check(self, path: str) -> None:
         """Raise an error if a file is not what it was."""
         with reaching(path):
-            now = stamp_of(self._filesystem.get_file_info(path))
+            info = self._filesystem.get_file_info(path)
+        now = stamp_of(info, local=self._store is None)
         if now != self._stamps[path]:
             raise ValueError(
                 f"{path!r} changed while it was being read; wait until it is complete, and build "
