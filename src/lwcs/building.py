@@ -84,12 +84,13 @@ class Job:
             divergence=self.geometry.divergence,
             seed=seed,
             feature_names=self.source.feature_names,
-            details={**draws.details, **self._dropped(), TIMINGS: own.timings()},
+            details={**draws.details, **self._of_source(), TIMINGS: own.timings()},
         )
 
-    def _dropped(self) -> dict[str, int]:
-        """The number of dropped rows, for the details of a coreset."""
-        return {"dropped": self.source.dropped} if self.source.dropped else {}
+    def _of_source(self) -> dict[str, int | str]:
+        """The number of dropped rows and the version of a table, for the details of a coreset."""
+        known = {"dropped": self.source.dropped, "table_version": self.source.version}
+        return {name: value for name, value in known.items() if value}
 
     def all_rows(self, n_jobs: int | None, journal: Journal | None = None) -> Coreset:
         """All rows as a coreset, for data so small that sampling would only lose."""
@@ -126,7 +127,7 @@ class Job:
             method=ALL_ROWS,
             divergence=geometry.divergence,
             feature_names=source.feature_names,
-            details={**self._dropped(), TIMINGS: journal.timings()},
+            details={**self._of_source(), TIMINGS: journal.timings()},
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 from pyarrow import csv
@@ -45,6 +46,8 @@ CONTAINERS = {
     "CSV": _csv,
     "polars LazyFrame": lambda table, _: pl.from_arrow(table).lazy(),
     "DuckDB": _duckdb,
+    "pyarrow Dataset": lambda table, _: ds.dataset(table),
+    "pyarrow Scanner": lambda table, _: ds.dataset(table).scanner(),
     "Arrow reader": lambda table, _: table.to_reader(max_chunksize=100),
     "generator of tables": _batches,
 }

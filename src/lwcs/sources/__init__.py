@@ -56,8 +56,13 @@ def scan(
           pyarrow tables. Arrays are not copied; sparse data is never made dense. A list of
           two-dimensional arrays or tables is a list of partitions, as in `PartitionedSource`.
         - Paths of files, which may be larger than memory: Parquet, Feather, CSV (also compressed),
-          .npy, .npz, HDF5 and zarr; a file, a glob, a folder (hive partitions become columns), a
-          URI, or a list of these. Several files are one sequence of rows.
+          .npy, .npz, HDF5 and zarr; a file, a glob, a folder, a URI, or a list of these. Several
+          files are one sequence of rows. Columns from the names of folders (hive partitions) are
+          left out, with a warning, unless `columns` names them.
+        - Tables with versions: the folder of a Delta table, a deltalake DeltaTable, a pyiceberg
+          Table or DataScan. All passes see the version at the time of the scan, which is noted in
+          ``Coreset.details["table_version"]``.
+        - Datasets and Scanners of pyarrow, with their filters and projections.
         - Datasets of h5py and arrays of zarr, which are read block by block.
         - Lazy queries: a polars LazyFrame, a DuckDB relation; executed again for every pass.
         - Rows that can be read only once: a pyarrow RecordBatchReader, a generator of arrays.

@@ -141,6 +141,8 @@ class Source(ABC):
     """The columns that are used, if rows come from a table."""
     identifiers: tuple[str, ...] = ()
     """Columns that look like identifiers, as far as passes have seen them."""
+    version: str | None = None
+    """Version of the table that rows are read from, if it has versions."""
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
 

@@ -47,7 +47,7 @@ class FileSource(SequenceSource):
             if found.kind == "csv":
                 self._files = DelimitedFiles(found, options.dialect, store)
             elif found.kind == "parquet":
-                self._files = ParquetFiles(found, store)
+                self._files = ParquetFiles.found(found, store)
             else:
                 self._files = FeatherFiles(found, store)
             # Names are decoded here, where an error in them names the file.

@@ -97,6 +97,10 @@ def _open_files(data: Any, options: ScanOptions) -> Source:
 
     if found.kind != "csv":
         options.refuse_dialect(f"in the file {found.paths[0]!r}")
+    if found.kind == "delta":
+        from lwcs.sources.delta import open_folder
+
+        return open_folder(found, options)
     if found.kind in KINDS:
         return _open_rows(open_array_files(found), options)
     options.refuse_weight_array()

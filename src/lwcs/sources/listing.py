@@ -87,6 +87,8 @@ class Wanted:
     """Whether a path that matches is listed."""
     is_file: Callable[[str], bool]
     """Whether a folder counts as a file."""
+    note: Callable[[str], None] = lambda _: None
+    """Told of everything that is in the folders that are looked into, also if it is hidden."""
 
 
 Listed = dict[str, Stamp | None]
@@ -122,6 +124,7 @@ def _on_store(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
             below = []
             for (path, states), infos in zip(level, pool.map(look_into, level), strict=True):
                 for info in infos:
+                    wanted.note(info.path)
                     after = _states(info, path, states, wanted)
                     is_file = info.type == fs.FileType.File or wanted.is_file(info.path)
                     if is_file and pattern.matches(after) and wanted.keep(info.path):
@@ -179,12 +182,13 @@ class _Walk:
 
     def _look_into(self, folder: _Folder) -> Iterator[_Folder]:
         for entry in os.scandir(folder.path):
+            path = f"{folder.path.rstrip('/')}/{entry.name}"
+            self._wanted.note(path)
             if entry.name.startswith(_HIDDEN):
                 continue
             states = self._pattern.step(folder.states, entry.name)
             if not states:
                 continue
-            path = f"{folder.path.rstrip('/')}/{entry.name}"
             linked, real = folder.linked or entry.is_symlink(), f"{folder.real}/{entry.name}"
             is_folder = entry.is_dir() and not self._wanted.is_file(path)
             below = self._pattern.below(states)

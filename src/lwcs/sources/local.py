@@ -14,6 +14,15 @@ from lwcs.sources.options import ScanOptions
 
 _TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
 _ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
+_TABLES = {
+    ("pyarrow", "Dataset"): "datasets",
+    ("pyarrow", "Scanner"): "datasets",
+    ("deltalake", "DeltaTable"): "delta",
+    ("pyiceberg", "Table"): "iceberg",
+    ("pyiceberg", "TableScan"): "iceberg",
+    ("pyiceberg", "BaseScan"): "iceberg",
+}
+"""Libraries and names of types, and the module of this package that opens them."""
 
 
 _DEFAULT = ScanOptions()
@@ -82,8 +91,16 @@ def is_stream(data: object) -> bool:
     return hasattr(data, "__iter__") and not container and not is_table(data)
 
 
+def library_of_table(data: object) -> str | None:
+    """What opens a dataset, or a table with versions: "datasets", "delta" or "iceberg", or None."""
+    known = [(base.__module__.split(".")[0], base.__name__) for base in type(data).__mro__]
+    return next((_TABLES[each] for each in known if each in _TABLES), None)
+
+
 def is_query(data: object) -> bool:
-    """Whether data hands over record batches: a lazy frame, a relation, a reader."""
+    """Whether data hands over record batches: a lazy frame, a relation, a reader, a dataset."""
+    if library_of_table(data) is not None:
+        return True
     home = type(data).__module__.split(".")[0]
     if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
         return True

@@ -21,7 +21,9 @@ from lwcs.sources.parts import Part, side_by_side
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from pyarrow import fs
 
     from lwcs.sources.ahead import Ahead, Lane
     from lwcs.sources.paths import Found
@@ -36,28 +38,64 @@ class _File:
     metadata: pq.FileMetaData
     names: list[str]
     keys: dict[str, Any]
+    groups: list[int]
+    """The row groups that are read; a dataset may have some of them only."""
 
-    def sizes(self, groups: range) -> list[int]:
-        """Number of rows of some row groups."""
-        return [self.metadata.row_group(i).num_rows for i in groups]
+    def sizes(self, run: range) -> list[int]:
+        """Number of rows of some of these row groups."""
+        return [self.metadata.row_group(self.groups[i]).num_rows for i in run]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are read."""
+        return sum(self.sizes(range(len(self.groups))))
 
 
 class ParquetFiles:
     """Parquet files, with the columns of all of them."""
 
-    def __init__(self, found: Found, store: Store | None) -> None:
-        self._filesystem, self._store = found.filesystem, store
+    def __init__(self, filesystem: fs.FileSystem, store: Store | None) -> None:
+        self._filesystem, self._store = filesystem, store
+        self._files: list[_File] = []
+        self.schema, self.keys, self.n_rows = pa.schema([]), list[str](), 0
+
+    @classmethod
+    def found(cls, found: Found, store: Store | None) -> ParquetFiles:
+        """Files that were found, with the columns of their folders."""
+        self = cls(found.filesystem, store)
         footers = self._footers(found.paths)
         own = common_schema(found, {path: schema for path, (_, schema) in footers.items()})
         keys = partition_schema(found, own)
-        self.keys = [] if keys is None else keys.names
-        self.schema = pa.schema([*own, *([] if keys is None else keys)])
-        self._files = []
+        self._set(pa.schema([*own, *([] if keys is None else keys)]), keys or ())
         for fragment in fragments(found, self.schema, keys):
             metadata, schema = footers[fragment.path]
-            values = ds.get_partition_keys(fragment.partition_expression)
-            self._files.append(_File(fragment.path, metadata, schema.names, values))
-        self.n_rows = sum(file.metadata.num_rows for file in self._files)
+            self._add(fragment, metadata, schema, range(metadata.num_row_groups))
+        return self
+
+    @classmethod
+    def of_dataset(
+        cls, dataset: ds.FileSystemDataset, keys: list[str], store: Store | None
+    ) -> ParquetFiles:
+        """The files of a dataset; a column that a file does not have is null there."""
+        self = cls(dataset.filesystem, store)
+        self._set(dataset.schema, map(dataset.schema.field, keys))
+        # Reads what files say of themselves, side by side.
+        dataset.count_rows()
+        for each in dataset.get_fragments():
+            groups = [group.id for group in each.row_groups]
+            self._add(each, each.metadata, each.physical_schema, groups)
+        return self
+
+    def _set(self, schema: pa.Schema, keys: Iterable[pa.Field]) -> None:
+        self.schema, self.keys = schema, [field.name for field in keys]
+
+    def _add(
+        self, fragment: Any, metadata: pq.FileMetaData, schema: pa.Schema, groups: Iterable[int]
+    ) -> None:
+        values = ds.get_partition_keys(fragment.partition_expression)
+        file = _File(fragment.path, metadata, schema.names, values, list(groups))
+        self._files.append(file)
+        self.n_rows += file.n_rows
 
     def _footers(self, paths: list[str]) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
         """Metadata and columns of every file; the first that cannot be read is named."""
@@ -90,7 +128,7 @@ class ParquetFiles:
 
     def _parts_of(self, file: _File, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
         """Cut a file: row groups that are small together, or a large one."""
-        groups, first = range(file.metadata.num_row_groups), 0
+        groups, first = range(len(file.groups)), 0
         width = _row_bytes(self.schema, columns, file)
         batch_rows = batch_rows or max(1, min(int(_BATCH / max(width, 1)), _LONGEST))
         fitting = int(_SMALL_GROUP / max(width, 1))
@@ -127,7 +165,8 @@ class ParquetFiles:
                 raw, metadata=file.metadata, pre_buffer=False, buffer_size=2**18
             ) as reader,
         ):
-            rows = reader.iter_batches(batch_rows, groups, own, use_threads=threads)
+            some = [file.groups[i] for i in groups]
+            rows = reader.iter_batches(batch_rows, some, own, use_threads=threads)
             yield from with_keys(rows, self.schema, columns, file.keys)
 
 
@@ -168,7 +207,7 @@ def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
         try:
             known += kind.bit_width / 8
         except ValueError:
-            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+            groups = map(file.metadata.row_group, file.groups)
             sizes = (group.total_byte_size / max(group.num_rows, 1) for group in groups)
             return max(sizes, default=0.0)
     return known
@@ -181,7 +220,7 @@ def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[La
     wanted = tuple(f"{name}." for name in columns)
     leaves = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
     lanes: list[Lane] = [[] for _ in leaves]
-    for group in map(file.metadata.row_group, groups):
+    for group in (file.metadata.row_group(file.groups[i]) for i in groups):
         for lane, leaf in zip(lanes, leaves, strict=True):
             chunk = group.column(leaf)
             first = chunk.data_page_offset

@@ -14,6 +14,7 @@ from pyarrow import fs
 from lwcs.foundation.failures import reaching
 from lwcs.foundation.places import Access, Place, is_local
 from lwcs.sources.ahead import REQUESTS, waiting_threads
+from lwcs.sources.lakes import Lakes
 from lwcs.sources.listing import EVERYTHING, Listed, Pattern, Wanted, files_below
 from lwcs.sources.stamps import Stamp, stamp_of
 
@@ -96,14 +97,14 @@ def find(data: Any, access: Access = _DEFAULT, wanted: str | None = None) -> Fou
     wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
     places = [access.place(wish) for wish in wishes]
     filesystem, named = places[0].filesystem, dict[str, tuple[str, str]]()
-    stamps, base = dict[str, Stamp](), None
+    stamps, base, lakes = dict[str, Stamp](), None, Lakes(filesystem)
     for place, info in zip(places, _infos(places), strict=True):
         if not place.filesystem.equals(filesystem):
             raise ValueError(
                 f"{place.name!r} is on another file system than {wishes[0]!r}; all files must be "
                 "on one"
             )
-        found, folder = _expand(place, info, wanted)
+        found, folder = _expand(place, info, wanted, lakes)
         for file, stamp in found.items():
             real = os.path.realpath(file) if place.is_local else file
             if real in named:
@@ -116,6 +117,8 @@ def find(data: Any, access: Access = _DEFAULT, wanted: str | None = None) -> Fou
                 stamps[file] = stamp
         base = folder if len(wishes) == 1 else None
     paths = [file for file, _ in named.values()]
+    if lakes.table is not None:
+        return Found(lakes.table.alone(wishes, wanted), paths, filesystem, base, stamps)
     kind = _common_kind(paths) if wanted is None else _KINDS[wanted]
     return Found(kind, paths, filesystem, base, stamps, wanted == "tsv")
 
@@ -151,16 +154,21 @@ def _common_kind(paths: list[str]) -> str:
     return str(next(iter(kinds)))
 
 
-def _expand(place: Place, info: fs.FileInfo, wanted: str | None) -> tuple[Listed, str | None]:
+def _expand(
+    place: Place, info: fs.FileInfo, wanted: str | None, lakes: Lakes
+) -> tuple[Listed, str | None]:
     """The files that one path refers to, sorted; and the folder, if it is one."""
     path, filesystem = place.path, place.filesystem
+    if lakes.is_table(place.name, path, info.type):
+        return {path: None}, path
     # With a format that is given, names need not say it.
     keep = _is_known if wanted is None else _is_any
     is_leaf = _is_leaf if wanted is None else _is_any if wanted in _FOLDERS else _is_none
     if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and is_leaf(path)):
         return {path: None if place.is_local else stamp_of(info)}, None
     if info.type == fs.FileType.Directory:
-        known = files_below(filesystem, path, Wanted(EVERYTHING, keep, is_leaf))
+        known = files_below(filesystem, path, Wanted(EVERYTHING, keep, is_leaf, lakes.note))
+        lakes.refuse(place.name, list(known))
         if not known:
             raise FileNotFoundError(
                 f"the folder {place.name!r} has no file"
@@ -174,10 +182,11 @@ def _expand(place: Place, info: fs.FileInfo, wanted: str | None) -> tuple[Listed
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
     pattern, matching = tuple(parts[fixed:]), Listed()
     if not place.is_local or _is_folder(filesystem, folder):
-        files = Wanted(Pattern(pattern), _is_any, is_leaf)
+        files = Wanted(Pattern(pattern), _is_any, is_leaf, lakes.note)
         # A pattern may also match folders; then it stands for their files.
-        below = Wanted(Pattern((*pattern, "**", "*")), keep, is_leaf)
+        below = Wanted(Pattern((*pattern, "**", "*")), keep, is_leaf, lakes.note)
         matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
+    lakes.refuse(place.name, list(matching))
     if not matching:
         raise FileNotFoundError(f"no file matches {place.name!r}")
     return matching, folder

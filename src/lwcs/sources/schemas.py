@@ -70,11 +70,14 @@ def with_keys(
     columns: list[str],
     keys: Mapping[str, Any],
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of a file, with the columns of its folders, in the types of all files."""
+    """Batches of a file, with the columns of its folders, in the types of all files.
+
+    Columns that neither the file nor its folders have are null.
+    """
     for batch in batches:
         for name in columns:
-            if name in keys and name not in batch.schema.names:
-                value = pa.repeat(pa.scalar(keys[name]), batch.num_rows)
+            if name not in batch.schema.names:
+                value = pa.repeat(pa.scalar(keys.get(name)), batch.num_rows)
                 batch = batch.append_column(name, value)
         wanted = pa.schema([schema.field(name) for name in batch.schema.names])
         yield batch if batch.schema.equals(wanted) else batch.cast(wanted)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from lwcs.sources.batches import ArrayBatch
 from lwcs.sources.checks import check_not_empty, check_unique, naming
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.dropping import DroppingSource
-from lwcs.sources.local import open_local
+from lwcs.sources.local import library_of_table, open_local
 from lwcs.sources.options import Fitted, ScanOptions
 from lwcs.sources.sequence import SequenceSource
 
@@ -27,23 +28,38 @@ if TYPE_CHECKING:
     from lwcs.sources.base import LocalSource
     from lwcs.sources.batches import Batch
 
-    Query = Callable[[], Iterable[pa.RecordBatch]]
-
 
 _DEFAULT = ScanOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What hands over record batches, always the same rows in the same order."""
+
+    run: Callable[[list[str]], Iterable[pa.RecordBatch]]
+    """Read the rows; given the columns that are needed, it may leave out all others."""
+    schema: pa.Schema
+    rereadable: bool = True
+    n_rows: int | None = None
+    keys: Sequence[str] = ()
+    """Columns that say where rows are stored, and are features only if they are named."""
+    version: str | None = None
+    """Version of the table that is read."""
+    name: str = ""
+    """What is read, for messages."""
 
 
 class QuerySource(SequenceSource):
     """A lazy query, executed again for every pass; or a reader, which is read once."""
 
-    def __init__(
-        self, run: Query, schema: pa.Schema, options: ScanOptions, *, rereadable: bool = True
-    ) -> None:
-        super().__init__(rereadable=rereadable)
-        self._run, self._drop, self._schema = run, options.drop, schema
+    def __init__(self, query: Query, options: ScanOptions) -> None:
+        super().__init__(rereadable=query.rereadable)
+        self._query, self._drop, self._schema = query, options.drop, query.schema
         self._seen: list[pa.RecordBatch] = []
-        self.use(Selection.of(schema, options, self._look))
-        self.n_rows = None
+        if query.n_rows == 0:
+            raise ValueError(f"{NO_ROWS}{query.name and f' (in {query.name})'}")
+        self.use(Selection.of(query.schema, options, self._look, query.keys, query.name))
+        self.n_rows, self.version = query.n_rows, query.version
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows."""
@@ -55,8 +71,8 @@ class QuerySource(SequenceSource):
     def _look(self, name: str) -> list[Any]:
         """The first values of a column; batches of a reader are held."""
         if self.rereadable:
-            return first_values(self._run(), name)
-        reader = iter(self._run())
+            return first_values(self._query.run([name]), name)
+        reader = iter(self._query.run([name]))
         return first_values(chain(list(self._seen), map(self._hold, reader)), name)
 
     def _hold(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -66,8 +82,10 @@ class QuerySource(SequenceSource):
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Execute the query, or go on with the reader."""
         assert self.selection is not None
+        kept = [] if self.kept is None else self.kept.names
+        columns = list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
         done, (seen, self._seen) = 0, (self._seen, [])
-        for batch in chain(seen, self._run()):
+        for batch in chain(seen, self._query.run(columns)):
             if batch.num_rows:
                 beside = self._beside(batch)
                 yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done, beside)
@@ -139,21 +157,29 @@ def _opened(batch: Any, options: ScanOptions, number: int) -> LocalSource:
 
 
 def open_query(data: Any, options: ScanOptions) -> QuerySource:
-    """Open a lazy frame, a relation or a reader (see `is_query`)."""
+    """Open a lazy frame, a relation, a reader, a dataset or a table (see `is_query`)."""
     options.refuse_weight_array()
+    return QuerySource(_query(data, options), options)
+
+
+def _query(data: Any, options: ScanOptions) -> Query:
+    if (library := library_of_table(data)) is not None:
+        opened_by = import_module(f"lwcs.sources.{library}")
+        query: Query = opened_by.query_of(data, options)
+        return query
     if type(data).__name__ == "LazyFrame":
-        return QuerySource(lambda: _polars_reader(data), _polars_schema(data), options)
+        return Query(lambda columns: _polars_reader(data, columns), _polars_schema(data))
     if hasattr(data, "to_arrow_reader"):
         # Its tables have other names for columns that occur twice, its readers do not.
         check_unique(data.columns)
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
-        return QuerySource(data.to_arrow_reader, schema, options)
+        return Query(lambda _: data.to_arrow_reader(), schema)
     import pyarrow as pa
 
     if not isinstance(data, pa.RecordBatchReader):
         data = pa.RecordBatchReader.from_stream(data)
-    return QuerySource(lambda: data, data.schema, options, rereadable=False)
+    return Query(lambda _: data, data.schema, rereadable=False)
 
 
 def open_stream(data: Iterable[Any], options: ScanOptions) -> BatchesSource:
@@ -173,9 +199,10 @@ def _polars_schema(frame: Any) -> pa.Schema:
         ) from error
 
 
-def _polars_reader(frame: Any) -> pa.RecordBatchReader:
+def _polars_reader(frame: Any, columns: list[str]) -> pa.RecordBatchReader:
     import pyarrow as pa
 
+    frame = frame.select(columns)
     schema = _polars_schema(frame)
     batches = (
         batch.cast(schema)

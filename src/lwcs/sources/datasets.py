@@ -1,0 +1,192 @@
+"""Rows of pyarrow datasets and scanners, with their filters and projections.
+
+Parquet without a filter is read as files are, page by page. For everything else pyarrow's scanner
+reads one file at a time, and about two row groups ahead. A dataset is a fixed list of files, so
+that both passes see the same ones; if one of them changes, that is an error.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lwcs.foundation.failures import reaching
+from lwcs.foundation.places import is_local
+from lwcs.sources.base import ROWS_CHANGED
+from lwcs.sources.parquet import ParquetFiles
+from lwcs.sources.remote import Store
+from lwcs.sources.stamps import stamp_of
+from lwcs.sources.streams import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lwcs.sources.options import ScanOptions
+
+    Stamps = dict[str, tuple[int | None, int | None]]
+
+_BATCH_ROWS = 65_536
+
+
+def query_of(data: Any, options: ScanOptions) -> Query:
+    """Open a Dataset or a Scanner."""
+    if isinstance(data, ds.Scanner):
+        return _of_scanner(data)
+    files = [part for part in _parts(data) if isinstance(part, ds.FileSystemDataset)]
+    before = [_stamps(part) for part in files]
+
+    def check() -> None:
+        if [_stamps(part) for part in files] != before:
+            raise ValueError(f"{ROWS_CHANGED}: a file of the dataset was written anew; build again")
+
+    return of_dataset(data, options, "the dataset", check)
+
+
+def of_dataset(
+    dataset: ds.Dataset,
+    options: ScanOptions,
+    name: str,
+    check: Any = lambda: None,
+    version: str | None = None,
+) -> Query:
+    """Rows of a dataset; `check` is called before and after every pass."""
+    with explaining(name):
+        fragments = _fragments(dataset)
+        keys = _keys(dataset, fragments)
+        files = None
+        if _is_plain_parquet(dataset, fragments):
+            files = ParquetFiles.of_dataset(dataset, keys, _store(dataset))
+        n_rows = None if files is None else files.n_rows
+
+    def run(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with explaining(name):
+            check()
+            if files is None:
+                yield from _scanned(dataset, columns, options.batch_size)
+            else:
+                for part in files.open(columns, options.batch_size):
+                    yield from part.rows
+            check()
+
+    return Query(run, dataset.schema, n_rows=n_rows, keys=keys, version=version, name=name)
+
+
+def _store(dataset: ds.FileSystemDataset) -> Store | None:
+    if is_local(dataset.filesystem):
+        return None
+    with reaching(dataset.files[0]):
+        infos = dataset.filesystem.get_file_info(dataset.files)
+    return Store(dataset.filesystem, {info.path: stamp_of(info) for info in infos})
+
+
+def _scanned(
+    dataset: ds.Dataset, columns: list[str], batch_rows: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Read with pyarrow's scanner, which keeps the order of rows."""
+    how = {}
+    if _is_parquet(dataset) and is_local(dataset.filesystem):
+        # Half the memory. On a store, it would make a request per column of a row group.
+        how["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
+            use_buffered_stream=True, buffer_size=2**18, pre_buffer=False
+        )
+    batches: Iterator[pa.RecordBatch] = dataset.to_batches(
+        columns=columns,
+        batch_size=batch_rows or _BATCH_ROWS,
+        batch_readahead=1,
+        fragment_readahead=1,
+        **how,
+    )
+    return batches
+
+
+def _of_scanner(scanner: ds.Scanner) -> Query:
+    """Rows of a scanner, which reads the columns that it was made for; some can run only once."""
+    with explaining("the scanner"):
+        started = scanner.to_batches()
+        first = list(_some(started))
+        try:
+            list(_some(scanner.to_batches()))
+        except pa.ArrowInvalid:
+            once = chain(first, started)
+            return Query(lambda _: once, scanner.projected_schema, rereadable=False)
+
+    def run(_: list[str]) -> Iterator[pa.RecordBatch]:
+        with explaining("the scanner"):
+            yield from scanner.to_batches()
+
+    return Query(run, scanner.projected_schema, name="the scanner")
+
+
+def _some(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first batch, if there is one."""
+    for batch in batches:
+        yield batch
+        return
+
+
+def _parts(dataset: ds.Dataset) -> list[ds.Dataset]:
+    """The datasets that a union is made of."""
+    if isinstance(dataset, ds.UnionDataset):
+        return [part for child in dataset.children for part in _parts(child)]
+    return [dataset]
+
+
+def _fragments(dataset: ds.Dataset) -> list[ds.Fragment]:
+    # Fragments of a dataset with a filter are refused, those of a union of it alone are not.
+    return list(ds.UnionDataset(dataset.schema, [dataset]).get_fragments())
+
+
+def _keys(dataset: ds.Dataset, fragments: list[ds.Fragment]) -> list[str]:
+    """Columns that only the names of folders provide."""
+    found = {
+        name for each in fragments for name in ds.get_partition_keys(each.partition_expression)
+    }
+    if not found:
+        return []
+    own = set(fragments[0].physical_schema.names)
+    return [name for name in dataset.schema.names if name in found and name not in own]
+
+
+def _is_plain_parquet(dataset: ds.Dataset, fragments: list[ds.Fragment]) -> bool:
+    """Whether all rows of Parquet files are wanted, read in the ordinary way."""
+    if not fragments or not _is_parquet(dataset):
+        return False
+    try:
+        dataset.get_fragments()
+    except ValueError:
+        # It has a filter.
+        return False
+    return True
+
+
+def _is_parquet(dataset: ds.Dataset) -> bool:
+    """Whether files are Parquet, to be read without options that change their columns."""
+    return isinstance(dataset, ds.FileSystemDataset) and dataset.format == ds.ParquetFileFormat()
+
+
+def _stamps(dataset: ds.FileSystemDataset) -> Stamps:
+    infos = dataset.filesystem.get_file_info(dataset.files)
+    return {info.path: (info.size, info.mtime_ns) for info in infos}
+
+
+@contextmanager
+def explaining(name: str) -> Iterator[None]:
+    """Say what was read, where reading fails."""
+    try:
+        yield
+    except PermissionError:
+        raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"a file of {name} vanished before all rows were read ({_said(error)}); open it again"
+        ) from error
+    except pa.ArrowException as error:
+        raise ValueError(f"{name} cannot be read: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
