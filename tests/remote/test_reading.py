@@ -77,7 +77,8 @@ def test_two_passes_need_few_requests(kind, bucket, store, door, X, expected):
     source = lwcs.scan(store.uri("data"), **by(kind, store))
     coreset = lwcs.build(source, 100, random_state=0, passes=2)
     assert_equal(coreset, expected)
-    assert door.total <= 20, door.counts
+    # Six or seven of them look for the log of a table.
+    assert door.total <= 28, door.counts
 
 
 @KINDS
@@ -87,7 +88,8 @@ def test_some_columns_are_fetched_together(kind, bucket, store, door, X):
     source = lwcs.scan(store.uri("data"), columns=names, **by(kind, store))
     coreset = lwcs.build(source, 100, random_state=0, passes=2)
     assert_equal(coreset, lwcs.build(X[:, ::3].copy(), 100, random_state=0, passes=2))
-    assert door.total <= 20, door.counts
+    # Six or seven of them look for the log of a table.
+    assert door.total <= 28, door.counts
 
 
 @KINDS
