@@ -259,7 +259,7 @@ def test_an_interrupt_does_not_wait_for_a_silent_pipe(tmp_path):
 
 def test_memory_is_kept_to(folder):
     arguments = ["build", "events", "--size", "50", "--seed", "1", "-o"]
-    assert run(*arguments, "a.parquet", "--memory", "8MB")[0] == 0
+    assert run(*arguments, "a.parquet", "--memory", "64MB")[0] == 0
     assert run(*arguments, "b.parquet")[0] == 0
     assert lwcs.load("a.parquet") == lwcs.load("b.parquet")
 

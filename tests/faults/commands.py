@@ -15,14 +15,16 @@ import pyarrow.parquet as pq
 LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
 
 
-def write_rows(folder: Path, files: int, rows: int, columns: int) -> str:
+def write_rows(
+    folder: Path, files: int, rows: int, columns: int, rows_per_group: int | None = None
+) -> str:
     """Files of Gaussian rows, written one after the other."""
     folder.mkdir()
     for i in range(files):
         X = np.random.default_rng(i).standard_normal((rows, columns), dtype=np.float32)
         X[:: 1 + i] *= 3.0
         table = pa.table({f"x{j}": X[:, j] for j in range(columns)})
-        pq.write_table(table, folder / f"{i:05}.parquet")
+        pq.write_table(table, folder / f"{i:05}.parquet", row_group_size=rows_per_group)
     return str(folder)
 
 
@@ -49,6 +51,14 @@ def complete(*arguments: str) -> float:
     _, said = child.communicate(timeout=600)
     assert child.returncode == 0, said
     return time.monotonic() - begun
+
+
+def refusal(*arguments: str) -> str:
+    """Run a command that refuses to work; return what it says."""
+    child = start(*arguments)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 1, said
+    return said
 
 
 def kill_at(moment: float, *arguments: str) -> bool:

@@ -95,8 +95,8 @@ def test_some_columns_are_fetched_together(kind, bucket, store, door, X):
 @KINDS
 def test_large_row_groups_are_read_in_windows(kind, bucket, store, X, expected, monkeypatch):
     put_parquet(bucket, X, use_dictionary=False)
-    monkeypatch.setattr("lwcs.sources.parquet._SMALL_GROUP", 0)
-    monkeypatch.setattr("lwcs.sources.parquet._AHEAD", 2**18)
+    monkeypatch.setattr("lwcs.sources.budget.Budget.small", 0)
+    monkeypatch.setattr("lwcs.sources.budget.Budget.ahead", 2**18)
     monkeypatch.setattr("lwcs.sources.ahead._SMALLEST", 2**11)
     source = lwcs.scan(store.uri("data"), **by(kind, store))
     assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)

@@ -62,15 +62,13 @@ def test_any_limit_gives_the_same_coreset(rows, passes):
     expected = lwcs.build(rows, 100, random_state=0, passes=passes, n_jobs=4)
     for limit in (16_000, 70_000, 1_000_000):
         source = lwcs.scan(rows)
-        source.reading_bytes = 0
-        source.limit_memory(limit)
+        source.budget = Budget(limit)
         assert lwcs.build(source, 100, random_state=0, passes=passes, n_jobs=4) == expected
 
 
 def test_partitions_that_are_too_large_are_read_block_by_block(rows):
     source, whole = lwcs.scan(rows), lwcs.scan(rows)
-    source.reading_bytes = 0
-    source.limit_memory(16_000)
+    source.budget = Budget(16_000)
     assert source.budget.flight(512 * 5 * 8, 4) is None
     streamed, task = Watched(), Watched()
     assert list(source.gather(streamed, n_jobs=4)) == list(whole.gather(task, n_jobs=4))
@@ -79,8 +77,7 @@ def test_partitions_that_are_too_large_are_read_block_by_block(rows):
 
 def test_a_reader_ends_with_the_task_that_fails(rows):
     source = lwcs.scan(rows)
-    source.reading_bytes = 0
-    source.limit_memory(16_000)
+    source.budget = Budget(16_000)
 
     def fail(blocks, partition):
         next(iter(blocks))

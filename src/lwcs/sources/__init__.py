@@ -109,8 +109,8 @@ def scan(
         endpoint, and so on.
     memory_limit : int or str, optional
         Maximum memory for rows that are being read from files and streams, in bytes or as
-        ``"512MB"``: on top of what Python, its libraries and the result take. By default, 512 MB,
-        or 128 MB per core. With less, fewer rows are read ahead and fewer threads are busy;
+        ``"512MB"``: on top of what Python, its libraries and the result take. By default, 1 GB,
+        or 256 MB per core. With less, fewer rows are read ahead and fewer threads are busy;
         results do not depend on it. Rows in memory are not copied, whatever the limit.
 
     Returns

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from lwcs.foundation.cores import usable_cores
 
-_LEAST, _PER_CORE = 512 * 2**20, 128 * 2**20
+_LEAST, _PER_CORE = 2**30, 256 * 2**20
 _LARGEST_BATCH = 32 * 2**20
+_SHARE = 4
+"""Pieces on their way have this part of the limit: allocators take almost as much again."""
 _PIECES = 3
 """Number of pieces on their way, at least: one is cut, one waits, one is worked on."""
 
@@ -35,7 +37,7 @@ class Budget:
 
     @classmethod
     def of(cls, memory_limit: int | None) -> Budget:
-        """By default, half a gigabyte; more where many cores wait for rows."""
+        """By default, a gigabyte; more where many cores wait for rows."""
         if memory_limit is not None:
             return cls(memory_limit)
         return cls(max(_LEAST, _PER_CORE * usable_cores()))
@@ -43,16 +45,21 @@ class Budget:
     @property
     def ahead(self) -> int:
         """Bytes of small parts of files that are decoded before their turn."""
-        return self.limit // 8
+        return self.limit // 16
+
+    @property
+    def small(self) -> int:
+        """Bytes of a part that is read as a whole."""
+        return min(_LARGEST_BATCH, self.ahead // 2)
 
     @property
     def batch(self) -> int:
         """Bytes of a batch."""
-        return min(_LARGEST_BATCH, self.limit // 16)
+        return min(_LARGEST_BATCH, self.limit // 32)
 
     def flight(self, size: int, threads: int) -> Flight | None:
         """How many pieces of so many bytes may be on their way; None if they are too large."""
-        fitting = self.limit // 2 // max(1, size)
+        fitting = self.limit // _SHARE // max(1, size)
         if fitting < _PIECES:
             return None
         # One is being cut; the rest is shared by those that wait and those that are worked on.
@@ -62,4 +69,4 @@ class Budget:
     @staticmethod
     def least(block: int) -> int:
         """The smallest limit for blocks of so many bytes."""
-        return 2 * _PIECES * block
+        return _SHARE * _PIECES * block

@@ -25,6 +25,7 @@ from lwcs.sources.streams import Query
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lwcs.sources.budget import Budget
     from lwcs.sources.options import ScanOptions
 
     Stamps = dict[str, tuple[int | None, int | None]]
@@ -62,17 +63,21 @@ def of_dataset(
             files = ParquetFiles.of_dataset(dataset, keys, _store(dataset))
         n_rows = None if files is None else files.n_rows
 
-    def run(columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def run(columns: list[str], budget: Budget) -> Iterator[pa.RecordBatch]:
         with explaining(name):
             check()
             if files is None:
                 yield from _scanned(dataset, columns, options.batch_size)
             else:
-                for part in files.open(columns, options.batch_size):
+                for part in files.open(columns, budget, options.batch_size):
                     yield from part.rows
             check()
 
-    return Query(run, dataset.schema, n_rows=n_rows, keys=keys, version=version, name=name)
+    reading = None if files is None else files.reading_bytes
+    return Query(
+        run, dataset.schema, n_rows=n_rows, keys=keys, version=version, name=name,
+        reading_bytes=reading,
+    )  # fmt: skip
 
 
 def _store(dataset: ds.FileSystemDataset) -> Store | None:
@@ -112,9 +117,9 @@ def _of_scanner(scanner: ds.Scanner) -> Query:
             list(_some(scanner.to_batches()))
         except pa.ArrowInvalid:
             once = chain(first, started)
-            return Query(lambda _: once, scanner.projected_schema, rereadable=False)
+            return Query(lambda *_: once, scanner.projected_schema, rereadable=False)
 
-    def run(_: list[str]) -> Iterator[pa.RecordBatch]:
+    def run(*_: object) -> Iterator[pa.RecordBatch]:
         with explaining("the scanner"):
             yield from scanner.to_batches()
 

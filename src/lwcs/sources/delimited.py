@@ -38,6 +38,7 @@ from lwcs.sources.watched import Watched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lwcs.sources.budget import Budget
     from lwcs.sources.cells import Spelling
     from lwcs.sources.dialects import Written
     from lwcs.sources.heads import Head
@@ -211,10 +212,6 @@ def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name:
     return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
 
 
-# Bytes that are fetched ahead from a store.
-_AHEAD = 64 * 2**20
-
-
 class DelimitedFiles:
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
@@ -236,12 +233,12 @@ class DelimitedFiles:
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
-    def _open(self, path: str, *, ahead: bool = False) -> Any:
-        """The text of a file; from a store, fetched ahead or as it is read."""
+    def _open(self, path: str, ahead: int = 0) -> Any:
+        """The text of a file; from a store, up to so many bytes are fetched ahead."""
         if self._store is None:
             return self._found.filesystem.open_input_stream(path, compression="detect")
         lanes = [[Piece(0, self._store.size(path))]] if ahead else []
-        bare = self._store.file(path, lanes, _AHEAD)
+        bare = self._store.file(path, lanes, ahead)
         bare.begin()
         file = pa.PythonFile(bare, "r")
         packing = PACKED.get(PurePath(file_name(path).lower()).suffix)
@@ -271,7 +268,14 @@ class DelimitedFiles:
         schema = schema_of(head, self._recognize(head, path), repr(path)) or ()
         return [each.name for each in schema if each.name not in known and is_number(each.type)]
 
-    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+    def reading_bytes(self, columns: list[str], budget: Budget) -> int:
+        """Nothing that does not fit into its share."""
+        del columns, budget
+        return 0
+
+    def open(
+        self, columns: list[str], budget: Budget, batch_rows: int | None = None
+    ) -> Iterator[Part]:
         """Read every file, each as one part."""
         del batch_rows  # pyarrow reads CSV in blocks of bytes
         for path in self._found.paths:
@@ -279,7 +283,7 @@ class DelimitedFiles:
             if not head.data.strip():
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
-            with self._open(path, ahead=True) as file:
+            with self._open(path, budget.ahead) as file:
                 rows = self._rows(Watched(file), layout, columns, path)
                 yield Part(path, layout.names, 0, rows)
 

@@ -16,13 +16,12 @@ from lwcs.sources.schemas import common_schema, fragments, partition_schema, wit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.sources.budget import Budget
     from lwcs.sources.paths import Found
     from lwcs.sources.remote import Store
 
 # Rows of a batch, unless the user says otherwise.
 _ROWS = 65_536
-# Bytes that are fetched ahead from a store.
-_AHEAD = 64 * 2**20
 
 
 class FeatherFiles:
@@ -45,11 +44,12 @@ class FeatherFiles:
         with explaining([path]), self._opened(path) as file:
             return pa.ipc.open_file(file).schema
 
-    def _opened(self, path: str, *, ahead: bool = False) -> Any:
+    def _opened(self, path: str, ahead: int = 0) -> Any:
+        """A file; from a store, up to so many bytes are fetched ahead."""
         if self._store is None:
             return self._filesystem.open_input_file(path)
         lanes = [[Piece(0, self._store.size(path))]] if ahead else []
-        file = self._store.file(path, lanes, _AHEAD)
+        file = self._store.file(path, lanes, ahead)
         file.begin()
         return pa.PythonFile(file, "r")
 
@@ -58,11 +58,21 @@ class FeatherFiles:
         del path, names
         return []
 
-    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+    def reading_bytes(self, columns: list[str], budget: Budget) -> int:
+        """Nothing that does not fit into its share."""
+        del columns, budget
+        return 0
+
+    def open(
+        self, columns: list[str], budget: Budget, batch_rows: int | None = None
+    ) -> Iterator[Part]:
         """Read every file, each as one part."""
-        read = self._rows if self._store is None else self._fetched
+        most = batch_rows or _ROWS
         for fragment in self._fragments:
-            rows = read(fragment, columns, batch_rows or _ROWS)
+            if self._store is None:
+                rows = self._rows(fragment, columns, most)
+            else:
+                rows = self._fetched(fragment, columns, most, budget.ahead)
             yield Part(fragment.path, self._names[fragment.path], 0, rows)
 
     def _rows(self, fragment: Any, columns: list[str], most: int) -> Iterator[pa.RecordBatch]:
@@ -75,13 +85,15 @@ class FeatherFiles:
             fragment_readahead=1,
         )
 
-    def _fetched(self, fragment: Any, columns: list[str], most: int) -> Iterator[pa.RecordBatch]:
+    def _fetched(
+        self, fragment: Any, columns: list[str], most: int, ahead: int
+    ) -> Iterator[pa.RecordBatch]:
         """Batches of a file on a store, whose bytes are fetched in order."""
         keys = ds.get_partition_keys(fragment.partition_expression)
         own = [i for i, name in enumerate(self._names[fragment.path]) if name in columns]
         # Asked for no columns, pyarrow reads all.
         options = pa.ipc.IpcReadOptions(included_fields=own or [0])
-        with self._opened(fragment.path, ahead=True) as file:
+        with self._opened(fragment.path, ahead) as file:
             reader = pa.ipc.open_file(file, options=options)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)

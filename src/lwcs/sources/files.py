@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lwcs.sources.batches import Batch
+    from lwcs.sources.budget import Budget
     from lwcs.sources.options import ScanOptions
     from lwcs.sources.paths import Found
 
@@ -66,13 +67,18 @@ class FileSource(SequenceSource):
         """The files."""
         return self._found
 
+    def reading_bytes(self, budget: Budget) -> int:
+        """Memory that reading takes however little is read at once."""
+        assert self.selection is not None
+        return self._files.reading_bytes(self._columns_to_read(self.selection), budget)
+
     def _named(self) -> str:
         return f", in {some(self._found.paths)}"
 
     def _look(self, name: str) -> list[Any]:
         """The first values of a column."""
         with explaining(self._found.paths):
-            files = self._files.open([name], self._batch_rows)
+            files = self._files.open([name], self.budget, self._batch_rows)
             return first_values((batch for part in files for batch in part.rows), name)
 
     def keep(self, columns: Sequence[str]) -> None:
@@ -93,7 +99,8 @@ class FileSource(SequenceSource):
         selection = self.selection
         assert selection is not None
         with explaining(self._found.paths):
-            files = self._files.open(self._columns_to_read(selection), self._batch_rows)
+            columns = self._columns_to_read(selection)
+            files = self._files.open(columns, self.budget, self._batch_rows)
             for part in files:
                 path, done = part.path, part.first_row
                 with self._reading(path):

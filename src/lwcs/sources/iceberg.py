@@ -16,6 +16,7 @@ from lwcs.sources.streams import Query
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lwcs.sources.budget import Budget
     from lwcs.sources.options import ScanOptions
 
 
@@ -33,7 +34,7 @@ def query_of(data: Any, options: ScanOptions) -> Query:
     whole, tasks = scan.projection(), list(scan.plan_files())
     schema = schema_to_pyarrow(whole, include_field_ids=False)
 
-    def run(columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def run(columns: list[str], _: Budget) -> Iterator[pa.RecordBatch]:
         wanted, left = pa.schema([schema.field(column) for column in columns]), scan.limit
         reader = ArrowScan(
             scan.table_metadata, scan.io, whole.select(*columns), scan.row_filter,

@@ -1,8 +1,8 @@
 """Rows in Parquet files: footers read once, row groups cut into parts that are read side by side.
 
 Small row groups are read side by side, also those of the next files, up to a limit in bytes; large
-ones page by page, their columns side by side, in batches of at most 32 MB. On a store, the bytes of
-the wanted columns are fetched ahead, and count as well.
+ones one after the other, as a whole or page by page, whichever takes less memory. On a store, the
+bytes of the wanted columns are fetched ahead, and count as well.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
     from lwcs.sources.ahead import Ahead, Lane
+    from lwcs.sources.budget import Budget
     from lwcs.sources.paths import Found
     from lwcs.sources.remote import Store
 
@@ -117,31 +118,49 @@ class ParquetFiles:
         del path, names
         return []
 
-    def open(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+    def open(
+        self, columns: list[str], budget: Budget, batch_rows: int | None = None
+    ) -> Iterator[Part]:
         """Read every file, in one or more parts."""
-        return side_by_side(self._parts(columns, batch_rows), _AHEAD)
+        return side_by_side(self._parts(columns, budget, batch_rows), budget.ahead)
 
-    def _parts(self, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+    def _parts(self, columns: list[str], budget: Budget, batch_rows: int | None) -> Iterator[Part]:
         for file in self._files:
             with explaining([file.path]):
-                yield from self._parts_of(file, columns, batch_rows)
+                yield from self._parts_of(file, columns, budget, batch_rows)
 
-    def _parts_of(self, file: _File, columns: list[str], batch_rows: int | None) -> Iterator[Part]:
+    def reading_bytes(self, columns: list[str], budget: Budget) -> int:
+        """Memory that row groups take which are too large to be read before their turn."""
+        most = 0
+        for file in self._files:
+            width = _row_bytes(self.schema, columns, file)
+            for group in range(len(file.groups)):
+                size = int(file.sizes(range(group, group + 1))[0] * width)
+                if size > budget.small:
+                    most = max(most, min(_HELD * size, _page_bytes(file, group, columns)))
+        return most
+
+    def _parts_of(
+        self, file: _File, columns: list[str], budget: Budget, batch_rows: int | None
+    ) -> Iterator[Part]:
         """Cut a file: row groups that are small together, or a large one."""
         groups, first = range(len(file.groups)), 0
         width = _row_bytes(self.schema, columns, file)
-        batch_rows = batch_rows or max(1, min(int(_BATCH / max(width, 1)), _LONGEST))
-        fitting = int(_SMALL_GROUP / max(width, 1))
+        batch_rows = batch_rows or max(1, min(int(budget.batch / max(width, 1)), _LONGEST))
+        fitting = int(budget.small / max(width, 1))
         for run in _runs(file.sizes(groups), fitting, together=self._store is not None):
             n_rows, ahead, fetched = sum(file.sizes(run)), None, 0
             if self._store is not None:
                 lanes = _lanes(file, run, columns, self._store.size(file.path))
-                ahead = self._store.file(file.path, lanes, _AHEAD)
+                ahead = self._store.file(file.path, lanes, budget.ahead)
                 fetched = sum(map(bytes_in, lanes))
             size = n_rows * width
-            rows = self._rows(file, columns, batch_rows, run, size > _TINY, ahead)
+            small = n_rows <= fitting
+            whole = small or _HELD * size <= _page_bytes(file, run.start, columns)
+            cut = [run] if small else [range(i, i + 1) for i in run]
+            rows = self._rows(file, columns, batch_rows, cut, size > _TINY, whole, ahead)
             yield Part(
-                file.path, file.names, first, rows, size + fetched if n_rows <= fitting else None,
+                file.path, file.names, first, rows, size + fetched if small else None,
                 ahead, last=run.stop == groups.stop,
             )  # fmt: skip
             first += n_rows
@@ -151,33 +170,43 @@ class ParquetFiles:
         file: _File,
         columns: list[str],
         batch_rows: int,
-        groups: range,
+        runs: list[range],
         threads: bool,
+        whole: bool,
         ahead: Ahead | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read row groups page by page; with threads, columns are decoded side by side."""
+        """Read runs of row groups, each as a `whole` or page by page.
+
+        With threads, columns are decoded side by side.
+        """
         own = [name for name in columns if name in file.names]
         if ahead is not None:
             ahead.begin()
         with (
             self._opened(file.path, ahead) as raw,
             pq.ParquetFile(
-                raw, metadata=file.metadata, pre_buffer=False, buffer_size=2**18
+                raw, metadata=file.metadata, pre_buffer=False, buffer_size=_BUFFER
             ) as reader,
         ):
-            some = [file.groups[i] for i in groups]
-            rows = reader.iter_batches(batch_rows, some, own, use_threads=threads)
-            yield from with_keys(rows, self.schema, columns, file.keys)
+            for run in runs:
+                some = [file.groups[i] for i in run]
+                if whole:
+                    table = reader.read_row_groups(some, own, use_threads=threads)
+                    rows = iter(table.to_batches(batch_rows))
+                    del table
+                else:
+                    rows = reader.iter_batches(batch_rows, some, own, use_threads=threads)
+                yield from with_keys(rows, self.schema, columns, file.keys)
 
 
-# Row groups that hold at most this many bytes together, decoded, are one part of a file.
-_SMALL_GROUP = 32 * 2**20
 # To hand the columns of less than this to threads costs more than it gains.
 _TINY = 4 * 2**20
-# Most bytes of a batch.
-_BATCH = 32 * 2**20
-# Bytes of small parts that are decoded ahead: more where more cores wait for them.
-_AHEAD = 16 * 2**20 * max(4, usable_cores())
+# Bytes of a column that are read at once.
+_BUFFER = 2**18
+# A page, as most programs write them, is read, decompressed and decoded.
+_PAGE, _COPIES = 2**20, 3
+# Large row groups that are in memory at once: one is used while the next is decoded.
+_HELD = 2
 # Rows of a batch: every batch costs something, so that longer ones are faster (measured).
 _LONGEST = 2**18
 
@@ -213,12 +242,26 @@ def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
     return known
 
 
+def _leaves(file: _File, columns: list[str]) -> list[int]:
+    """The chunks that some columns have in a row group: those of lists and structs have several."""
+    schema, wanted = file.metadata.schema, tuple(f"{name}." for name in columns)
+    return [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
+
+
+def _page_bytes(file: _File, group: int, columns: list[str]) -> int:
+    """Memory that one page of every column of a row group takes."""
+    own = file.metadata.row_group(file.groups[group])
+    chunks = [own.column(leaf) for leaf in _leaves(file, columns)]
+    return sum(
+        _COPIES * min(chunk.total_uncompressed_size, _PAGE)
+        + min(chunk.total_compressed_size, _BUFFER)
+        for chunk in chunks
+    )
+
+
 def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[Lane]:
     """Where the chunks of some columns are in a file of `size` bytes: one lane per column."""
-    schema = file.metadata.schema
-    # Columns of lists and structs have several chunks, whose paths begin with their name.
-    wanted = tuple(f"{name}." for name in columns)
-    leaves = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
+    leaves = _leaves(file, columns)
     lanes: list[Lane] = [[] for _ in leaves]
     for group in (file.metadata.row_group(file.groups[i]) for i in groups):
         for lane, leaf in zip(lanes, leaves, strict=True):

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from lwcs.sources.grid import Pending
 
 
+# What threads and allocators of readers take, whatever is read (measured).
+_RESERVED = 48 * 2**20
+
+
 class ReadOnce:
     """Batches that can be read only once; those that `peek` has seen are held for `read`."""
 
@@ -75,8 +79,6 @@ class SequenceSource(Source, ABC):
 
     budget: Budget
     """The memory that rows may take on their way."""
-    reading_bytes: int = 0
-    """Memory that reading takes however little is read at once."""
 
     dtype: np.dtype[Any]
     kept: Any = None
@@ -99,14 +101,20 @@ class SequenceSource(Source, ABC):
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows on their way; refuse what is too little for a few blocks."""
-        least = Budget.least(self._bytes(base.block_rows(self.n_features))) + self.reading_bytes
+        reading = _RESERVED + self.reading_bytes(Budget(limit))
+        least = Budget.least(self._bytes(base.block_rows(self.n_features))) + reading
         if limit < least:
             raise ValueError(
                 f"memory_limit={limit / 1e6:.0f}MB is too little to read {self.n_features} "
                 f"column{'s' * (self.n_features != 1)}{self._named()}; pass memory_limit="
                 f"{-(-least // 10**6)}MB or more"
             )
-        self.budget = Budget(limit - self.reading_bytes)
+        self.budget = Budget(limit - reading)
+
+    def reading_bytes(self, budget: Budget) -> int:
+        """Memory that reading takes however little is read at once."""
+        del budget
+        return 0
 
     def _named(self) -> str:
         """Where the rows are, for messages; for files, " in" and their names."""

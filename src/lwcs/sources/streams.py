@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lwcs.sources.base import LocalSource
     from lwcs.sources.batches import Batch
+    from lwcs.sources.budget import Budget
 
 
 _DEFAULT = ScanOptions()
@@ -36,8 +37,11 @@ _DEFAULT = ScanOptions()
 class Query:
     """What hands over record batches, always the same rows in the same order."""
 
-    run: Callable[[list[str]], Iterable[pa.RecordBatch]]
-    """Read the rows; given the columns that are needed, it may leave out all others."""
+    run: Callable[[list[str], Budget], Iterable[pa.RecordBatch]]
+    """Read the rows; given the columns that are needed, it may leave out all others.
+
+    The memory that it takes is to fit into its share of the budget, where it has a say in that.
+    """
     schema: pa.Schema
     rereadable: bool = True
     n_rows: int | None = None
@@ -45,6 +49,8 @@ class Query:
     """Columns that say where rows are stored, and are features only if they are named."""
     version: str | None = None
     """Version of the table that is read."""
+    reading_bytes: Callable[[list[str], Budget], int] | None = None
+    """Memory that reading some columns takes however little is read at once, if that is known."""
     name: str = ""
     """What is read, for messages."""
 
@@ -61,6 +67,17 @@ class QuerySource(SequenceSource):
         self.use(Selection.of(query.schema, options, self._look, query.keys, query.name))
         self.n_rows, self.version = query.n_rows, query.version
 
+    def _columns(self) -> list[str]:
+        """The columns that are needed."""
+        assert self.selection is not None
+        kept = [] if self.kept is None else self.kept.names
+        return list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
+
+    def reading_bytes(self, budget: Budget) -> int:
+        """Memory that reading takes however little is read at once."""
+        known = self._query.reading_bytes
+        return 0 if known is None else known(self._columns(), budget)
+
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows."""
         import pyarrow as pa
@@ -71,8 +88,8 @@ class QuerySource(SequenceSource):
     def _look(self, name: str) -> list[Any]:
         """The first values of a column; batches of a reader are held."""
         if self.rereadable:
-            return first_values(self._query.run([name]), name)
-        reader = iter(self._query.run([name]))
+            return first_values(self._query.run([name], self.budget), name)
+        reader = iter(self._query.run([name], self.budget))
         return first_values(chain(list(self._seen), map(self._hold, reader)), name)
 
     def _hold(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -82,10 +99,8 @@ class QuerySource(SequenceSource):
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Execute the query, or go on with the reader."""
         assert self.selection is not None
-        kept = [] if self.kept is None else self.kept.names
-        columns = list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
         done, (seen, self._seen) = 0, (self._seen, [])
-        for batch in chain(seen, self._query.run(columns)):
+        for batch in chain(seen, self._query.run(self._columns(), self.budget)):
             if batch.num_rows:
                 beside = self._beside(batch)
                 yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done, beside)
@@ -168,18 +183,18 @@ def _query(data: Any, options: ScanOptions) -> Query:
         query: Query = opened_by.query_of(data, options)
         return query
     if type(data).__name__ == "LazyFrame":
-        return Query(lambda columns: _polars_reader(data, columns), _polars_schema(data))
+        return Query(lambda columns, _: _polars_reader(data, columns), _polars_schema(data))
     if hasattr(data, "to_arrow_reader"):
         # Its tables have other names for columns that occur twice, its readers do not.
         check_unique(data.columns)
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
-        return Query(lambda _: data.to_arrow_reader(), schema)
+        return Query(lambda *_: data.to_arrow_reader(), schema)
     import pyarrow as pa
 
     if not isinstance(data, pa.RecordBatchReader):
         data = pa.RecordBatchReader.from_stream(data)
-    return Query(lambda _: data, data.schema, rereadable=False)
+    return Query(lambda *_: data, data.schema, rereadable=False)
 
 
 def open_stream(data: Iterable[Any], options: ScanOptions) -> BatchesSource:
