@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Fetch = Callable[[int, int], bytes]
 """From the first byte and the one after the last to the bytes."""
 
-REQUESTS = 16
+REQUESTS = 24
 """Number of requests at a time."""
 LARGEST = 2**23
 """Most bytes of one request: larger ones take longer than several side by side."""
@@ -77,6 +77,8 @@ class _Window:
 
     start: int
     stop: int
+    lane: int
+    """The number of its lane."""
     before: _Window | None = None
     after: _Window | None = None
     """Its neighbours in the lane."""
@@ -91,22 +93,24 @@ class _Window:
         return memoryview(self.answer.result())[start - self.first : stop - self.first]
 
     def next(self, reach: int) -> Iterator[_Window]:
-        """It and those after it, up to so many bytes, and two at least."""
+        """It and those after it, at most so many bytes, but two at least."""
         window: _Window | None = self
-        while window is not None and (reach > 0 or window.before is self):
-            yield window
+        while window is not None:
             reach -= window.stop - window.start
+            if reach < 0 and window is not self and window.before is not self:
+                return
+            yield window
             window = window.after
 
 
-def _cut(lane: Lane, size: int) -> list[_Window]:
+def _cut(number: int, lane: Lane, size: int) -> list[_Window]:
     """The windows of a lane, of at most so many bytes; those of a piece are equally large."""
     windows = list[_Window]()
     for piece in lane:
         length = piece.stop - piece.start
         step = -(-length // -(-length // size))
         starts = range(piece.start, piece.stop, step)
-        windows += [_Window(start, min(start + step, piece.stop)) for start in starts]
+        windows += [_Window(start, min(start + step, piece.stop), number) for start in starts]
     for before, after in pairwise(windows):
         before.after, after.before = after, before
     return windows
@@ -137,12 +141,16 @@ class Ahead:
         self._tail: bytes | None = None
         self._begun = False
         total, width = sum(map(bytes_in, lanes)), max(len(lanes), 1)
-        window = LARGEST if total <= most else most // (2 * width)
+        # Two windows of every lane, and two more of the lanes that are asked for early.
+        early = min(width, REQUESTS) - 1
+        window = LARGEST if total <= most else most // (2 * (width + early))
         window = min(LARGEST, max(_SMALLEST, window))
         # Bytes of a lane that are held at a time.
-        self._reach = total if total <= most else most // width
-        cut = [_cut(lane, window) for lane in lanes]
-        self._first = [windows[0] for windows in cut if windows]
+        self._reach = total if total <= most else (most - 2 * early * window) // width
+        cut = [_cut(number, lane, window) for number, lane in enumerate(filter(None, lanes))]
+        self._current = [windows[0] for windows in cut]
+        """Where each lane is read."""
+        self._window = window
         self._windows = sorted((each for windows in cut for each in windows), key=_start)
         self._starts = list(map(_start, self._windows))
 
@@ -150,7 +158,7 @@ class Ahead:
         """Begin to fetch, if that has not begun."""
         if not self._begun:
             self._begun = True
-            self._ask([each for first in self._first for each in first.next(self._reach)])
+            self._ask([each for first in self._current for each in first.next(self._reach)])
 
     def _ask(self, windows: list[_Window]) -> None:
         requests = list(merged(Piece(each.start, each.stop) for each in windows))
@@ -182,11 +190,18 @@ class Ahead:
 
     def _move_on(self, window: _Window) -> None:
         """Ask for what comes into reach with a window, and drop what lies behind it."""
+        if self._current[window.lane] is window and window.answer is not None:
+            return
+        self._current[window.lane] = window
         behind = window.before
         while behind is not None and behind.answer is not None:
             behind.answer = None
             behind = behind.before
-        if missing := [each for each in window.next(self._reach) if each.answer is None]:
+        wanted = list(window.next(self._reach))
+        # The next lanes will soon move on as well, and more than one would wait for its answer.
+        for other in self._current[window.lane + 1 : window.lane + REQUESTS]:
+            wanted += other.next(self._reach + 2 * self._window)
+        if missing := [each for each in wanted if each.answer is None]:
             self._ask(missing)
 
     def _elsewhere(self, start: int, stop: int) -> bytes | memoryview:

@@ -152,7 +152,7 @@ class ParquetFiles:
             n_rows, ahead, fetched = sum(file.sizes(run)), None, 0
             if self._store is not None:
                 lanes = _lanes(file, run, columns, self._store.size(file.path))
-                ahead = self._store.file(file.path, lanes, budget.ahead)
+                ahead = self._store.file(file.path, lanes, budget.fetched)
                 fetched = sum(map(bytes_in, lanes))
             size = n_rows * width
             small = n_rows <= fitting
