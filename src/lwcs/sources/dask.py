@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import dask
 import numpy as np
+from cloudpickle import dumps
 
 from lwcs.sources.base import in_groups
 from lwcs.sources.checks import check_dtype, check_not_empty, check_one_level, check_shape
@@ -15,6 +17,7 @@ from lwcs.sources.columns import Selection
 from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results
 from lwcs.sources.local import engine_of
 from lwcs.sources.readings import ArrayReading, ArrowReading
+from lwcs.sources.workers import by_value, carried, check_workers, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,12 +53,22 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
 class _DaskSource(EngineSource):
     """What arrays and tables share: delayed chunks, and how to run over them."""
 
-    on_chunk: Callable[..., bytes]
-    """Runs work on what a chunk is made of."""
+    rows: Callable[..., Any]
+    """What the reading reads, of what a chunk is made of."""
 
     def __init__(self, reading: Reading, chunks: list[tuple[Any, ...]]) -> None:
         super().__init__(reading)
         self.chunks, self.partitions = chunks, len(chunks)
+
+    def ask_workers(self) -> None:
+        """Ask the workers of the client that is active; other schedulers run on this machine."""
+        client = getattr(dask.base.get_scheduler(), "__self__", None)
+        if client is not None and hasattr(client, "run") and client not in _ASKED:
+            answers = client.run(versions, on_error="return")
+            check_workers(answers)
+            # A cluster may have no workers yet.
+            if answers:
+                _ASKED.add(client)
 
     def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
         """Delay the work on every chunk, and fetch the results in groups."""
@@ -67,25 +80,41 @@ class _DaskSource(EngineSource):
 
     def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
         # One node of the graph: a worker gets it once, not with every chunk.
-        shared = dask.delayed(work, traverse=False, pure=False)
-        call = dask.delayed(self.on_chunk, pure=False)
+        shared = dask.delayed(carried(_Chunk(work, self.rows), dumps), traverse=False, pure=False)
+        call = dask.delayed(_call, pure=False)
         for i, chunk in enumerate(self.chunks):
             yield call(shared, i, None if told is None else told[i], *chunk)
 
 
+_ASKED: WeakSet[Any] = WeakSet()
+"""The clients whose workers have been asked for their versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Work on what a chunk is made of."""
+
+    work: Work
+    rows: Callable[..., Any]
+
+    def __call__(self, partition: int, item: bytes | None, *chunk: Any) -> bytes:
+        return self.work(self.rows(*chunk), partition, item)
+
+
+@by_value
+def _call(work: Callable[..., bytes], partition: int, item: bytes | None, *chunk: Any) -> bytes:
+    return work(partition, item, *chunk)
+
+
 def _computed(calls: Iterable[Any], join: Callable[[list[bytes]], Any]) -> tuple[Any, ...]:
     """Compute delayed calls, joined in groups on the workers."""
-    delayed = dask.delayed(join, pure=False)
+    delayed = dask.delayed(carried(join, dumps), pure=False)
     results: tuple[Any, ...] = dask.compute(*[delayed(group) for group in in_groups(calls)])
     return results
 
 
-def _on_array(work: Work, partition: int, item: bytes | None, array: Any, weights: Any) -> bytes:
-    return work((array, weights), partition, item)
-
-
-def _on_table(work: Work, partition: int, item: bytes | None, frame: Any) -> bytes:
-    return work(_as_arrow(frame), partition, item)
+def _as_pair(array: Any, weights: Any) -> tuple[Any, Any]:
+    return array, weights
 
 
 def _as_arrow(frame: Any) -> list[pa.RecordBatch]:
@@ -99,7 +128,7 @@ def _as_arrow(frame: Any) -> list[pa.RecordBatch]:
 class DaskArraySource(_DaskSource):
     """A two-dimensional Dask array, of dense or sparse chunks; a chunk of rows is a partition."""
 
-    on_chunk = staticmethod(_on_array)
+    rows = staticmethod(_as_pair)
 
     def __init__(self, array: Any, sample_weight: Any = None, *, drop: bool = False) -> None:
         check_shape(array.shape)
@@ -123,15 +152,19 @@ class DaskArraySource(_DaskSource):
         del n_jobs
         return self.array.map_blocks(
             _values,
-            RowWork(self.reading, task),
+            carried(RowWork(self.reading, task), dumps),
             drop_axis=1,
             dtype=np.int32,
             meta=np.empty(0, dtype=np.int32),
         )
 
 
-def _values(chunk: Any, work: RowWork, block_id: tuple[int, ...] | None = None) -> DenseRows:
-    return work((chunk, None), None if block_id is None else block_id[0])
+@by_value
+def _values(
+    chunk: Any, work: Callable[..., Any], block_id: tuple[int, ...] | None = None
+) -> DenseRows:
+    labels: DenseRows = work((chunk, None), None if block_id is None else block_id[0])
+    return labels
 
 
 def _weights(weights: Any, array: Any) -> Any:
@@ -168,7 +201,7 @@ def _weights(weights: Any, array: Any) -> Any:
 class DaskTableSource(_DaskSource):
     """Some columns of a Dask DataFrame."""
 
-    on_chunk = staticmethod(_on_table)
+    rows = staticmethod(_as_arrow)
 
     def __init__(self, frame: Any, options: ScanOptions) -> None:
         check_one_level(frame.columns)
@@ -185,13 +218,21 @@ class DaskTableSource(_DaskSource):
 
         del n_jobs
         meta = pd.Series(name=LABEL, dtype=np.int32)
-        return self.frame.map_partitions(_series, RowWork(self.reading, task), meta=meta)
+        series = carried(_Series(RowWork(self.reading, task)), dumps)
+        return self.frame.map_partitions(series, meta=meta)
 
 
-def _series(frame: Any, work: RowWork) -> Any:
-    import pandas as pd
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """Labels of a table, with its index."""
 
-    return pd.Series(work(_as_arrow(frame)), index=frame.index, name=LABEL, dtype=np.int32)
+    work: RowWork
+
+    def __call__(self, frame: Any) -> Any:
+        import pandas as pd
+
+        values = self.work(_as_arrow(frame))
+        return pd.Series(values, index=frame.index, name=LABEL, dtype=np.int32)
 
 
 def _with_weights(frame: Any, sample_weight: Any) -> Any:

@@ -156,6 +156,9 @@ class EngineSource(Source):
         self.partitions: int | None = None
         """Number of partitions, once that is known."""
 
+    def ask_workers(self) -> None:
+        """Ask the workers for their versions, once per cluster; refuse those that do not fit."""
+
     @abstractmethod
     def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
         """Run ``work(rows, i, told[i])`` over every partition i; yield the results in order."""
@@ -181,12 +184,14 @@ class EngineSource(Source):
     ) -> Iterator[Any]:
         """Run a task over every partition, on the cluster, which does not use `n_jobs`."""
         del n_jobs
+        self.ask_workers()
         told = None if items is None else [pickle.dumps(item) for item in items]
         return self._results(self.run(Work(self.reading, task), told))
 
     def gather_sums(self, task: Task[Any], *, n_jobs: int | None = None) -> Iterator[Any]:
         """Run a task over every partition, and add up the results on the cluster."""
         del n_jobs
+        self.ask_workers()
         return self._results(self.run_sums(Work(self.reading, task)))
 
     def _results(self, sent: Iterator[bytes]) -> Iterator[Any]:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import ray
+from ray.cloudpickle import dumps
 from ray.data.dataset import Dataset, MaterializedDataset
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from lwcs.sources.base import GROUP, NO_ROWS, in_groups
 from lwcs.sources.columns import Selection
 from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results, refuse_label
 from lwcs.sources.readings import ArrowReading
+from lwcs.sources.workers import by_value, carried, check_workers, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 _IN_FLIGHT = 1024
 """Maximum number of partitions that are submitted and not fetched yet."""
+_ASKED: set[tuple[str, str]] = set()
+"""Jobs and nodes that have been asked for their versions."""
+_HOW = ", for example with ray.init(runtime_env={'pip': ['lwcs==…']})"
 
 
 def open_engine(data: Any, options: ScanOptions) -> RaySource:
@@ -64,6 +70,26 @@ class RaySource(EngineSource):
             self.partitions = len(self._blocks)
         return self._blocks
 
+    def ask_workers(self) -> None:
+        """Ask every node that is alive and has not been asked yet."""
+        job = ray.get_runtime_context().get_job_id()
+        nodes = {
+            node["NodeID"]: node["NodeManagerAddress"]
+            for node in ray.nodes()
+            if node["Alive"] and (job, node["NodeID"]) not in _ASKED
+        }
+        # A node that goes away in between must not hold up the others.
+        places = [NodeAffinitySchedulingStrategy(node, soft=True) for node in nodes]
+        asked = [_VERSIONS.options(scheduling_strategy=place).remote() for place in places]
+        answers = {}
+        for address, answer in zip(nodes.values(), asked, strict=True):
+            try:
+                answers[address] = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                answers[address] = error
+        check_workers(answers, _HOW)
+        _ASKED.update((job, node) for node in nodes)
+
     def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
         """Run a task on every block, near it."""
         return _fetched(self._calls(work, told), _IN_FLIGHT)
@@ -75,7 +101,7 @@ class RaySource(EngineSource):
 
     def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
         """Submit the work on every block, one after the other."""
-        shared = ray.put(work)
+        shared = ray.put(carried(work, dumps))
         for i, block in enumerate(self._refs()):
             yield _CALL.remote(shared, i, None if told is None else told[i], block)
 
@@ -83,7 +109,7 @@ class RaySource(EngineSource):
         """Compute one value per row, as the Dataset with a column of labels."""
         del n_jobs
         refuse_label(self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
-        work, names = RowWork(self.reading, task), self.columns_to_read
+        work, names = carried(RowWork(self.reading, task), dumps), self.columns_to_read
 
         def label(table: pa.Table) -> pa.Table:
             values = work(table.select(names).combine_chunks().to_batches())
@@ -107,7 +133,9 @@ def _fetched(submitted: Iterable[Any], at_most: int) -> Iterator[bytes]:
             ray.cancel(left)
 
 
-def _call(work: Work, partition: int, item: bytes | None, block: pa.Table) -> bytes:
+def _call(
+    work: Callable[..., bytes], partition: int, item: bytes | None, block: pa.Table
+) -> bytes:
     return work(block.to_batches(), partition, item)
 
 
@@ -115,7 +143,9 @@ def _add(*results: bytes) -> bytes:
     return add_results(results)
 
 
-_CALL, _ADD = ray.remote(_call), ray.remote(_add)
+# Asking takes no core, so that it need not wait for one.
+_VERSIONS = ray.remote(num_cpus=0)(versions)
+_CALL, _ADD = ray.remote(by_value(_call)), ray.remote(carried(_add, dumps))
 
 
 def _schema(dataset: Any) -> Any:
@@ -138,7 +168,7 @@ def _types(block: pa.Table) -> dict[str, str]:
     return {field.name: str(field.type) for field in block.schema}
 
 
-_TYPES = ray.remote(_types)
+_TYPES = ray.remote(by_value(_types))
 
 
 def _as_arrow(kind: Any) -> pa.DataType:

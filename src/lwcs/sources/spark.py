@@ -8,8 +8,10 @@ import re
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import pyarrow as pa
+from pyspark.cloudpickle import dumps
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql.functions import col as column
 from pyspark.sql.pandas.types import to_arrow_type
@@ -26,6 +28,7 @@ from lwcs.sources.engine import (
     refused,
 )
 from lwcs.sources.readings import ArrowReading
+from lwcs.sources.workers import by_value, carried, check_workers, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,9 +37,17 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
     from lwcs.sources.engine import Work
     from lwcs.sources.options import ScanOptions
+    from lwcs.sources.workers import Versions
 
 _SENT = "part int, result binary"
-_OURS = "lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl"
+_ASKED: WeakSet[Any] = WeakSet()
+"""The sessions whose workers have been asked for their versions."""
+# Enough for a row in every partition.
+_ASKED_ROWS = 10_000
+_HOW = (
+    ", or set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to a Python that "
+    "has it"
+)
 
 
 def open_engine(data: Any, options: ScanOptions) -> SparkSource:
@@ -62,16 +73,28 @@ class SparkSource(EngineSource):
         self.frame = frame
         self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
 
+    def ask_workers(self) -> None:
+        """Ask in as many tasks as there are cores, which Spark spreads over its executors."""
+        session = self.frame.sparkSession
+        if session not in _ASKED:
+            with _explained():
+                rows = session.range(_ASKED_ROWS)
+                told = rows.mapInArrow(_asking(versions), "worker string").collect()
+            check_workers(dict(json.loads(row.worker) for row in told), _HOW)
+            _ASKED.add(session)
+
     def _mapped(self, work: Work, told: Sequence[bytes] | None) -> Any:
         """Map every partition to one row: its group, its number, and bytes."""
         names = self.columns_to_read
         chosen = _plain(self.frame.select(*map(self._handed_over, names)))
-        return chosen.mapInArrow(_over(work, told, names), f"group int, {_SENT}")
+        over = carried(_over(work, told, names), dumps)
+        return chosen.mapInArrow(over, f"group int, {_SENT}")
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Add up every group of partitions on the workers."""
         with _explained():
-            sums = self._mapped(work, None).groupBy("group").applyInArrow(_add, _SENT).collect()
+            groups = self._mapped(work, None).groupBy("group")
+            sums = groups.applyInArrow(carried(_add, dumps), _SENT).collect()
         return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
 
     def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
@@ -101,6 +124,7 @@ class SparkSource(EngineSource):
         refuse_label(schema.names, f"frame.withColumnRenamed({LABEL!r}, …)")
         fields = [*schema.fields, StructField(LABEL, IntegerType())]
         over = _label(RowWork(self.reading, task), schema.names, self.columns_to_read)
+        over = carried(over, dumps)
         return _plain(self.frame).mapInArrow(over, StructType(fields))
 
 
@@ -126,7 +150,8 @@ def _first(frame: Any, name: str) -> list[Any]:
     quoted = _quoted(name)
     some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
     # Through Arrow, as the workers see it.
-    table = some.mapInArrow(_written, "v string").toArrow()
+    with _explained():
+        table = some.mapInArrow(carried(_written, dumps), "v string").toArrow()
     return [json.loads(value) for value in table.column(0).to_pylist()]
 
 
@@ -204,16 +229,31 @@ def _partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
+def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """The name and the versions of a worker."""
+
+    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import json
+        import socket
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        answer = json.dumps([socket.gethostname(), ask()])
+        yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["worker"])
+
+    sent: Callable[..., Iterator[pa.RecordBatch]] = by_value(over)
+    return sent
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Say what to do if lwcs is not installed for the Python of the workers."""
+    """Bring home what a worker says about its lwcs, without what Spark adds to it."""
     try:
         yield
     except Exception as error:
-        if re.search(f"No module named '({_OURS})", str(error)):
-            raise RuntimeError(
-                "Spark's Python workers lack a module that lwcs needs; install lwcs on them, or "
-                "set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to a "
-                f"Python that has it ({str(error).strip().splitlines()[-1].strip()})"
-            ) from error
+        said = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
+        if said is not None:
+            raise RuntimeError(said[1] + _HOW) from error
         raise
