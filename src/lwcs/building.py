@@ -22,6 +22,7 @@ from lwcs.geometry import Centers, Geometry
 from lwcs.samplers import Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
 from lwcs.sources import Block, LocalSource, Source, scan
+from lwcs.sources.fingerprints import PARTITIONS
 from lwcs.sources.watching import gathered, watched_blocks
 
 if TYPE_CHECKING:
@@ -87,9 +88,14 @@ class Job:
             details={**draws.details, **self._of_source(), TIMINGS: own.timings()},
         )
 
-    def _of_source(self) -> dict[str, int | str]:
-        """The number of dropped rows and the version of a table, for the details of a coreset."""
-        known = {"dropped": self.source.dropped, "table_version": self.source.version}
+    def _of_source(self) -> dict[str, Any]:
+        """What is known of the rows, for the details of a coreset."""
+        prints = self.source.fingerprints
+        known = {
+            "dropped": self.source.dropped,
+            "table_version": self.source.version,
+            PARTITIONS: None if prints is None else prints.to_details(),
+        }
         return {name: value for name, value in known.items() if value}
 
     def all_rows(self, n_jobs: int | None, journal: Journal | None = None) -> Coreset:

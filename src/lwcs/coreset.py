@@ -20,10 +20,11 @@ from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import frozen, stack
 from lwcs.foundation.splits import deal
 from lwcs.foundation.tabular import Tabular
-from lwcs.foundation.timings import without_timings
+from lwcs.foundation.timings import TIMINGS
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
+from lwcs.sources.fingerprints import PARTITIONS
 
 if TYPE_CHECKING:
     import os
@@ -80,13 +81,12 @@ class Coreset(Tabular):
         own. Every reduction of these adds one, and an error of its own.
     details : dict
         Further metadata: after one pass over a stream, the kind of the weights, ρ and the
-        acceptance rate; the number of dropped rows; after the reduction of a union,
-        `error_growth`, the error as a multiple of that of one step with ε = 0.1; for a coreset
-        that `lwcs.build` or `fit` drew, `timings`: seconds, rows, passes and bytes by stage, and
-        in "total", such as ``{"reading": {"seconds": 0.1, "rows": 1000, "passes": 1, "bytes":
-        80000}, "total": …}``. `bytes` are those of the rows that were processed, rows × columns
-        × the size of a value (for sparse rows what is stored), and 0 where that is not known.
-        Timings do not matter for equality, and a union or a reduced coreset has none.
+        acceptance rate; the number of dropped rows; the version of a table that has versions; the
+        fingerprints of partitions on an engine (`explain_difference`); after the reduction of a
+        union, `error_growth`, the error as a multiple of that of one step with ε = 0.1; and
+        `timings`: seconds, rows, passes and bytes by stage, where bytes are rows × columns × the
+        size of a value (for sparse rows what is stored), or 0 where that is not known.
+        Timings and fingerprints do not matter for equality.
     """
 
     points: Rows
@@ -345,6 +345,17 @@ class Coreset(Tabular):
         first = deal(self.counts, [size], generator(seed, Stage.REDUCE))[0]
         return some_draws(self, first, seed), some_draws(self, self.counts - first, seed)
 
+    def explain_difference(self, other: Coreset) -> str:
+        """Say why two coresets of data of an engine differ: the seed, or which partitions.
+
+        Partitions are compared by the fingerprints that the first round has taken of their rows
+        (``details["partitions"]``): it is said which have other rows, or the same ones in another
+        order. Coresets that were saved have them, too.
+        """
+        from lwcs.coreset_difference import explain_difference
+
+        return explain_difference(self, other)
+
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table: index, weight, count, features; metadata in its schema."""
         from lwcs.coreset_table import to_table
@@ -390,8 +401,13 @@ class Coreset(Tabular):
 
 
 def _value(coreset: Coreset, name: str) -> Any:
-    """What equality compares: not how long it took to build a coreset."""
-    return without_timings(coreset.details) if name == "details" else getattr(coreset, name)
+    """What equality compares: of the details, not those of the run that made a coreset."""
+    if name != "details":
+        return getattr(coreset, name)
+    return {key: value for key, value in coreset.details.items() if key not in _OF_THE_RUN}
+
+
+_OF_THE_RUN = (TIMINGS, PARTITIONS)
 
 
 @contextmanager

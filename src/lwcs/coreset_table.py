@@ -40,6 +40,7 @@ from lwcs.foundation.tables import (
     sparse_points_of,
 )
 from lwcs.foundation.timings import TIMINGS, read_timings
+from lwcs.sources.fingerprints import PARTITIONS, Fingerprints
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
@@ -154,4 +155,6 @@ def _details(fields: Fields) -> dict[str, Any]:
         fields.inner("details").integer("dropped")
     if TIMINGS in details:
         details[TIMINGS] = read_timings(fields.inner("details"))
+    if PARTITIONS in details:
+        Fingerprints.read(details[PARTITIONS])
     return details

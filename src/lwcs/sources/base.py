@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.sources.columns import Selection
+    from lwcs.sources.fingerprints import Fingerprints
     from lwcs.sources.options import ScanOptions
 
 PARTITION_ROWS = 65_536
@@ -145,6 +146,8 @@ class Source(ABC):
     """Version of the table that rows are read from, if it has versions."""
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
+    fingerprints: Fingerprints | None = None
+    """Of its partitions, once a pass over data of an engine has taken them."""
 
     registered: ClassVar[list[type[Source]]] = []
     """The classes that define `accepts`, the latest first."""

@@ -22,6 +22,7 @@ from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources.base import NO_ROWS, Source, without_dropped
+from lwcs.sources.fingerprints import Fingerprints, Print
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,6 +45,8 @@ class Outcome:
     error: Exception | None = None
     identifiers: tuple[str, ...] = ()
     """Columns that look like identifiers, if these are the first rows."""
+    fingerprint: Print | None = None
+    """Of the rows of one partition, if it was asked for and the task has seen all of them."""
 
     def __add__(self, other: Outcome) -> Outcome:
         """Add up results; the first error stays."""
@@ -66,16 +69,20 @@ class Work:
 
     reading: Reading
     task: Task[Any]
+    fingerprint: bool = False
+    """Whether a fingerprint of the rows is taken."""
 
     def __call__(self, rows: Any, partition: int, item: bytes | None) -> bytes:
         """Run the task; `item` is what this partition alone is told, else its number."""
-        counted = _Counted(self.reading.selection, partition)
+        counted = _Counted(self.reading.selection, partition, self.fingerprint)
         try:
             # The engine has given this task one core.
             with single_threaded_blas():
                 blocks = counted(self.reading(rows, partition))
                 result = self.task(blocks, partition if item is None else pickle.loads(item))
-            outcome = Outcome(result, counted.dropped, identifiers=counted.identifiers)
+            outcome = Outcome(
+                result, counted.dropped, None, counted.identifiers, counted.fingerprint
+            )
         except BadValueError as bad:
             outcome = Outcome(None, error=bad)
         except (TypeError, ValueError) as error:
@@ -86,8 +93,11 @@ class Work:
 class _Counted:
     """Counts the dropped rows of the blocks that pass through, and looks at the first of all."""
 
-    def __init__(self, selection: Selection | None, partition: int) -> None:
+    def __init__(self, selection: Selection | None, partition: int, fingerprint: bool) -> None:
         self.dropped = 0
+        self.fingerprint: Print | None = None
+        """Set once all blocks have passed."""
+        self._print = Print() if fingerprint else None
         self.identifiers: tuple[str, ...] = ()
         self._selection = None if partition else selection
 
@@ -98,7 +108,10 @@ class _Counted:
                 self._selection = None
             if block.dropped is not None:
                 self.dropped += int(block.dropped.sum())
+            if self._print is not None:
+                self._print.take(block)
             yield block
+        self.fingerprint = self._print
 
 
 def refused(error: Exception) -> bytes:
@@ -186,7 +199,8 @@ class EngineSource(Source):
         del n_jobs
         self.ask_workers()
         told = None if items is None else [pickle.dumps(item) for item in items]
-        return self._results(self.run(Work(self.reading, task), told))
+        work = Work(self.reading, task, fingerprint=self.fingerprints is None)
+        return self._results(self.run(work, told))
 
     def gather_sums(self, task: Task[Any], *, n_jobs: int | None = None) -> Iterator[Any]:
         """Run a task over every partition, and add up the results on the cluster."""
@@ -196,6 +210,7 @@ class EngineSource(Source):
 
     def _results(self, sent: Iterator[bytes]) -> Iterator[Any]:
         dropped = results = 0
+        prints = []
         for results, each in enumerate(sent, 1):  # noqa: B007
             outcome: Outcome = pickle.loads(each)
             if outcome.error is not None:
@@ -204,9 +219,14 @@ class EngineSource(Source):
             # A task need not look at all rows in every pass; the first one does.
             self.dropped = max(self.dropped, dropped)
             self.identifiers = self.identifiers or outcome.identifiers
+            if outcome.fingerprint is not None:
+                prints.append(outcome.fingerprint)
             yield outcome.result
         if not results:
             raise ValueError(NO_ROWS)
+        # A task need not look at all rows of every partition.
+        if len(prints) == results:
+            self.fingerprints = Fingerprints.of(prints)
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered within each partition."""

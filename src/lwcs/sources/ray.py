@@ -133,9 +133,7 @@ def _fetched(submitted: Iterable[Any], at_most: int) -> Iterator[bytes]:
             ray.cancel(left)
 
 
-def _call(
-    work: Callable[..., bytes], partition: int, item: bytes | None, block: pa.Table
-) -> bytes:
+def _call(work: Callable[..., bytes], partition: int, item: bytes | None, block: pa.Table) -> bytes:
     return work(block.to_batches(), partition, item)
 
 

@@ -1,0 +1,78 @@
+"""Why two coresets differ: how they were made, or the rows that an engine handed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lwcs.sources.fingerprints import PARTITIONS, Fingerprints
+
+if TYPE_CHECKING:
+    from lwcs.coreset import Coreset
+
+_SHOWN = 5
+_MADE_BY = ("method", "divergence", "seed", "size", "depth", "feature_names")
+
+
+def explain_difference(one: Coreset, other: Coreset) -> str:
+    """Say in words what differs; "nothing differs" if nothing does."""
+    made = [
+        f"{name} is {own!r} and {given!r}"
+        for name in _MADE_BY
+        if (own := getattr(one, name)) != (given := getattr(other, name))
+    ]
+    if one.points.dtype != other.points.dtype:
+        made.append(f"the dtype is {one.points.dtype} and {other.points.dtype}")
+    rows = _of_rows(one, other)
+    if not made and not rows:
+        return "nothing differs" if one == other else _ELSEWHERE
+    return "; ".join(made + rows)
+
+
+_ELSEWHERE = (
+    "the same rows were drawn from in the same way, so that the versions or the processors differ "
+    "(lwcs, NumPy, numba, LWCS_KERNEL)"
+)
+
+
+def _of_rows(one: Coreset, other: Coreset) -> list[str]:
+    """What differs in the rows."""
+    if PARTITIONS not in one.details or PARTITIONS not in other.details:
+        return [
+            "nothing is known of the rows: fingerprints are taken of the partitions of Dask, "
+            "Spark and Ray, and both coresets must have them"
+        ]
+    own, given = (Fingerprints.read(each.details[PARTITIONS]) for each in (one, other))
+    if own.fingerprints == given.fingerprints and own.partitions == given.partitions:
+        return []
+    found = _of_partitions(own, given)
+    same = own.all_contents == given.all_contents and sum(own.rows) == sum(given.rows)
+    return [*found, "all in all the rows are " + ("the same" if same else "others")]
+
+
+def _of_partitions(own: Fingerprints, given: Fingerprints) -> list[str]:
+    if own.partitions != given.partitions:
+        return [f"there are {own.partitions:,} and {given.partitions:,} partitions"]
+    found: dict[str, list[str]] = {}
+    for i, fingerprint in enumerate(own.fingerprints):
+        if fingerprint == given.fingerprints[i]:
+            continue
+        if own.rows[i] != given.rows[i]:
+            what = "another number of rows"
+        elif own.contents[i] != given.contents[i]:
+            what = "other rows"
+        else:
+            what = "the same rows in another order"
+        found.setdefault(what, []).append(_called(own, i))
+    return [f"{_listed(names)} have {what}" for what, names in found.items()]
+
+
+def _called(prints: Fingerprints, i: int) -> str:
+    """The partitions that share a fingerprint."""
+    first = i * prints.each
+    last = min(first + prints.each, prints.partitions) - 1
+    return f"{first}" if first == last else f"{first}–{last}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"partitions {', '.join(names[:_SHOWN])}{more}"
