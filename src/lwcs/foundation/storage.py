@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 """Since version 2, files have a checksum."""
-_KEY = b"lwcs"
+KEY = b"lwcs"
+"""Where the metadata is in the schema of a table."""
 _CHECKSUM = "checksum"
 
 
@@ -53,7 +54,7 @@ def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
     plain = json.loads(json.dumps(record, allow_nan=False))
     plain.pop(_CHECKSUM, None)
     plain[_CHECKSUM] = checksum(table, plain)
-    return table.replace_schema_metadata({_KEY: json.dumps(plain, allow_nan=False)})
+    return table.replace_schema_metadata({KEY: json.dumps(plain, allow_nan=False)})
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str], access: Access = DEFAULT) -> None:
@@ -180,7 +181,7 @@ def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
     """Read the metadata of lwcs from the schema of a table, and check its checksum."""
     _refuse_others(table.schema, name)
     with reading(name):
-        metadata = _parsed(table.schema.metadata[_KEY])
+        metadata = _parsed(table.schema.metadata[KEY])
         version = Fields(metadata).integer("format_version", least=1)
     if version > FORMAT_VERSION:
         raise ValueError(
@@ -193,7 +194,7 @@ def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
 
 
 def _refuse_others(schema: pa.Schema, name: str) -> None:
-    if _KEY not in (schema.metadata or {}):
+    if KEY not in (schema.metadata or {}):
         raise NotOursError(
             f"{name!r} is a table that lwcs did not write (its schema has no lwcs metadata); to "
             "build a coreset of its rows, use lwcs.build"

@@ -233,10 +233,10 @@ class EngineSource(Source):
         return 0, f" of partition {partition}"
 
 
-def refuse_label(names: Sequence[str], rename: str) -> None:
+def refuse_column(name: str, there: Sequence[str], rename: str) -> None:
     """Refuse to write labels over a column of that name."""
-    if LABEL in [name.lower() for name in names]:
+    if name.lower() in [each.lower() for each in there]:
         raise ValueError(
-            f"there is a column {LABEL!r} already, which is the name of the column of labels; "
+            f"there is a column {name!r} already, which is the name of the column of labels; "
             f"rename it first: {rename}"
         )

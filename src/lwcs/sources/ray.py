@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from lwcs.sources.base import GROUP, NO_ROWS, in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results, refuse_label
+from lwcs.sources.engine import LABEL, EngineSource, RowWork, add_results, refuse_column
 from lwcs.sources.readings import ArrowReading
 from lwcs.sources.workers import by_value, carried, check_workers, versions
 
@@ -108,7 +108,7 @@ class RaySource(EngineSource):
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as the Dataset with a column of labels."""
         del n_jobs
-        refuse_label(self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
+        refuse_column(LABEL, self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
         work, names = carried(RowWork(self.reading, task), dumps), self.columns_to_read
 
         def label(table: pa.Table) -> pa.Table:

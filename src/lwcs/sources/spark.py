@@ -18,13 +18,14 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lwcs.sources.base import GROUP, ROWS_CHANGED
+from lwcs.sources.column_types import SPARSE, is_spark_vector
 from lwcs.sources.columns import Selection
 from lwcs.sources.engine import (
     LABEL,
     EngineSource,
     RowWork,
     add_results,
-    refuse_label,
+    refuse_column,
     refused,
 )
 from lwcs.sources.readings import ArrowReading
@@ -66,9 +67,20 @@ def open_engine(data: Any, options: ScanOptions) -> SparkSource:
 class SparkSource(EngineSource):
     """Some columns of a Spark DataFrame, or one column of vectors or arrays."""
 
-    def __init__(self, frame: Any, options: ScanOptions) -> None:
+    def __init__(
+        self, frame: Any, options: ScanOptions, *, like: tuple[int, bool] | None = None
+    ) -> None:
+        """Open a DataFrame.
+
+        `like` has the length of its vectors, and whether they are sparse; otherwise the first of
+        them is looked at.
+        """
         schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
-        selection = Selection.of(schema, options, lambda name: _first(frame, name))
+        selection = Selection.of(
+            schema,
+            options,
+            lambda name: _first(frame, name) if like is None else [_vector(schema, name, *like)],
+        )
         super().__init__(ArrowReading(selection, options.drop))
         self.frame = frame
         self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
@@ -114,21 +126,26 @@ class SparkSource(EngineSource):
         """A column as it goes to the workers; dense vectors as arrays, which is faster."""
         kind = type(self.frame.schema[name].dataType).__name__
         if kind == "VectorUDT" and not self.sparse:
-            return vector_to_array(column(_quoted(name)))
-        return column(_quoted(name))
+            return vector_to_array(column(quoted(name)))
+        return column(quoted(name))
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as the DataFrame with a column of labels."""
         del n_jobs
+        return self.with_values(task, LABEL)
+
+    def with_values(self, task: Callable[[Block], DenseRows], name: str) -> Any:
+        """The DataFrame with one more column of integers, lazily."""
         schema = self.frame.schema
-        refuse_label(schema.names, f"frame.withColumnRenamed({LABEL!r}, …)")
-        fields = [*schema.fields, StructField(LABEL, IntegerType())]
-        over = _label(RowWork(self.reading, task), schema.names, self.columns_to_read)
-        over = carried(over, dumps)
+        refuse_column(name, schema.names, f"frame.withColumnRenamed({name!r}, …)")
+        fields = [*schema.fields, StructField(name, IntegerType())]
+        work = RowWork(self.reading, task)
+        over = carried(_label(work, schema.names, self.columns_to_read, name), dumps)
         return _plain(self.frame).mapInArrow(over, StructType(fields))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column, dots and all."""
     doubled = name.replace("`", "``")
     return f"`{doubled}`"
 
@@ -146,9 +163,15 @@ def _type(kind: Any) -> pa.DataType:
         return pa.null()
 
 
+def _vector(schema: pa.Schema, name: str, length: int, sparse: bool) -> Any:
+    """A vector as `_first` would find it in a column."""
+    if not is_spark_vector(schema.field(name).type):
+        return [0.0] * length
+    return {"type": SPARSE if sparse else 1, "size": length, "values": [0.0] * length}
+
+
 def _first(frame: Any, name: str) -> list[Any]:
-    quoted = _quoted(name)
-    some = _plain(frame.select(quoted)).where("c0 is not null").limit(1)
+    some = _plain(frame.select(quoted(name))).where("c0 is not null").limit(1)
     # Through Arrow, as the workers see it.
     with _explained():
         table = some.mapInArrow(carried(_written, dumps), "v string").toArrow()
@@ -209,14 +232,14 @@ def _add(group: pa.Table) -> pa.Table:
 
 
 def _label(
-    work: RowWork, names: list[str], columns_to_read: list[str]
+    work: RowWork, names: list[str], columns_to_read: list[str], name: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, done = _partition(), 0
         for each in batches:
             batch = each.rename_columns(names)
             values = work([batch.select(columns_to_read)], part, done)
-            yield batch.append_column(LABEL, pa.array(values, pa.int32()))
+            yield batch.append_column(name, pa.array(values, pa.int32()))
             done += batch.num_rows
 
     return over

@@ -1,0 +1,291 @@
+"""CoresetKMeans and CoresetKMeansModel: an Estimator and a Model of `pyspark.ml`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark import StorageLevel, keyword_only
+from pyspark.ml import Estimator, Model
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable, MLReadable, MLWritable
+from pyspark.sql.functions import col, when
+
+from lwcs.estimators import CoresetKMeans as LocalKMeans
+from lwcs.foundation.checks import check_choice
+from lwcs.passes import LabelTask
+from lwcs.sources.options import ScanOptions
+from lwcs.sources.spark import SparkSource, quoted
+from lwcs.spark.params import COSINE, CoresetKMeansParams
+from lwcs.spark.saving import ModelReader, ModelWriter
+from lwcs.spark.summary import CoresetKMeansSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.foundation.types import DenseRows
+
+
+class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, DefaultParamsWritable):
+    """k-means on Spark through a coreset, with the API of `pyspark.ml.clustering.KMeans`.
+
+    Parameters
+    ----------
+    featuresCol : str, default="features"
+        Column of Spark ML vectors, dense or sparse, or of arrays of numbers.
+    predictionCol : str, default="prediction"
+        Column of the clusters, which `transform` adds.
+    weightCol : str, optional
+        Column of weights: a row with weight 3 counts as that row three times.
+    k : int, default=2
+        Number of clusters.
+    seed : int, default=0
+        Random seed.
+    maxIter : int, default=300
+        Maximum number of iterations of Lloyd's algorithm on the coreset.
+    tol : float, default=1e-4
+        Tolerance of convergence, as for `lwcs.CoresetKMeans`; its "auto" where it is not set.
+    distanceMeasure : str, default="euclidean"
+        "euclidean", "cosine", or the name of another divergence (`lwcs.divergences.available`).
+    handleInvalid : {"error", "skip", "keep"}, default="error"
+        What to do with rows that have a missing value (null or NaN). "error" refuses them, "skip"
+        leaves them out of `fit` and `transform`, "keep" leaves them out of `fit`, and `transform`
+        gives them no cluster (null).
+    coresetSize : int, default=0
+        Number of draws of the coreset; 0 draws as many as it takes to reach `targetError`.
+    method : {"lightweight", "uniform", "sensitivity", "refined"}, default="lightweight"
+        Sampling method.
+    targetError : float, default=0.02
+        Sampling error that is aimed at if `coresetSize` is 0.
+    polish : int, default=0
+        Number of Lloyd steps on all rows, one pass each.
+    """
+
+    _input_kwargs: dict[str, Any]
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        featuresCol: str = "features",
+        predictionCol: str = "prediction",
+        weightCol: str | None = None,
+        k: int = 2,
+        seed: int | None = None,
+        maxIter: int = 300,
+        tol: float | None = None,
+        distanceMeasure: str = "euclidean",
+        handleInvalid: str = "error",
+        coresetSize: int = 0,
+        method: str = "lightweight",
+        targetError: float = 0.02,
+        polish: int = 0,
+    ) -> None:
+        super().__init__()
+        self._set(**self._input_kwargs)
+
+    @keyword_only
+    def setParams(
+        self,
+        *,
+        featuresCol: str = "features",
+        predictionCol: str = "prediction",
+        weightCol: str | None = None,
+        k: int = 2,
+        seed: int | None = None,
+        maxIter: int = 300,
+        tol: float | None = None,
+        distanceMeasure: str = "euclidean",
+        handleInvalid: str = "error",
+        coresetSize: int = 0,
+        method: str = "lightweight",
+        targetError: float = 0.02,
+        polish: int = 0,
+    ) -> CoresetKMeans:
+        """Set several parameters at once."""
+        return self._set(**self._input_kwargs)
+
+    def setFeaturesCol(self, value: str) -> CoresetKMeans:
+        """Set `featuresCol`."""
+        return self._set(featuresCol=value)
+
+    def setPredictionCol(self, value: str) -> CoresetKMeans:
+        """Set `predictionCol`."""
+        return self._set(predictionCol=value)
+
+    def setWeightCol(self, value: str) -> CoresetKMeans:
+        """Set `weightCol`."""
+        return self._set(weightCol=value)
+
+    def setK(self, value: int) -> CoresetKMeans:
+        """Set `k`."""
+        return self._set(k=value)
+
+    def setSeed(self, value: int) -> CoresetKMeans:
+        """Set `seed`."""
+        return self._set(seed=value)
+
+    def setMaxIter(self, value: int) -> CoresetKMeans:
+        """Set `maxIter`."""
+        return self._set(maxIter=value)
+
+    def setTol(self, value: float) -> CoresetKMeans:
+        """Set `tol`."""
+        return self._set(tol=value)
+
+    def setDistanceMeasure(self, value: str) -> CoresetKMeans:
+        """Set `distanceMeasure`."""
+        return self._set(distanceMeasure=value)
+
+    def setHandleInvalid(self, value: str) -> CoresetKMeans:
+        """Set `handleInvalid`."""
+        return self._set(handleInvalid=value)
+
+    def setCoresetSize(self, value: int) -> CoresetKMeans:
+        """Set `coresetSize`."""
+        return self._set(coresetSize=value)
+
+    def setMethod(self, value: str) -> CoresetKMeans:
+        """Set `method`."""
+        return self._set(method=value)
+
+    def setTargetError(self, value: float) -> CoresetKMeans:
+        """Set `targetError`."""
+        return self._set(targetError=value)
+
+    def setPolish(self, value: int) -> CoresetKMeans:
+        """Set `polish`."""
+        return self._set(polish=value)
+
+    def _fit(self, dataset: Any) -> CoresetKMeansModel:
+        inner = LocalKMeans(**self.options())
+        weight = self.getWeightCol() if self.isDefined(self.weightCol) else None
+        names = [self.getFeaturesCol(), *([] if weight is None else [weight])]
+        options = ScanOptions(
+            columns=[self.getFeaturesCol()],
+            weight=weight,
+            missing="drop" if self.drops_invalid() else "error",
+        )
+        for name in names:
+            check_choice(name, "column", dataset.columns)
+        with _kept(dataset.select(*map(quoted, names)), dataset) as rows:
+            source = SparkSource(rows, options)
+            inner.fit(source)
+        model = CoresetKMeansModel(inner, sparse=source.sparse)
+        self._copyValues(model)
+        halved = self.getDistanceMeasure() == COSINE
+        # The distance of Spark is 1 − cos, which is half of the squared one of unit vectors.
+        cost = float(inner.inertia_) / (2.0 if halved else 1.0)
+        model._summary = CoresetKMeansSummary(model, dataset, cost)
+        return model
+
+
+@contextmanager
+def _kept(rows: Any, dataset: Any) -> Iterator[Any]:
+    """Rows that every pass reads, kept by Spark unless they are already, as its own KMeans does."""
+    level = dataset.storageLevel
+    if level.useMemory or level.useDisk:
+        yield rows
+        return
+    rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
+
+
+class CoresetKMeansModel(Model, CoresetKMeansParams, MLReadable, MLWritable):
+    """Clusters that `CoresetKMeans` has found."""
+
+    _summary: CoresetKMeansSummary | None = None
+
+    def __init__(self, inner: LocalKMeans | None = None, *, sparse: bool = False) -> None:
+        super().__init__()
+        self._inner, self.sparse = inner, sparse
+        """Whether vectors were sparse: rows are then read as such."""
+
+    @property
+    def inner(self) -> LocalKMeans:
+        """The fitted `lwcs.CoresetKMeans`: for its coreset, errors, and `save`."""
+        if self._inner is None:
+            raise RuntimeError("this model has no centers; fit a CoresetKMeans, or load a model")
+        return self._inner
+
+    def setFeaturesCol(self, value: str) -> CoresetKMeansModel:
+        """Set `featuresCol`."""
+        return self._set(featuresCol=value)
+
+    def setPredictionCol(self, value: str) -> CoresetKMeansModel:
+        """Set `predictionCol`."""
+        return self._set(predictionCol=value)
+
+    def setHandleInvalid(self, value: str) -> CoresetKMeansModel:
+        """Set `handleInvalid`."""
+        return self._set(handleInvalid=value)
+
+    def clusterCenters(self) -> list[DenseRows]:
+        """The centers, one array each."""
+        return list(self.inner.cluster_centers_)
+
+    @property
+    def numFeatures(self) -> int:
+        """Length of the vectors."""
+        return int(self.inner.cluster_centers_.shape[1])
+
+    @property
+    def hasSummary(self) -> bool:
+        """Whether there is a summary; a model that was loaded has none."""
+        return self._summary is not None
+
+    @property
+    def summary(self) -> CoresetKMeansSummary:
+        """Cost, sizes and predictions of the rows that were fitted."""
+        if self._summary is None:
+            raise RuntimeError(
+                f"this {type(self).__name__} has no training summary: it was loaded, not fitted"
+            )
+        return self._summary
+
+    def predict(self, value: Any) -> int:
+        """The cluster of one vector."""
+        row = value.toArray() if hasattr(value, "toArray") else value
+        rows = np.asarray(row, dtype=np.float64)[None]
+        # By position: the names are those of a column of vectors.
+        return int(self._nearest(rows)[0])
+
+    def _nearest(self, rows: DenseRows) -> Any:
+        from lwcs.sources import scan
+
+        source = scan(rows)
+        self._check_width(source.n_features)
+        return source.map_rows(LabelTask(self.inner.measured_centers(source)))
+
+    def _check_width(self, width: int) -> None:
+        if width != self.numFeatures:
+            raise ValueError(
+                f"column {self.getFeaturesCol()!r} holds vectors of length {width}, but the model "
+                f"was fitted on vectors of length {self.numFeatures}"
+            )
+
+    def _transform(self, dataset: Any) -> Any:
+        name, drop = self.getPredictionCol(), self.drops_invalid()
+        options = ScanOptions(columns=[self.getFeaturesCol()], missing="drop" if drop else "error")
+        source = SparkSource(dataset, options, like=(self.numFeatures, self.sparse))
+        self._check_width(source.n_features)
+        task = LabelTask(self.inner.measured_centers(source))
+        labelled = source.with_values(task, name)
+        if not drop:
+            return labelled
+        label = col(quoted(name))
+        if self.getHandleInvalid() == "skip":
+            return labelled.where(label >= 0)
+        return labelled.withColumn(name, when(label >= 0, label))
+
+    def write(self) -> ModelWriter:
+        """A writer, for `overwrite` and `save`."""
+        return ModelWriter(self)
+
+    @classmethod
+    def read(cls) -> ModelReader:
+        """A reader, for `load`."""
+        return ModelReader(cls)

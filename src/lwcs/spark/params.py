@@ -1,0 +1,140 @@
+"""The parameters of CoresetKMeans and its model on Spark: those of `pyspark.ml`, and our own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import (
+    HasDistanceMeasure,
+    HasFeaturesCol,
+    HasHandleInvalid,
+    HasMaxIter,
+    HasPredictionCol,
+    HasSeed,
+    HasTol,
+    HasWeightCol,
+)
+
+from lwcs.divergences import as_divergence, available
+from lwcs.foundation.checks import check_choice, check_count, check_number
+from lwcs.samplers import as_sampler
+
+if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
+
+EUCLIDEAN, COSINE = "euclidean", "cosine"
+INVALID = ("error", "skip", "keep")
+
+
+class CoresetKMeansParams(
+    HasFeaturesCol,
+    HasPredictionCol,
+    HasWeightCol,
+    HasSeed,
+    HasMaxIter,
+    HasTol,
+    HasDistanceMeasure,
+    HasHandleInvalid,
+):
+    """What an estimator and its model share."""
+
+    k: Any = Param(
+        Params._dummy(), "k", "number of clusters, at least 1", typeConverter=TypeConverters.toInt
+    )
+    coresetSize: Any = Param(
+        Params._dummy(),
+        "coresetSize",
+        "number of draws of the coreset; 0 draws as many as it takes to reach targetError",
+        typeConverter=TypeConverters.toInt,
+    )
+    method: Any = Param(
+        Params._dummy(),
+        "method",
+        "sampling method: lightweight, uniform, sensitivity or refined",
+        typeConverter=TypeConverters.toString,
+    )
+    targetError: Any = Param(
+        Params._dummy(),
+        "targetError",
+        "sampling error that coresetSize=0 aims at: 0.02 is 2 %",
+        typeConverter=TypeConverters.toFloat,
+    )
+    polish: Any = Param(
+        Params._dummy(),
+        "polish",
+        "number of Lloyd steps on all rows after the solution on the coreset, one pass each",
+        typeConverter=TypeConverters.toInt,
+    )
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._setDefault(
+            k=2,
+            seed=0,
+            maxIter=300,
+            tol=1e-4,
+            distanceMeasure=EUCLIDEAN,
+            handleInvalid="error",
+            coresetSize=0,
+            method="lightweight",
+            targetError=0.02,
+            polish=0,
+        )
+
+    def getK(self) -> int:
+        """Number of clusters."""
+        return int(self.getOrDefault(self.k))
+
+    def getCoresetSize(self) -> int:
+        """Number of draws of the coreset, or 0."""
+        return int(self.getOrDefault(self.coresetSize))
+
+    def getMethod(self) -> str:
+        """Sampling method."""
+        return str(self.getOrDefault(self.method))
+
+    def getTargetError(self) -> float:
+        """Sampling error that is aimed at."""
+        return float(self.getOrDefault(self.targetError))
+
+    def getPolish(self) -> int:
+        """Number of Lloyd steps on all rows."""
+        return int(self.getOrDefault(self.polish))
+
+    def divergence(self) -> Divergence:
+        """The divergence that `distanceMeasure` names."""
+        name = self.getDistanceMeasure()
+        check_choice(name, "distanceMeasure", (EUCLIDEAN, *available()))
+        return as_divergence("sqeuclidean" if name == EUCLIDEAN else name)
+
+    def drops_invalid(self) -> bool:
+        """Whether rows with missing values are left out, rather than an error."""
+        check_choice(self.getHandleInvalid(), "handleInvalid", INVALID)
+        return bool(self.getHandleInvalid() != "error")
+
+    def options(self) -> dict[str, Any]:
+        """Parameters of `lwcs.CoresetKMeans`, checked under the names that they have here."""
+        k, size = (
+            check_count(self.getK(), "k"),
+            check_count(self.getCoresetSize(), "coresetSize", least=0),
+        )
+        if 0 < size < k:
+            raise ValueError(
+                f"coresetSize={size} is smaller than k={k}; pass coresetSize >= {k} (about "
+                f"{100 * k:,} is a good start), or 0"
+            )
+        as_sampler(self.getMethod(), k)
+        return {
+            "n_clusters": k,
+            "coreset_size": size or "auto",
+            "method": self.getMethod(),
+            "divergence": self.divergence(),
+            "target_error": check_number(self.getTargetError(), "targetError", above=0.0),
+            "max_iter": check_count(self.getMaxIter(), "maxIter"),
+            # The default of Spark, unless it was asked for: the last level may then end earlier.
+            "tol": check_number(self.getTol(), "tol") if self.isSet(self.tol) else "auto",
+            "polish": check_count(self.getPolish(), "polish", least=0),
+            # Spark allows any integer.
+            "random_state": self.getSeed() % 2**64,
+        }
