@@ -63,7 +63,7 @@ def _of_partitions(own: Fingerprints, given: Fingerprints) -> list[str]:
         else:
             what = "the same rows in another order"
         found.setdefault(what, []).append(_called(own, i))
-    return [f"{_listed(names)} have {what}" for what, names in found.items()]
+    return [f"{_listed(names)} {what}" for what, names in found.items()]
 
 
 def _called(prints: Fingerprints, i: int) -> str:
@@ -74,5 +74,7 @@ def _called(prints: Fingerprints, i: int) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"partition {names[0]} has"
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"partitions {', '.join(names[:_SHOWN])}{more}"
+    return f"partitions {', '.join(names[:_SHOWN])}{more} have"

@@ -90,7 +90,7 @@ def test_a_coreset_says_why_another_one_differs(tmp_path):
     other = lwcs.build(wire(shuffled), 400, random_state=1)
     other.save(tmp_path / "other.parquet")
     assert one.explain_difference(lwcs.load(tmp_path / "other.parquet")) == (
-        "seed is 0 and 1; partitions 0, 4 have other rows; partitions 1 have the same rows in "
+        "seed is 0 and 1; partitions 0, 4 have other rows; partition 1 has the same rows in "
         "another order; all in all the rows are the same"
     )
     fewer = lwcs.build(wire(X, 4), 400, random_state=0)
@@ -98,7 +98,7 @@ def test_a_coreset_says_why_another_one_differs(tmp_path):
         one.explain_difference(fewer)
     )
     longer = lwcs.build(wire(np.vstack([X, X[:1]])), 400, random_state=0)
-    assert "partitions 0 have another number of rows" in one.explain_difference(longer)
+    assert "partition 0 has another number of rows" in one.explain_difference(longer)
     assert "all in all the rows are others" in one.explain_difference(longer)
     local = lwcs.build(X, 400, random_state=0)
     assert "nothing is known of the rows" in one.explain_difference(local)

@@ -1,4 +1,4 @@
-"""Rows in a Dask array or DataFrame: a chunk of rows is a partition, run on any scheduler."""
+"""Rows in a Dask array or DataFrame, or in Delayed: a chunk is a partition, on any scheduler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _WEIGHT = "sample_weight"
 
 
 def open_engine(data: Any, options: ScanOptions) -> EngineSource:
-    """Open a Dask array or DataFrame."""
+    """Open a Dask array or DataFrame, or a list of Delayed."""
+    if isinstance(data, (list, tuple)):
+        data = _put_together(data)
     kind = type(data).__name__
     if kind == "Array":
         options.refuse_columns("a Dask array")
@@ -46,8 +48,40 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
         return DaskTableSource(data, options)
     raise TypeError(
         f"a Dask {kind} is not a table of rows; pass a dask.array.Array or a "
-        "dask.dataframe.DataFrame"
+        "dask.dataframe.DataFrame, or a list of Delayed"
     )
+
+
+def _put_together(parts: Sequence[Any]) -> Any:
+    """A list of Delayed as an array or a DataFrame; the first of them tells which."""
+    read = dask.delayed(_as_pandas, pure=False)
+    (first,) = dask.compute(dask.delayed(_no_rows, pure=False)(read(parts[0])))
+    if hasattr(first, "columns"):
+        import dask.dataframe as dd
+
+        return dd.from_delayed([read(part) for part in parts], meta=first, verify_meta=False)
+    import dask.array as da
+
+    shape: tuple[int, ...] = getattr(first, "shape", ())
+    if len(shape) != 2:
+        raise TypeError(
+            f"a Delayed gives a {type(first).__name__}, which is not a table of rows; every one "
+            "must give a two-dimensional array, dense or sparse, or a table"
+        )
+    known = {"shape": (np.nan, shape[1]), "dtype": first.dtype, "meta": first}
+    return da.concatenate([da.from_delayed(part, **known) for part in parts])
+
+
+@by_value
+def _as_pandas(part: Any) -> Any:
+    """A table of another library as Dask has them; arrays as they are."""
+    return part.to_pandas() if hasattr(part, "to_pandas") else part
+
+
+@by_value
+def _no_rows(part: Any) -> Any:
+    """What a part is, without its rows."""
+    return part[:0] if hasattr(part, "shape") and part.shape else part
 
 
 class _DaskSource(EngineSource):

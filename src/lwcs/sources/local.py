@@ -40,6 +40,7 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:
     refuse_results(data)
+    _refuse_engines(data)
     weight, given = options.weight_column, options.weight_array
     if isinstance(data, LocalSource):
         options.refuse_columns("an array")
@@ -75,8 +76,22 @@ def is_path(data: object) -> bool:
     return isinstance(data, (str, os.PathLike))
 
 
+def _refuse_engines(data: object) -> None:
+    """Refuse data on a cluster where rows in this process are meant: it may be larger than that."""
+    if engine_of(data) is not None:
+        raise TypeError(
+            f"data of type {type(data).__module__}.{type(data).__name__} is on an engine, but rows "
+            "in memory are expected here; pass its partitions one after the other, or a coreset of "
+            "it: stream.update(lwcs.build(data, size))"
+        )
+
+
 def engine_of(data: object) -> str | None:
     """The engine that data belongs to, or None; told by its type, so that none is imported."""
+    if isinstance(data, (list, tuple)):
+        # One part after the other, each still to be computed.
+        delayed = bool(data) and all(type(part).__name__ == "Delayed" for part in data)
+        return engine_of(data[0]) if delayed else None
     homes = [base.__module__.split(".")[0] for base in type(data).__mro__]
     return next((_ENGINES[home] for home in homes if home in _ENGINES), None)
 
