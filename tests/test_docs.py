@@ -15,21 +15,32 @@ import lwcs
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted(m.name for m in pkgutil.walk_packages(lwcs.__path__, "lwcs."))
-ENGINES = {"lwcs.sources.dask": "dask", "lwcs.sources.spark": "pyspark", "lwcs.sources.ray": "ray"}
+ENGINES = {
+    "lwcs.sources.dask": "dask",
+    "lwcs.sources.spark": "pyspark",
+    "lwcs.spark": "pyspark",
+    "lwcs.sources.ray": "ray",
+    "dask.md": "dask_ml",
+    "reproducibility.md": "dask.array",
+}
+"""What the examples of some modules and pages need."""
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_the_pages(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if page.name in ENGINES:
+        pytest.importorskip(ENGINES[page.name])
     assert doctest.testfile(str(page), module_relative=False, optionflags=FLAGS).failed == 0
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_the_docstrings(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if name in ENGINES:
-        pytest.importorskip(ENGINES[name])
+    needs = [needed for home, needed in ENGINES.items() if f"{name}.".startswith(f"{home}.")]
+    for needed in needs:
+        pytest.importorskip(needed)
     assert doctest.testmod(importlib.import_module(name), optionflags=FLAGS).failed == 0
 
 

@@ -240,6 +240,9 @@ def test_no_engine_is_imported_unless_its_data_is_passed():
 )
 def test_a_missing_extra_is_named(monkeypatch, home, extra):
     frame = type("DataFrame", (), {"__module__": home})()
+    # Modules of the engine that other tests have loaded are not there, either.
+    for module in [name for name in sys.modules if name.startswith(home.split(".")[0] + ".")]:
+        monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, home.split(".")[0], None)
     monkeypatch.delitem(sys.modules, f"lwcs.sources.{extra}", raising=False)
     with pytest.raises(ImportError, match=rf"pip install 'lwcs\[{extra}\]'"):
