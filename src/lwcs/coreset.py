@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
+from lwcs.coreset_difference import explain_difference, is_same
 from lwcs.coreset_reduce import sampled, sampled_again, some_draws
-from lwcs.coreset_union import check_alike, merged, same
+from lwcs.coreset_union import united
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.rows import frozen, stack
+from lwcs.foundation.rows import frozen
 from lwcs.foundation.splits import deal
 from lwcs.foundation.tabular import Tabular
-from lwcs.foundation.timings import TIMINGS
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
-from lwcs.sources.fingerprints import PARTITIONS
 
 if TYPE_CHECKING:
     import os
@@ -260,23 +259,7 @@ class Coreset(Tabular):
         """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""
         if not isinstance(other, Coreset):
             return NotImplemented
-        check_alike(self, other)
-        mean, cost = merged(self, other)
-        return replace(
-            self,
-            points=stack([self.points, other.points]),
-            weights=np.concatenate([self.weights, other.weights]),
-            indices=np.concatenate([self.indices, other.indices + self.n_samples]),
-            counts=np.concatenate([self.counts, other.counts]),
-            n_samples=self.n_samples + other.n_samples,
-            total_weight=self.total_weight + other.total_weight,
-            mean=mean,
-            total_cost=cost,
-            method=self.method if self.method == other.method else "mixed",
-            seed=None,
-            depth=0 if self.exact and other.exact else max(self.depth, other.depth, 1),
-            details={},
-        )
+        return united(self, other)
 
     def __radd__(self, other: object) -> Coreset:
         """Let ``sum`` begin with 0."""
@@ -352,8 +335,6 @@ class Coreset(Tabular):
         (``details["partitions"]``): it is said which have other rows, or the same ones in another
         order. Coresets that were saved have them, too.
         """
-        from lwcs.coreset_difference import explain_difference
-
         return explain_difference(self, other)
 
     def to_arrow(self) -> pa.Table:
@@ -389,7 +370,7 @@ class Coreset(Tabular):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coreset):
             return NotImplemented
-        return all(same(_value(self, f.name), _value(other, f.name)) for f in fields(self))
+        return is_same(self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -398,16 +379,6 @@ class Coreset(Tabular):
             f"Coreset({len(self):,} rows × {self.n_features:,}, {self.size:,} draws "
             f"by {self.method}, of {self.n_samples:,} rows)"
         )
-
-
-def _value(coreset: Coreset, name: str) -> Any:
-    """What equality compares: of the details, not those of the run that made a coreset."""
-    if name != "details":
-        return getattr(coreset, name)
-    return {key: value for key, value in coreset.details.items() if key not in _OF_THE_RUN}
-
-
-_OF_THE_RUN = (TIMINGS, PARTITIONS)
 
 
 @contextmanager

@@ -1,16 +1,39 @@
-"""Why two coresets differ: how they were made, or the rows that an engine handed over."""
+"""Whether two coresets are the same, and why they differ: how they were made, or their rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation.rows import same_rows
+from lwcs.foundation.timings import TIMINGS
 from lwcs.sources.fingerprints import PARTITIONS, Fingerprints
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
 
+_OF_THE_RUN = (TIMINGS, PARTITIONS)
+"""Details of the run that made a coreset, which do not matter for equality."""
 _SHOWN = 5
 _MADE_BY = ("method", "divergence", "seed", "size", "depth", "feature_names")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same: arrays in dtype and to the last bit, others by ==."""
+    if hasattr(one, "dtype") and hasattr(other, "dtype"):
+        return same_rows(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def is_same(one: Coreset, other: Coreset) -> bool:
+    """Whether two coresets are equal."""
+    return all(same(_compared(one, f.name), _compared(other, f.name)) for f in fields(one))
+
+
+def _compared(coreset: Coreset, name: str) -> Any:
+    if name != "details":
+        return getattr(coreset, name)
+    return {key: value for key, value in coreset.details.items() if key not in _OF_THE_RUN}
 
 
 def explain_difference(one: Coreset, other: Coreset) -> str:

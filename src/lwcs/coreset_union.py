@@ -1,10 +1,14 @@
-"""What unites two coresets: whether they go together, and the mean and cost of both."""
+"""The union of two coresets: whether they go together, and the mean and cost of both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from lwcs.foundation.rows import container, same_rows
+import numpy as np
+
+from lwcs.coreset_difference import same
+from lwcs.foundation.rows import container, stack
 from lwcs.geometry import Geometry
 
 if TYPE_CHECKING:
@@ -12,11 +16,25 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same: arrays in dtype and to the last bit, others by ==."""
-    if hasattr(one, "dtype") and hasattr(other, "dtype"):
-        return same_rows(one, other)
-    return type(one) is type(other) and bool(one == other)
+def united(one: Coreset, other: Coreset) -> Coreset:
+    """Coreset of the union of two disjoint data sets; rows of `other` come after those of `one`."""
+    check_alike(one, other)
+    mean, cost = merged(one, other)
+    return replace(
+        one,
+        points=stack([one.points, other.points]),
+        weights=np.concatenate([one.weights, other.weights]),
+        indices=np.concatenate([one.indices, other.indices + one.n_samples]),
+        counts=np.concatenate([one.counts, other.counts]),
+        n_samples=one.n_samples + other.n_samples,
+        total_weight=one.total_weight + other.total_weight,
+        mean=mean,
+        total_cost=cost,
+        method=one.method if one.method == other.method else "mixed",
+        seed=None,
+        depth=0 if one.exact and other.exact else max(one.depth, other.depth, 1),
+        details={},
+    )
 
 
 def check_alike(one: Coreset, other: Coreset) -> None:

@@ -13,6 +13,7 @@ import lwcs
 from lwcs import CoresetMixture
 from lwcs.choosing import mixture_levels, mixture_size
 from lwcs.estimators.mixture_table import from_table
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import deal, part_of
 from lwcs.solvers.mixture_runs import Runs
@@ -37,7 +38,7 @@ COUNTS = np.random.default_rng(1).poisson(
 
 def lost(model: CoresetMixture, data: np.ndarray) -> float:
     """What EM on all rows gains from the answer."""
-    runs = model._runs(None, 0)
+    runs = model._runs(None, 0, Journal())
     runs = replace(runs, tol=1e-5, max_iter=30)
     best = runs.go_on(model.mixture_, data, np.ones(len(data)))
     return best.lower_bound - model.score(data)

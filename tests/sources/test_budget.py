@@ -16,19 +16,19 @@ from lwcs.sources.budget import Budget
 
 @pytest.mark.parametrize("threads", [1, 2, 16, 64])
 @pytest.mark.parametrize("size", [1, 10**6, 20 * 10**6, 80 * 10**6])
-def test_pieces_on_their_way_fit_into_half_of_the_limit(threads, size):
-    flight = Budget(512 * 10**6).flight(size, threads)
+def test_pieces_on_their_way_fit_into_a_quarter_of_the_limit(threads, size):
+    flight = Budget(10**9).flight(size, threads)
     assert flight is not None
     # One more is being cut.
-    assert (1 + flight.ahead + flight.at_once) * size <= 256 * 10**6
+    assert (1 + flight.ahead + flight.at_once) * size <= 250 * 10**6
     assert flight.ahead >= 1
     assert 1 <= flight.at_once <= 2 * threads
 
 
 def test_pieces_of_which_not_three_fit_are_told():
-    assert Budget(60).flight(11, 2) is None
-    assert Budget(60).flight(10, 2) is not None
-    assert Budget.least(10) == 60
+    assert Budget(120).flight(11, 2) is None
+    assert Budget(120).flight(10, 2) is not None
+    assert Budget.least(10) == 120
 
 
 @pytest.fixture

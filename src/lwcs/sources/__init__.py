@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from lwcs.foundation.amounts import as_bytes
 from lwcs.foundation.checks import check_choice, check_count
 from lwcs.foundation.places import Access
-from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource, ScaleName, Source, Task
+from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
+from lwcs.sources.in_process import LocalSource
 from lwcs.sources.kinds import kind_of, needs_scan
 from lwcs.sources.options import Dialect, ScanOptions
 from lwcs.sources.partitioned import PartitionedSource

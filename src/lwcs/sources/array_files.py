@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lwcs.foundation.types import Rows
-    from lwcs.sources.base import LocalSource
+    from lwcs.sources.in_process import LocalSource
     from lwcs.sources.paths import Found
 
 KINDS = ("npy", "npz", "hdf5", "zarr")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.sources.base import LocalSource
 from lwcs.sources.checks import check_dtype, check_shape
+from lwcs.sources.in_process import LocalSource
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, IntArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.foundation.rows import is_missing, with_ones
-from lwcs.sources.base import LocalSource
+from lwcs.sources.in_process import LocalSource
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import IntArray, Mask, Rows

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lwcs.sources.base import ALL_DROPPED, LocalSource, Source
+from lwcs.sources.base import ALL_DROPPED, Source
 from lwcs.sources.checks import check_not_empty
 from lwcs.sources.chunked import is_chunked, open_chunked
+from lwcs.sources.in_process import LocalSource
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table, open_local
 from lwcs.sources.partitioned import PartitionedSource, open_parts
 

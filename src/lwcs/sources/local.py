@@ -9,7 +9,7 @@ from lwcs.foundation.checks import check_weights
 from lwcs.foundation.tabular import Tabular, refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.sources.arrays import ArraySource, as_table_of_numbers
-from lwcs.sources.base import LocalSource
+from lwcs.sources.in_process import LocalSource
 from lwcs.sources.options import ScanOptions
 
 _TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lwcs.foundation.checks import BadValueError, check_choice
 from lwcs.foundation.parallel import ordered_map
 from lwcs.kernels import COMPILED_FROM
-from lwcs.sources.base import LocalSource, ScaleName, Source, Task
+from lwcs.sources.base import ScaleName, Source, Task
 from lwcs.sources.checks import naming
+from lwcs.sources.in_process import LocalSource
 from lwcs.sources.local import open_local
 from lwcs.sources.options import Fitted, ScanOptions
 

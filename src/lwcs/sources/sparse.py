@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from lwcs.foundation.rows import sparse_part
-from lwcs.sources.base import PARTITION_ROWS, Block, LocalSource
+from lwcs.sources.base import PARTITION_ROWS, Block
 from lwcs.sources.checks import check_dtype, check_shape
+from lwcs.sources.in_process import LocalSource
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import IntArray

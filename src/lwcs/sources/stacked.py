@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.foundation.rows import container, stack
-from lwcs.sources.base import ROWS_CHANGED, LocalSource
+from lwcs.sources.base import ROWS_CHANGED
 from lwcs.sources.grid import Places
+from lwcs.sources.in_process import LocalSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

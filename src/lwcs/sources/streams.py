@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lwcs.sources.base import LocalSource
     from lwcs.sources.batches import Batch
     from lwcs.sources.budget import Budget
+    from lwcs.sources.in_process import LocalSource
 
 
 _DEFAULT = ScanOptions()

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
-from lwcs.sources.base import Block, LocalSource
+from lwcs.sources.base import Block
 from lwcs.sources.checks import check_one_level, check_unique
 from lwcs.sources.column_types import WHY, numbers_of
 from lwcs.sources.columns import Selection
+from lwcs.sources.in_process import LocalSource
 from lwcs.sources.vectors import as_lists, values_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lwcs.foundation.journal import Journal
 from lwcs.sources import base
-from lwcs.sources.base import LocalSource
+from lwcs.sources.in_process import LocalSource
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
