@@ -95,6 +95,8 @@ MAKERS = {
     "CSV file": in_container("CSV"),
     "polars LazyFrame": in_container("polars LazyFrame"),
     "DuckDB relation": in_container("DuckDB"),
+    "pyarrow Dataset": in_container("pyarrow Dataset"),
+    "pyarrow Scanner": in_container("pyarrow Scanner"),
     "Arrow reader": in_container("Arrow reader"),
     "generator of arrays": lambda c, _: (part for part in [array(c)[:90], array(c)[90:]]),
     "generator of tables": in_container("generator of tables"),

@@ -10,7 +10,7 @@ import numpy as np
 from lwcs.foundation.parallel import as_threads, ordered_map
 from lwcs.foundation.rows import pieces
 from lwcs.sources import base
-from lwcs.sources.base import Block, Source, Task, block_rows, without_dropped
+from lwcs.sources.base import Block, Source, Task, without_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ class LocalSource(Source):
     @property
     def block_rows(self) -> int:
         """Number of rows per block of this source."""
-        return block_rows(self.n_features)
+        return base.block_rows(self.n_features)
 
     @property
     def cell_rows(self) -> int:
