@@ -16,9 +16,9 @@ from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
 from lwcs.foundation.parallel import single_threaded_blas
-from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import frozen
+from lwcs.foundation.savable import Savable
 from lwcs.foundation.splits import deal
 from lwcs.foundation.tabular import Tabular
 from lwcs.foundation.types import is_sparse
@@ -26,7 +26,6 @@ from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
@@ -40,7 +39,7 @@ ALL_ROWS = "all rows"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coreset(Tabular):
+class Coreset(Savable, Tabular):
     """Weighted rows that represent a data set.
 
     Created by `lwcs.build`, by the union of coresets (``a + b``, ``sum(coresets)``) and by
@@ -354,18 +353,8 @@ class Coreset(Tabular):
 
         return from_table(*storage.of_kind(table, KIND, cls.__name__), "table")
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write a Parquet file, which any tool can read as a plain table, atomically.
-
-        `path` may be a URI; `filesystem` and `storage_options` are those of `lwcs.load`.
-        """
-        storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))
+    def _table(self) -> pa.Table:
+        return self.to_arrow()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coreset):

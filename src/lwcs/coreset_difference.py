@@ -45,9 +45,11 @@ def explain_difference(one: Coreset, other: Coreset) -> str:
     ]
     if one.points.dtype != other.points.dtype:
         made.append(f"the dtype is {one.points.dtype} and {other.points.dtype}")
+    if one == other:
+        return "nothing differs"
     rows = _of_rows(one, other)
     if not made and not rows:
-        return "nothing differs" if one == other else _ELSEWHERE
+        return _ELSEWHERE
     return "; ".join(made + rows)
 
 

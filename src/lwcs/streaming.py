@@ -15,11 +15,10 @@ from lwcs import kernels
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import as_divergence
-from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
-from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import container, stored_values
+from lwcs.foundation.savable import Savable
 from lwcs.geometry import Geometry
 from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
 from lwcs.samplers.base import Run
@@ -32,8 +31,7 @@ from lwcs.sources.local import open_local
 from lwcs.sources.options import Fitted, ScanOptions
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
+    import pyarrow as pa
 
     from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray, Rows
@@ -44,7 +42,7 @@ METHODS = ("lightweight", "uniform")
 _LARGEST = 1e150
 
 
-class StreamingCoreset:
+class StreamingCoreset(Savable):
     """A coreset of all rows so far, updated batch by batch.
 
     Memory does not grow with the number of rows: what is kept are two reservoirs, sums, and at
@@ -299,27 +297,10 @@ class StreamingCoreset:
     def _reduction(self, arrival: int, which: int) -> int:
         return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write a checkpoint to a Parquet file, atomically; `lwcs.load` reads it.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write; also a URI, such as ``s3://bucket/name``.
-        filesystem : pyarrow or fsspec file system, optional
-            File system to write to; by default, that of the path or URI.
-        storage_options : dict, optional
-            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
-        """
+    def _table(self) -> pa.Table:
         from lwcs.streaming_table import to_table
 
-        storage.write_table(to_table(self), path, Access(filesystem, storage_options))
+        return to_table(self)
 
     def __repr__(self) -> str:
         return (

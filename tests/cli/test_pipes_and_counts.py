@@ -254,3 +254,12 @@ def test_large_integers_are_weights_in_memory_and_in_files(folder):
         from_file = lwcs.build(lwcs.scan("w.parquet", weight="w"), 20, random_state=0)
         in_memory = lwcs.build(table, 20, sample_weight=weights, passes=2, random_state=0)
         assert from_file == in_memory
+
+
+def test_inspect_reads_rows_whose_format_is_given(folder):
+    content = b"a,b\n1,2\n3,4\n"
+    (folder / "rows").write_bytes(content)
+    for name in ("rows", "-"):
+        code, out, said = run("inspect", name, "--format", "csv", "--json", stdin=content)
+        assert code == 0, said
+        assert json.loads(out)["rows"] == 2

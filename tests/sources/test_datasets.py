@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
@@ -189,3 +190,15 @@ def test_weights_models_and_typing_errors(folder):
         lwcs.scan(folder, format="parquet")
     model = lwcs.CoresetKMeans(3, random_state=0).fit(lwcs.scan(folder, columns=["x", "y"]))
     np.testing.assert_array_equal(model.predict(folder), model.predict(TABLE))
+
+
+@pytest.mark.parametrize("kind", ["feather", "filtered"])
+def test_a_limit_that_cannot_hold_a_few_batches_is_refused(kind, tmp_path):
+    rows = pa.table({"a": np.random.default_rng(0).random(2_000_000), "b": np.zeros(2_000_000)})
+    feather.write_feather(rows, tmp_path / "a.feather", chunksize=2_000_000)
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=2_000_000, use_dictionary=False)
+    filtered = ds.dataset(tmp_path / "a.parquet").filter(ds.field("a") > 0.5)
+    data = str(tmp_path / "a.feather") if kind == "feather" else filtered
+    with pytest.raises(ValueError, match="too little to read 2 columns"):
+        lwcs.scan(data, memory_limit="80MB")
+    lwcs.scan(data, memory_limit="400MB")

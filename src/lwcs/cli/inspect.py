@@ -10,7 +10,7 @@ import click
 
 from lwcs.cli.logs import progress
 from lwcs.cli.options import choosing, open_rows, saying
-from lwcs.cli.standard_input import NAME, saved_file
+from lwcs.cli.standard_input import NAME, saved_file, standard_input
 from lwcs.cli.stores import keywords
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.storage import NotOursError
@@ -35,8 +35,11 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
     for columns, missing values and CSV are those of the other commands, and show how these would
     read the rows.
     """
-    name, file = (NAME if file == "-" else Path(file).name), saved_file(file)
-    facts = _facts(file, options, Journal(progress(quiet)))
+    name, journal = (NAME if file == "-" else Path(file).name), Journal(progress(quiet))
+    if file == "-" and standard_input(options["format"]).path is None:
+        facts = _rows(file, options, journal)
+    else:
+        facts = _facts(saved_file(file), options, journal)
     if as_json:
         click.echo(json.dumps(facts))
     elif not quiet:

@@ -88,15 +88,15 @@ _CHOOSING = [
     ),
     click.option("--encoding", help="Encoding of CSV files.  [default: found]"),
     STORAGE_OPTION,
-]
-_READING = [
-    *_CHOOSING,
     click.option(
         "--format",
         type=click.Choice(FORMATS),
         help="Format of files whose names do not say it, or of standard input.  "
         "[default: by the ending; Parquet and Arrow are recognized]",
     ),
+]
+_READING = [
+    *_CHOOSING,
     click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
         "--memory",

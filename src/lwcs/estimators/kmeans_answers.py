@@ -12,16 +12,13 @@ from lwcs.estimators.inputs import scan_rows
 from lwcs.foundation import storage
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.places import Access
+from lwcs.foundation.savable import Savable
 from lwcs.foundation.tabular import Tabular
 from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.watching import whole_pass
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
     from lwcs.estimators.kmeans import CoresetKMeans
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansAnswers(Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """What CoresetKMeans is made of once it is fitted."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
@@ -85,43 +82,24 @@ class KMeansAnswers(Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return to_sklearn(self._fitted())
 
     def to_arrow(self) -> pa.Table:
-        """Convert to a pyarrow table: one row per center, with metadata in its schema."""
+        """Convert to a pyarrow table: one row per center, with metadata in its schema.
+
+        It has what `save` writes: neither the coreset nor the labels, nor parameters that are
+        objects (an `init` array, a sampler), which come back as their defaults.
+        """
         from lwcs.estimators.kmeans_table import to_table
 
         return to_table(self._fitted())
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> CoresetKMeans:
-        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked.
-
-        What `save` leaves out, the table does not have either.
-        """
+        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
         from lwcs.estimators.kmeans_table import KIND, from_table
 
         return from_table(*storage.of_kind(table, KIND, "CoresetKMeans"), "table")
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the model to a Parquet file, atomically; `lwcs.load` reads it.
-
-        The coreset and the labels are not saved, nor are parameters that are objects (an `init`
-        array, a sampler), which come back as their defaults.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write; also a URI, such as ``s3://bucket/name``.
-        filesystem : pyarrow or fsspec file system, optional
-            File system to write to; by default, that of the path or URI.
-        storage_options : dict, optional
-            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
-        """
-        storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))
+    def _table(self) -> pa.Table:
+        return self.to_arrow()
 
 
 def refuse_transform(source: Source) -> None:

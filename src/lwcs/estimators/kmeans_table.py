@@ -44,7 +44,8 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
         **saved_errors(model),
-        TIMINGS: model.timings_,
+        # A model that an earlier version pickled has none.
+        TIMINGS: getattr(model, "timings_", {}),
         "scale": listed(geometry.scale),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": centers.shape[1],

@@ -14,17 +14,14 @@ from lwcs.foundation import storage
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.places import Access
 from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.savable import Savable
 from lwcs.foundation.tabular import Tabular
 from lwcs.samplers.first_pass import check_total
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import gathered, whole_pass
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
     import pyarrow as pa
     from sklearn.mixture import GaussianMixture
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from lwcs.solvers.mixture import Mixture
 
 
-class MixtureAnswers(Tabular):
+class MixtureAnswers(Savable, Tabular):
     """What CoresetMixture is made of once it is fitted."""
 
     _instead_of_rows = "pass rows of data"
@@ -108,7 +105,12 @@ class MixtureAnswers(Tabular):
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
 
     def to_arrow(self) -> pa.Table:
-        """Convert the model to a pyarrow table with one row per component and metadata."""
+        """Convert the model to a pyarrow table with one row per component and metadata.
+
+        It has what `save` writes: neither the coreset nor parameters that are arrays or objects
+        (`means_init`, a sampler), which come back as their defaults. A model of your own family
+        can be loaded once the class is defined.
+        """
         from lwcs.estimators.mixture_table import to_table
 
         check_is_fitted(self, "mixture_")
@@ -117,10 +119,7 @@ class MixtureAnswers(Tabular):
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> CoresetMixture:
-        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked.
-
-        What `save` leaves out, the table does not have either.
-        """
+        """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
         from lwcs.estimators.mixture_table import KIND, from_table
 
         return from_table(*storage.of_kind(table, KIND, "CoresetMixture"), "table")
@@ -137,26 +136,5 @@ class MixtureAnswers(Tabular):
         model: Any = self
         return to_gaussian_mixture(model)
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the model to a Parquet file, which `lwcs.load` reads.
-
-        The file contains neither the coreset nor parameters that are arrays or objects
-        (`means_init`, a sampler); these have their default values after loading. A model of your
-        own family can be loaded once the class is defined.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write; also a URI, such as ``s3://bucket/name``.
-        filesystem : pyarrow or fsspec file system, optional
-            File system to write to; by default, that of the path or URI.
-        storage_options : dict, optional
-            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
-        """
-        storage.write_table(self.to_arrow(), path, Access(filesystem, storage_options))
+    def _table(self) -> pa.Table:
+        return self.to_arrow()

@@ -67,7 +67,8 @@ def to_table(model: CoresetMixture) -> pa.Table:
         "n_iter": found.n_iter,
         "converged": found.converged,
         **saved_errors(model),
-        TIMINGS: model.timings_,
+        # A model that an earlier version pickled has none.
+        TIMINGS: getattr(model, "timings_", {}),
         "numbers": numbers,
         "shapes": {name: values.shape[1:] for name, values in arrays.items()},
         "feature_names": None if names is None else [str(name) for name in names],

@@ -67,8 +67,8 @@ def scan(
         - Datasets of h5py and arrays of zarr, which are read block by block.
         - Lazy queries: a polars LazyFrame, a DuckDB relation; executed again for every pass.
         - Rows that can be read only once: a pyarrow RecordBatchReader, a generator of arrays.
-        - Rows on a cluster: a Dask array or DataFrame, a Spark DataFrame, a Ray Dataset. The
-          computation runs on the cluster, in the two rounds of the paper.
+        - Rows on a cluster: a Dask array, DataFrame or list of Delayed, a Spark DataFrame, a Ray
+          Dataset. The computation runs on the cluster, in the two rounds of the paper.
         - Objects that a registered subclass of `Source` accepts (see `Source`).
 
         A Source is returned unchanged.
@@ -112,7 +112,8 @@ def scan(
         Maximum memory for rows that are being read from files and streams, in bytes or as
         ``"512MB"``: on top of what Python, its libraries and the result take. By default, 1 GB,
         or 256 MB per core. With less, fewer rows are read ahead and fewer threads are busy;
-        results do not depend on it. Rows in memory are not copied, whatever the limit.
+        results do not depend on it. Rows in memory are not copied, whatever the limit. What a
+        query, a Scanner or an Iceberg table takes by itself comes on top.
 
     Returns
     -------
@@ -127,7 +128,12 @@ def scan(
     if scale is not None:
         check_choice(scale, "scale", ("standard",))
     if isinstance(data, Source):
-        return _refuse_second_scan(data, columns, exclude, weight, scale, memory_limit)
+        given = {
+            "columns": columns, "exclude": exclude, "weight": weight, "scale": scale,
+            "format": format, "filesystem": filesystem, "storage_options": storage_options,
+            "memory_limit": memory_limit,
+        }  # fmt: skip
+        return _refuse_second_scan(data, given)
     check_choice(missing, "missing", ("error", "drop"))
     if batch_size is not None:
         check_count(batch_size, "batch_size")
@@ -147,10 +153,10 @@ def scan(
     return source
 
 
-def _refuse_second_scan(source: Source, *options: object) -> Source:
-    if any(option is not None for option in options):
+def _refuse_second_scan(source: Source, given: Mapping[str, Any]) -> Source:
+    if names := [name for name, value in given.items() if value is not None]:
         raise ValueError(
-            "data is a Source already, so its columns, weights and scale are fixed; pass these "
-            "options to the lwcs.scan that creates it"
+            f"{names[0]}= is given, but data is a Source already, whose options are fixed; pass it "
+            "to the lwcs.scan that creates the Source"
         )
     return source

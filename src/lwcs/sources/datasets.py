@@ -23,7 +23,7 @@ from lwcs.sources.stamps import stamp_of
 from lwcs.sources.streams import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lwcs.sources.budget import Budget
     from lwcs.sources.options import ScanOptions
@@ -73,11 +73,22 @@ def of_dataset(
                     yield from part.rows
             check()
 
-    reading = None if files is None else files.reading_bytes
+    reading = _scanned_bytes(fragments) if files is None else files.reading_bytes
     return Query(
         run, dataset.schema, n_rows=n_rows, keys=keys, version=version, name=name,
         reading_bytes=reading,
     )  # fmt: skip
+
+
+def _scanned_bytes(fragments: list[ds.Fragment]) -> Callable[[list[str], Budget], int]:
+    """Memory that pyarrow's scanner takes: of Parquet, that of about three row groups."""
+
+    def most(*_: object) -> int:
+        files = (each for each in fragments if isinstance(each, ds.ParquetFileFragment))
+        sizes = (group.total_byte_size for each in files for group in each.row_groups)
+        return 3 * max(sizes, default=0)
+
+    return most
 
 
 def _store(dataset: ds.FileSystemDataset) -> Store | None:

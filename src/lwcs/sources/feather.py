@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Rows of a batch, unless the user says otherwise.
 _ROWS = 65_536
+# Record batches that are held at once: one is used while the next ones are decoded.
+_HELD = 3
 
 
 class FeatherFiles:
@@ -59,9 +61,17 @@ class FeatherFiles:
         return []
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Nothing that does not fit into its share."""
-        del columns, budget
-        return 0
+        """Memory of the record batches that are held, by the first one of every file."""
+        del budget
+        width = sum(_value_bytes(self.schema.field(name).type) for name in columns)
+        return int(_HELD * width * max(map(self._first_rows, self._names)))
+
+    def _first_rows(self, path: str) -> int:
+        """Number of rows of the first record batch of a file."""
+        with explaining([path]), self._opened(path) as file:
+            # Asked for no columns, pyarrow reads all.
+            reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=[0]))
+            return reader.get_batch(0).num_rows if reader.num_record_batches else 0
 
     def open(
         self, columns: list[str], budget: Budget, batch_rows: int | None = None
@@ -99,3 +109,13 @@ class FeatherFiles:
                 batch = reader.get_batch(i)
                 cut = (batch.slice(start, most) for start in range(0, batch.num_rows, most))
                 yield from with_keys(cut, self.schema, columns, keys)
+
+
+def _value_bytes(kind: pa.DataType) -> float:
+    """Bytes of a value, where the type tells."""
+    if pa.types.is_fixed_size_list(kind):
+        return float(kind.list_size * _value_bytes(kind.value_type))
+    try:
+        return float(kind.bit_width / 8)
+    except ValueError:
+        return 0.0
