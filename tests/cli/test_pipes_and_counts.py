@@ -127,7 +127,7 @@ def test_storage_options_are_for_uris_and_are_nested_by_dots(folder):
     from lwcs.cli.stores import access_of
 
     given = ["anon=true", "client_kwargs.endpoint_url=http://x", "client_kwargs.n=1"]
-    nested = {"anon": True, "client_kwargs": {"endpoint_url": "http://x", "n": 1}}
+    nested = {"anon": True, "client_kwargs": {"endpoint_url": "http://x", "n": "1"}}
     assert access_of(given).storage_options == nested
     assert access_of([]).storage_options is None
     for given, words in (

@@ -20,12 +20,13 @@ STORAGE_OPTION = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="Option of fsspec for URIs, such as anon=true or client_kwargs.endpoint_url=URL; can be "
-    "given several times.",
+    'given several times. true, false, {…}, […] and "…" are read as JSON, all other values are '
+    "text.",
 )
 
 
 def access_of(storage_option: Sequence[str]) -> Access:
-    """The access that KEY=VALUE describe: values in JSON or as they are, dots for nested keys."""
+    """The access that KEY=VALUE describe, with dots for nested keys."""
     options: dict[str, Any] = {}
     for one in storage_option:
         key, equals, value = one.partition("=")
@@ -48,6 +49,9 @@ def access_of(storage_option: Sequence[str]) -> Access:
 
 
 def _value(text: str) -> Any:
+    """Text, unless it can be nothing but JSON: keys and tokens may be digits, or null."""
+    if text not in ("true", "false") and not text.startswith(("{", "[", '"')):
+        return text
     try:
         return json.loads(text)
     except ValueError:
