@@ -15,10 +15,11 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lwcs.cli.formats import CODECS, Format, TableFile
+from lwcs.cli.formats import Format, TableFile
 from lwcs.cli.outputs import check_with
 from lwcs.cli.stores import access_to
 from lwcs.foundation.replacing import check_folder, explaining, filling
+from lwcs.sources.options import PACKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -238,7 +239,7 @@ def _common(folders: list[tuple[str, ...]]) -> tuple[str, ...]:
 def _stem(name: str) -> str:
     """The name of a file without the endings of its format and compression."""
     path = PurePosixPath(name)
-    return PurePosixPath(path.stem).stem if path.suffix.lower() in CODECS else path.stem
+    return PurePosixPath(path.stem).stem if path.suffix.lower() in PACKED else path.stem
 
 
 def _checked(output: str, flag: str) -> Format:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from lwcs.foundation.replacing import explaining
+from lwcs.sources.options import PACKED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,6 @@ TABLES = {
     ".csv": "csv",
     ".tsv": "tsv",
 }
-CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
 _TEXT = ("csv", "tsv")
 
 
@@ -44,7 +44,7 @@ class Format:
     def of(cls, output: str, known: dict[str, str] = TABLES) -> Format:
         """The format that a name stands for; without an ending, Parquet."""
         name = PurePosixPath(output.replace("\\", "/")).name.lower()
-        packed = next((end for end in CODECS if name.endswith(end)), "")
+        packed = next((end for end in PACKED if name.endswith(end)), "")
         suffix = PurePosixPath(name.removesuffix(packed)).suffix
         if not suffix and not packed:
             return cls()
@@ -53,12 +53,12 @@ class Format:
             *most, last = known
             endings = f"{', '.join(most)} or {last}"
             if "csv" in known.values():
-                endings += f" (.csv and .tsv also compressed: {', '.join(CODECS)})"
+                endings += f" (.csv and .tsv also compressed: {', '.join(PACKED)})"
             raise click.UsageError(
                 f"--output {output!r} has an ending that this command does not write; pass a name "
                 f"that ends in {endings}"
             )
-        return cls(kind, CODECS.get(packed), suffix + packed)
+        return cls(kind, PACKED.get(packed), suffix + packed)
 
     def check(self, columns: pa.Schema) -> None:
         """Refuse columns that the format has no place for."""

@@ -10,7 +10,8 @@ import numpy as np
 from lwcs.comparing.methods import FULL, METHODS
 from lwcs.foundation import storage
 from lwcs.foundation.fields import Fields, reading
-from lwcs.foundation.replacing import DEFAULT, check_target
+from lwcs.foundation.places import DEFAULT
+from lwcs.foundation.replacing import check_target
 from lwcs.foundation.tabular import Tabular
 
 if TYPE_CHECKING:

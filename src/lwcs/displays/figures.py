@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.replacing import DEFAULT, explaining, replacing
+from lwcs.foundation.places import DEFAULT
+from lwcs.foundation.replacing import explaining, replacing
 
 if TYPE_CHECKING:
     import os

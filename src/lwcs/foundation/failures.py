@@ -3,6 +3,8 @@
 Stores are reached through pyarrow, fsspec, botocore and aiohttp, each with errors of its own. Here
 they become a PermissionError, FileNotFoundError, TimeoutError, ConnectionError or OSError, with
 an errno: that tells a failure of the place, after which one can try again, from bad content.
+`reaching` is for blocks that only reach a place; where contents are read, too, `of_the_place` tells
+one from the other.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ _REFUSED = re.compile(
 )
 _MISSING = re.compile(r"NO_SUCH_(?:BUCKET|KEY)|NoSuch(?:Bucket|Key)|RESOURCE_NOT_FOUND")
 _SLOW = re.compile(r"timed? ?out|timeout|REQUEST_TIMEOUT", re.IGNORECASE)
+_OF_STORES = re.compile(r"AWS Error|Azure Error|google::cloud")
+"""What pyarrow says of stores; its errors of contents are plain OSErrors, too."""
 _UNREACHABLE = re.compile(
     r"NETWORK_CONNECTION|curlCode|Could not connect|Cannot connect|resolve host|Name or service|"
     r"Connection (?:refused|reset|closed|aborted)|disconnected",
@@ -50,13 +54,41 @@ def is_of_the_place(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno is not None and error.filename is not None
 
 
-def failure(name: str, error: BaseException) -> OSError:
-    """The error of a library, as an OSError that names a file."""
+def of_the_place(name: str, error: BaseException, doing: str = "reading") -> OSError | None:
+    """The failure of a place that an error tells of, or None if it tells of anything else.
+
+    pyarrow says of bad contents that they are an OSError, which has no errno. Errors that are
+    neither Python's nor pyarrow's nor ours are those of libraries for stores.
+    """
+    if isinstance(error, OSError):
+        known = type(error) is not OSError or error.errno is not None
+        is_one = known or _OF_STORES.search(str(error)) is not None
+    else:
+        package = type(error).__module__.split(".")[0]
+        is_one = package not in ("builtins", "pyarrow", "lwcs") and not isinstance(
+            error, (ValueError, TypeError, ImportError, MemoryError)
+        )
+    if not is_one:
+        return None
+    if isinstance(error, OSError) and is_of_the_place(error):
+        return error
+    return failure(name, error, doing)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its type if it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def failure(name: str, error: BaseException, doing: str = "reading") -> OSError:
+    """The error of a library, as an OSError that names a file; `doing` is what failed."""
     status, said = _status(error), " ".join(str(error).split()) or type(error).__name__
     answer = "" if status is None else f" (HTTP status {status}{_phrase(status)})"
     if isinstance(error, PermissionError) or status in (401, 403) or _REFUSED.search(said):
+        of_store = status is not None or _REFUSED.search(said)
+        check = "the credentials" if of_store else "its permissions"
         return PermissionError(
-            errno.EACCES, f"access was refused{answer}; check the credentials: {said}", name
+            errno.EACCES, f"access was refused{answer}; check {check}: {said}", name
         )
     if isinstance(error, FileNotFoundError) or status == 404 or _MISSING.search(said):
         return FileNotFoundError(errno.ENOENT, f"there is no such file or bucket: {said}", name)
@@ -71,7 +103,7 @@ def failure(name: str, error: BaseException) -> OSError:
             name,
         )
     known = getattr(error, "errno", None) or errno.EIO
-    return OSError(known, f"reading failed{answer}; try again: {said}", name)
+    return OSError(known, f"{doing} failed{answer}; try again: {said}", name)
 
 
 def _status(error: BaseException) -> int | None:

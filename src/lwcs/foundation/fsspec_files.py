@@ -43,7 +43,16 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         """What is in a folder now."""
         self.fs.invalidate_cache(selector.base_dir)
-        return list(super().get_file_info_selector(selector))
+        try:
+            found = list(super().get_file_info_selector(selector))
+        except FileNotFoundError:
+            # pyarrow also says so if the store cannot be reached; then this raises.
+            self._look_at(selector.base_dir)
+            raise
+        if not found:
+            # The same, where there need not be a folder.
+            self._look_at(selector.base_dir)
+        return found
 
     @staticmethod
     def _create_file_info(path: str, info: Mapping[str, Any]) -> fs.FileInfo:
@@ -74,4 +83,7 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
 def fsspec_files(filesystem: fs.FileSystem) -> FsspecFiles | None:
     """The file system of fsspec behind one of pyarrow, or None."""
     handler = filesystem.handler if isinstance(filesystem, fs.PyFileSystem) else None
+    if isinstance(handler, fs.FSSpecHandler) and not isinstance(handler, FsspecFiles):
+        # As pyarrow itself wraps one, for example in a dataset.
+        return FsspecFiles(handler.fs)
     return handler if isinstance(handler, FsspecFiles) else None

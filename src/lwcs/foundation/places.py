@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation.failures import failure
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,11 +47,6 @@ class Access:
     """One of pyarrow's or of fsspec's, or None."""
     storage_options: Mapping[str, Any] | None = None
     """Options of fsspec for the file system of a URI, such as ``{"anon": True}``."""
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nothing was given."""
-        return self.filesystem is None and not self.storage_options
 
     def place(self, path: str | os.PathLike[str]) -> Place:
         """The file system and the path that a path or a URI stands for."""
@@ -91,6 +88,9 @@ class Access:
         return Place(_wrapped(given), given._strip_protocol(name), name)
 
 
+DEFAULT = Access()
+
+
 def is_uri(name: str) -> bool:
     """Whether a name is a URI, rather than a path on this machine."""
     return "://" in name
@@ -111,6 +111,9 @@ def _by_pyarrow(name: str) -> Place:
         filesystem, path = fs.FileSystem.from_uri(name)
     except (pa.ArrowInvalid, ValueError):
         return _by_fsspec(name, {})
+    except OSError as error:
+        # It asks for the region of a bucket.
+        raise failure(name, error) from error
     return Place(filesystem, path, name)
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lwcs.foundation import stores
-from lwcs.foundation.places import Access, Place
+from lwcs.foundation.failures import failure, first_line, of_the_place
+from lwcs.foundation.places import DEFAULT, Access, Place
 from lwcs.foundation.temporaries import temporary_file, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DEFAULT = Access()
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -134,20 +134,28 @@ def explaining(output: Place | str, *, is_copy: bool = False) -> Iterator[None]:
     What goes to a store, and what is a copy, is in the temporary folder of this machine.
     """
     remote = isinstance(output, Place) and not output.is_local
+    name = output if isinstance(output, str) else repr(output.name)
     try:
-        with stores.as_os_errors() if remote else nullcontext():
-            yield
+        yield
     except BrokenPipeError:
         raise
-    except OSError as error:
-        if error.errno is None and str(error).startswith("cannot write"):
+    except Exception as error:
+        if isinstance(error, OSError):
+            if error.errno is None and str(error).startswith("cannot write"):
+                raise
+            if not remote or error.errno in (*_FULL, errno.EROFS):
+                raise _explained(error, name, is_copy or remote) from error
+            failed: OSError | None = failure(name, error, "writing")
+        else:
+            failed = of_the_place(name, error, "writing") if remote else None
+        if failed is None:
             raise
-        name = output if isinstance(output, str) else repr(output.name)
-        raise _explained(error, name, is_copy or remote) from error
+        words = f"cannot write {name}: {failed.strerror}; the output was not written"
+        raise OSError(failed.errno, words) from error
 
 
 def _explained(error: OSError, name: str, is_copy: bool) -> OSError:
-    said = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
+    said = error.strerror or first_line(error)
     if error.errno and "[errno" in said:
         # pyarrow says which of its functions failed.
         said = os.strerror(error.errno)
@@ -228,7 +236,8 @@ def _upload_all(files: list[Path], folder: Path, place: Place) -> None:
             stores.upload(file, replace(place, path=path))
     except BaseException:
         for path in done:
-            with suppress(OSError):
+            # Whatever type errors of the store have: the first one is raised.
+            with suppress(Exception):
                 place.filesystem.delete_file(path)
         raise
 

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lwcs
+from lwcs.foundation.failures import first_line, of_the_place, reaching
 from lwcs.foundation.fields import Fields, reading
 from lwcs.foundation.notices import warn
-from lwcs.foundation.replacing import DEFAULT, explaining, replacing
-from lwcs.foundation.stores import as_os_errors
+from lwcs.foundation.places import DEFAULT
+from lwcs.foundation.replacing import explaining, replacing
 
 if TYPE_CHECKING:
     import os
@@ -67,17 +68,15 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], access: Access = 
 
 def is_ours(path: str | os.PathLike[str], access: Access = DEFAULT) -> bool:
     """Whether a file is Parquet that lwcs wrote, by its schema."""
-    import pyarrow as pa
-
     place = access.place(path)
     try:
         with (
-            as_os_errors(),
+            _explaining_reading(place.name),
             place.filesystem.open_input_file(place.path) as raw,
             _opened(raw, place.name),
         ):
             return True
-    except (pa.ArrowException, NotOursError, OSError, UnicodeDecodeError):
+    except (NotOursError, OSError):
         return False
 
 
@@ -88,15 +87,16 @@ def read_table(
     from pyarrow import fs
 
     place = access.place(path)
-    with _explaining_reading(place):
+    with reaching(place.name):
         kind = place.filesystem.get_file_info(place.path).type
     if kind == fs.FileType.NotFound:
         raise FileNotFoundError(f"{place.name!r} does not exist")
     if kind != fs.FileType.File:
         raise ValueError(f"{place.name!r} is not a file; pass the path of a file that lwcs saved")
-    raw = place.filesystem.open_input_file(place.path) if place.is_local else _downloaded(place)
-    with raw, _explaining_content(place.name), _opened(raw, place.name) as file:
-        table = file.read()
+    with _explaining_reading(place.name):
+        raw = place.filesystem.open_input_file(place.path) if place.is_local else _downloaded(place)
+        with raw, _opened(raw, place.name) as file:
+            table = file.read()
     return table, read_metadata(table, place.name)
 
 
@@ -111,51 +111,31 @@ def _opened(raw: Any, name: str) -> Iterator[Any]:
 
 
 def _downloaded(place: Place) -> Any:
-    """All bytes of a file of a store: then a store that fails is not taken for a damaged file."""
+    """All bytes of a file of a store, if lwcs wrote it."""
     import pyarrow as pa
 
-    try:
-        with (
-            _explaining_reading(place),
-            place.filesystem.open_input_file(place.path) as raw,
-            _opened(raw, place.name),
-        ):
-            raw.seek(0)
-            return pa.BufferReader(raw.read_buffer())
-    except pa.ArrowException as error:
-        raise _not_ours(place.name, error) from error
+    with place.filesystem.open_input_file(place.path) as raw, _opened(raw, place.name):
+        raw.seek(0)
+        return pa.BufferReader(raw.read_buffer())
 
 
 @contextmanager
-def _explaining_reading(place: Place) -> Iterator[None]:
-    """Name the file in errors of a store."""
-    try:
-        with as_os_errors():
-            yield
-    except OSError as error:
-        if place.is_local:
-            raise
-        said = f"{place.name!r} could not be read: {str(error).splitlines()[0]}"
-        raise OSError(*([error.errno] if error.errno else []), said) from error
-
-
-@contextmanager
-def _explaining_content(name: str) -> Iterator[None]:
+def _explaining_reading(name: str) -> Iterator[None]:
+    """Name the file in errors of reading: those of its place, and those of its contents."""
     import pyarrow as pa
 
     try:
         yield
-    except PermissionError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _not_ours(name, error) from error
-
-
-def _not_ours(name: str, error: Exception) -> NotOursError:
-    said = str(error).splitlines()[0]
-    return NotOursError(
-        f"{name!r} cannot be read as Parquet (truncated, corrupted or of another format): {said}"
-    )
+    except Exception as error:
+        failed = of_the_place(name, error)
+        if failed is not None:
+            raise failed from error
+        if not isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
+            raise
+        raise NotOursError(
+            f"{name!r} cannot be read as Parquet (truncated, corrupted or of another format): "
+            f"{first_line(error)}"
+        ) from error
 
 
 def of_kind(table: Any, kind: str, called: str) -> tuple[pa.Table, dict[str, Any]]:

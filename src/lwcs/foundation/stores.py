@@ -7,6 +7,7 @@ bytes. So it copies a finished file, in a thread that no signal interrupts.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from contextlib import contextmanager
@@ -56,17 +57,6 @@ def try_out(place: Place) -> None:
         return
 
 
-@contextmanager
-def as_os_errors() -> Iterator[None]:
-    """Raise errors of a store as OSError, such as those of botocore, which are of no known type."""
-    try:
-        yield
-    except (OSError, ValueError, TypeError, ImportError, MemoryError, _GivingUpError):
-        raise
-    except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
-
-
 def container_of(place: Place) -> str | None:
     """The bucket of an object store that a place is in, or None on other stores."""
     given = _of_fsspec(place)
@@ -89,19 +79,17 @@ def _opened(given: Any, path: str) -> Iterator[Any]:
             opened = own.open(path, "wb")
         except NotImplementedError as error:
             kind = _protocol(given)
-            raise OSError(f"a file system for {kind!r} can only be read") from error
+            raise OSError(errno.EROFS, f"a file system for {kind!r} can only be read") from error
         with opened as file:
             yield file
 
 
 def _of_fsspec(place: Place) -> Any:
     """The file system of fsspec that a place is on, or None."""
-    from pyarrow import fs
+    from lwcs.foundation.fsspec_files import fsspec_files
 
-    own = place.filesystem
-    if isinstance(own, fs.PyFileSystem) and isinstance(own.handler, fs.FSSpecHandler):
-        return own.handler.fs
-    return None
+    known = fsspec_files(place.filesystem)
+    return None if known is None else known.fs
 
 
 def _protocol(given: Any) -> str:

@@ -7,7 +7,6 @@ that both passes see the same ones; if one of them changes, that is an error.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import pyarrow.dataset as ds
 from lwcs.foundation.failures import reaching
 from lwcs.foundation.places import is_local
 from lwcs.sources.base import ROWS_CHANGED
+from lwcs.sources.explaining import explaining
 from lwcs.sources.parquet import ParquetFiles
 from lwcs.sources.remote import Store
 from lwcs.sources.stamps import stamp_of
@@ -70,7 +70,8 @@ def of_dataset(
                 yield from _scanned(dataset, columns, options.batch_size)
             else:
                 for part in files.open(columns, budget, options.batch_size):
-                    yield from part.rows
+                    with explaining([part.path]):
+                        yield from part.rows
             check()
 
     reading = _scanned_bytes(fragments) if files is None else files.reading_bytes
@@ -127,14 +128,15 @@ def _of_scanner(scanner: ds.Scanner) -> Query:
         try:
             list(_some(scanner.to_batches()))
         except pa.ArrowInvalid:
-            once = chain(first, started)
-            return Query(lambda *_: once, scanner.projected_schema, rereadable=False)
+            once: Iterator[pa.RecordBatch] | None = chain(first, started)
+        else:
+            once = None
 
     def run(*_: object) -> Iterator[pa.RecordBatch]:
         with explaining("the scanner"):
-            yield from scanner.to_batches()
+            yield from scanner.to_batches() if once is None else once
 
-    return Query(run, scanner.projected_schema, name="the scanner")
+    return Query(run, scanner.projected_schema, name="the scanner", rereadable=once is None)
 
 
 def _some(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -187,22 +189,3 @@ def _is_parquet(dataset: ds.Dataset) -> bool:
 def _stamps(dataset: ds.FileSystemDataset) -> Stamps:
     infos = dataset.filesystem.get_file_info(dataset.files)
     return {info.path: (info.size, info.mtime_ns) for info in infos}
-
-
-@contextmanager
-def explaining(name: str) -> Iterator[None]:
-    """Say what was read, where reading fails."""
-    try:
-        yield
-    except PermissionError:
-        raise
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"a file of {name} vanished before all rows were read ({_said(error)}); open it again"
-        ) from error
-    except pa.ArrowException as error:
-        raise ValueError(f"{name} cannot be read: {_said(error)}") from error
-
-
-def _said(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -31,8 +31,9 @@ from lwcs.sources.column_types import WHY, is_number
 from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
 from lwcs.sources.hive import FolderColumns
+from lwcs.sources.options import PACKED
 from lwcs.sources.parts import Part
-from lwcs.sources.paths import PACKED, file_name
+from lwcs.sources.paths import file_name
 from lwcs.sources.watched import Watched
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
-from lwcs.foundation.places import Access, Place
+from lwcs.foundation.failures import first_line, reaching
+from lwcs.foundation.places import Access, Place, is_local
+from lwcs.foundation.temporaries import temporary_folder
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.datasets import of_dataset
 from lwcs.sources.streams import Query, QuerySource
@@ -55,24 +56,29 @@ def open_folder(found: Found, options: ScanOptions) -> QuerySource:
 @contextmanager
 def _log(filesystem: fs.FileSystem, folder: str) -> Iterator[str]:
     """A folder on this machine that has the log of a table."""
-    if isinstance(filesystem, fs.LocalFileSystem):
+    if is_local(filesystem):
         yield folder
         return
-    with TemporaryDirectory(prefix="lwcs-delta-") as here:
-        log = Path(here) / "_delta_log"
+    with temporary_folder(gettempdir(), 0o700) as here:
+        log = here / "_delta_log"
         log.mkdir()
         for path, below in _entries(filesystem, f"{folder.rstrip('/')}/_delta_log"):
             (log / below).parent.mkdir(exist_ok=True)
-            with filesystem.open_input_stream(path) as file:
-                (log / below).write_bytes(file.read())
-        yield here
+            with reaching(path), filesystem.open_input_stream(path) as file:
+                content = file.read()
+            (log / below).write_bytes(content)
+        yield str(here)
 
 
 def _entries(filesystem: fs.FileSystem, log: str) -> Iterator[tuple[str, str]]:
     """Files of a log, from its last checkpoint on: their paths, and their paths in the log."""
     found = []
     checkpoint = 0
-    for info in filesystem.get_file_info(fs.FileSelector(log)):
+    with reaching(log):
+        infos = filesystem.get_file_info(fs.FileSelector(log))
+        # Parts of checkpoints that have names of their own.
+        more = filesystem.get_file_info(fs.FileSelector(f"{log}/_sidecars", allow_not_found=True))
+    for info in infos:
         if entry := _ENTRY.fullmatch(info.base_name):
             found.append((int(entry[1]), info))
             if entry[2] != "json":
@@ -80,9 +86,7 @@ def _entries(filesystem: fs.FileSystem, log: str) -> Iterator[tuple[str, str]]:
     for version, info in found:
         if version >= checkpoint:
             yield info.path, info.base_name
-    # Parts of checkpoints that have names of their own.
-    more = fs.FileSelector(f"{log}/_sidecars", allow_not_found=True)
-    for info in filesystem.get_file_info(more):
+    for info in more:
         yield info.path, f"_sidecars/{info.base_name}"
 
 
@@ -98,7 +102,7 @@ def _opened(folder: str, name: str) -> Any:
     try:
         return DeltaTable(folder)
     except (DeltaError, OSError, ValueError) as error:
-        raise ValueError(f"{name} cannot be opened: {_said(error)}") from error
+        raise ValueError(f"{name} cannot be opened: {first_line(error)}") from error
 
 
 def _query(table: Any, place: Place | None, options: ScanOptions, name: str) -> Query:
@@ -116,7 +120,7 @@ def _query(table: Any, place: Place | None, options: ScanOptions, name: str) -> 
     try:
         dataset = table.to_pyarrow_dataset(filesystem=place and place.filesystem)
     except DeltaProtocolError as error:
-        features = table.protocol().reader_features or [_said(error)]
+        features = table.protocol().reader_features or [first_line(error)]
         raise ValueError(
             f"{name} uses features that deltalake does not read through pyarrow "
             f"({', '.join(features)}); {_BY_POLARS}"
@@ -142,7 +146,3 @@ def _at(place: Place, dataset: Any, name: str) -> Any:
         for each in dataset.get_fragments()
     ]
     return type(dataset)(files, dataset.schema, dataset.format, place.filesystem)
-
-
-def _said(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

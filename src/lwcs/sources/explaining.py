@@ -1,4 +1,4 @@
-"""Errors of pyarrow while rows are read, in words that name the file."""
+"""Errors while rows are read, in words that name the file, or the table that has the file."""
 
 from __future__ import annotations
 
@@ -7,38 +7,47 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lwcs.foundation.failures import is_of_the_place
+from lwcs.foundation.failures import first_line, of_the_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_VANISHED = "vanished before all rows were read"
+
 
 @contextmanager
-def explaining(paths: list[str]) -> Iterator[None]:
-    """Turn errors of pyarrow into errors that name the file.
+def explaining(read: list[str] | str) -> Iterator[None]:
+    """Name what is read in errors: the paths of files, or what a table or a dataset is called.
 
-    A failure of the place stays an OSError, after which one can try again. pyarrow says of bad
-    contents, too, that they are an OSError, but such a one has no errno.
+    A failure of the place is an OSError, after which one can try again. Bad contents are a
+    ValueError.
     """
     try:
         yield
-    except FileNotFoundError as error:
-        if error.errno is None:
-            # Explained already, for one of the files.
+    except Exception as error:
+        explained = _explained(error, read)
+        if explained is error:
             raise
-        raise FileNotFoundError(f"{some(paths)} vanished before all rows were read") from error
-    except PermissionError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        said = str(error).strip().splitlines()[0]
-        if isinstance(error, OSError) and error.errno is not None:
-            if is_of_the_place(error):
-                raise
-            raise type(error)(error.errno, f"reading failed: {said}", paths[0]) from error
-        raise ValueError(
-            f"{some(paths)} cannot be read (it may be truncated, corrupted, or have rows that "
-            f"differ in their columns): {said}"
-        ) from error
+        raise explained from error
+
+
+def _explained(error: Exception, read: list[str] | str) -> Exception:
+    failed = of_the_place(read if isinstance(read, str) else read[0], error)
+    if isinstance(failed, FileNotFoundError):
+        if isinstance(read, list) and _VANISHED in str(error):
+            # Explained already, for one of the files.
+            return error
+        what = f"a file of {read}" if isinstance(read, str) else some(read)
+        return FileNotFoundError(f"{what} {_VANISHED} ({first_line(error)}); open it again")
+    if failed is not None:
+        return failed
+    if isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
+        what = read if isinstance(read, str) else some(read)
+        return ValueError(
+            f"{what} cannot be read (it may be truncated, corrupted, or have rows that differ in "
+            f"their columns): {first_line(error)}"
+        )
+    return error
 
 
 def some(paths: list[str]) -> str:

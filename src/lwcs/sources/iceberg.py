@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lwcs.sources.datasets import explaining
+from lwcs.sources.explaining import explaining
 from lwcs.sources.streams import Query
 
 if TYPE_CHECKING:

@@ -17,6 +17,10 @@ class Fitted(tuple[str, ...]):
     """The features that a model was fitted on, to be found by name in another table."""
 
 
+PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
+"""How text files may be compressed: endings, and pyarrow's names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How text files are written; what is None is recognized from the first lines."""

@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from lwcs.foundation.failures import reaching
-from lwcs.foundation.places import Access, Place, is_local
+from lwcs.foundation.places import DEFAULT, Access, Place, is_local
 from lwcs.sources.ahead import REQUESTS, waiting_threads
 from lwcs.sources.lakes import Lakes
 from lwcs.sources.listing import EVERYTHING, Listed, Pattern, Wanted, files_below
+from lwcs.sources.options import PACKED
 from lwcs.sources.stamps import Stamp, stamp_of
 
 _KINDS = {
@@ -47,8 +48,6 @@ _FORMATS = {
 _FOLDERS = ("zarr",)
 """Formats whose files are folders."""
 _WEB = ("http://", "https://")
-PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
-"""How text files may be compressed: endings, and pyarrow's names."""
 
 
 def file_name(path: str) -> str:
@@ -86,10 +85,7 @@ class Found:
         return is_local(self.filesystem)
 
 
-_DEFAULT = Access()
-
-
-def find(data: Any, access: Access = _DEFAULT, wanted: str | None = None) -> Found:
+def find(data: Any, access: Access = DEFAULT, wanted: str | None = None) -> Found:
     """Find the files that a path, a glob, a folder, a URI or a list of these refers to.
 
     `wanted` is their format, one of `FORMATS`, if their names do not say it.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from lwcs.foundation.storage import KEY
 from lwcs.sources.checks import check_unique
 from lwcs.sources.explaining import some
 
@@ -15,13 +16,11 @@ if TYPE_CHECKING:
 
     from lwcs.sources.paths import Found
 
-_OURS = b"lwcs"
-
 
 def common_schema(found: Found, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """The columns of all files, with types that hold the values of every file."""
     for path, schema in schemas.items():
-        if _OURS in (schema.metadata or {}):
+        if KEY in (schema.metadata or {}):
             raise ValueError(
                 f"{path!r} was saved by lwcs and is not a table of rows; open it with lwcs.load"
             )
