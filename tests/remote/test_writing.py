@@ -115,7 +115,8 @@ def test_without_permission_to_write_nothing_is_begun(bucket, monkeypatch):
 
     monkeypatch.setattr(s3fs.core.S3File, "_call_s3", denied)
     access = Access(storage_options=bucket.storage_options)
-    with pytest.raises(PermissionError, match="Access Denied; pass a path that you may write to"):
+    words = "refused; check the credentials: Access Denied; the output was not written"
+    with pytest.raises(PermissionError, match=words):
         replacing.check_target(bucket.uri("c.parquet"), access)
 
 

@@ -19,6 +19,7 @@ from lwcs.foundation import storage
 from lwcs.foundation.fsspec_files import FsspecFiles, fsspec_files
 from lwcs.foundation.places import Access
 from lwcs.sources import delta
+from lwcs.sources.explaining import explaining
 
 fsspec = pytest.importorskip("fsspec")
 X = np.random.default_rng(0).standard_normal((500, 2))
@@ -195,6 +196,23 @@ def test_a_read_only_bucket_of_pyarrow_says_that_nothing_was_written(monkeypatch
     with pytest.raises(PermissionError, match=words) as found:
         coreset.save("c.parquet", filesystem=pa._fs._MockFileSystem())
     assert found.value.errno == errno.EACCES
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("AWS Error ACCESS_DENIED during GetObject operation: No response body", PermissionError),
+        ("Generic S3 error: Server returned non-2xx status code: 403 Forbidden", PermissionError),
+        ("AWS Error NETWORK_CONNECTION during GetObject: curlCode: 7", ConnectionError),
+    ],
+)
+def test_failures_that_libraries_give_no_number_are_not_taken_for_damage(said, kind):
+    with pytest.raises(kind) as found, explaining("the table"):
+        raise OSError(said)
+    assert found.value.errno is not None
+    assert found.value.filename == "the table"
+    with pytest.raises(ValueError, match="the table cannot be read"), explaining("the table"):
+        raise OSError("Couldn't deserialize thrift")
 
 
 def damaged(folder):

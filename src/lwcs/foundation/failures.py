@@ -18,16 +18,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STATUS = re.compile(r"HTTP status (\d{3})")
+_STATUS = re.compile(r"(?:HTTP status|status code:?|status:) (\d{3})")
 _REFUSED = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|"
     r"EXPIRED_TOKEN|UNRECOGNIZED_CLIENT|NoCredentials|Unable to locate credentials|"
-    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Forbidden|Access Denied",
+    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Forbidden|Access Denied|"
+    r"lacked the necessary privileges",
 )
 _MISSING = re.compile(r"NO_SUCH_(?:BUCKET|KEY)|NoSuch(?:Bucket|Key)|RESOURCE_NOT_FOUND")
 _SLOW = re.compile(r"timed? ?out|timeout|REQUEST_TIMEOUT", re.IGNORECASE)
-_OF_STORES = re.compile(r"AWS Error|Azure Error|google::cloud")
-"""What pyarrow says of stores; its errors of contents are plain OSErrors, too."""
+_OF_STORES = re.compile(
+    r"AWS Error|Azure Error|google::cloud|Generic \w+ error|lacked the necessary privileges"
+)
+"""What pyarrow and deltalake say of stores; errors of contents are plain OSErrors, too."""
 _UNREACHABLE = re.compile(
     r"NETWORK_CONNECTION|curlCode|Could not connect|Cannot connect|resolve host|Name or service|"
     r"Connection (?:refused|reset|closed|aborted)|disconnected",
@@ -82,7 +85,8 @@ def first_line(error: BaseException) -> str:
 
 def failure(name: str, error: BaseException, doing: str = "reading") -> OSError:
     """The error of a library, as an OSError that names a file; `doing` is what failed."""
-    status, said = _status(error), " ".join(str(error).split()) or type(error).__name__
+    bare = isinstance(error, OSError) and error.filename is None and error.strerror
+    status, said = _status(error), " ".join((bare or str(error)).split()) or type(error).__name__
     answer = "" if status is None else f" (HTTP status {status}{_phrase(status)})"
     if isinstance(error, PermissionError) or status in (401, 403) or _REFUSED.search(said):
         of_store = status is not None or _REFUSED.search(said)

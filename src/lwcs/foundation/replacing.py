@@ -145,11 +145,12 @@ def explaining(output: Place | str, *, is_copy: bool = False) -> Iterator[None]:
                 raise
             if not remote or error.errno in (*_FULL, errno.EROFS):
                 raise _explained(error, name, is_copy or remote) from error
-            failed: OSError | None = failure(name, error, "writing")
-        else:
-            failed = of_the_place(name, error, "writing") if remote else None
+        failed = of_the_place(name, error, "writing") if remote else None
         if failed is None:
-            raise
+            if not isinstance(error, OSError):
+                raise
+            # Nothing is read here that could be bad.
+            failed = failure(name, error, "writing")
         words = f"cannot write {name}: {failed.strerror}; the output was not written"
         raise OSError(failed.errno, words) from error
 

@@ -31,7 +31,8 @@ def query_of(data: Any, options: ScanOptions) -> Query:
     named = getattr(scan, "table_identifier", None) or (data.name() if scan is not data else ())
     at = "" if version is None else f" (snapshot {version})"
     name = f"the Iceberg table {'.'.join(named)!r}{at}"
-    whole, tasks = scan.projection(), list(scan.plan_files())
+    with explaining(name):
+        whole, tasks = scan.projection(), list(scan.plan_files())
     schema = schema_to_pyarrow(whole, include_field_ids=False)
 
     def run(columns: list[str], _: Budget) -> Iterator[pa.RecordBatch]:
