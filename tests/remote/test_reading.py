@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -245,3 +248,53 @@ def test_a_presigned_url_is_read(ending, bucket, X, expected):
     if not ending:
         with pytest.raises(ValueError, match="name their format with format="):
             lwcs.scan(url)
+
+
+HANGING = """
+import sys, threading
+import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
+
+class Hanging(MemoryFileSystem):
+    protocol = "hanging"
+    store, pseudo_dirs = {}, [""]
+
+def hang(*_, **__):
+    print("hanging", flush=True)
+    threading.Event().wait()
+
+fsspec.register_implementation("hanging", Hanging)
+with fsspec.open("hanging://p/a." + sys.argv[1], "wb") as file:
+    file.write(b"x" * 10_000)
+setattr(Hanging, sys.argv[2], hang)
+from lwcs.cli import main
+main(["build", sys.argv[3], "--size", "5", "-o", "out.parquet"], prog_name="lwcs")
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "hangs", "path"),
+    [
+        ("parquet", "cat_file", "p"),
+        ("feather", "cat_file", "p"),
+        ("csv", "cat_file", "p/a.csv"),
+        ("npy", "cat_file", "p/a.npy"),
+        ("parquet", "info", "p/a.parquet"),
+        ("parquet", "find", "p/*.parquet"),
+    ],
+)
+def test_told_to_end_while_a_store_hangs_a_command_ends(ending, hangs, path, tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", HANGING, ending, hangs, f"hanging://{path}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "hanging\n"
+        child.send_signal(signal.SIGTERM)
+        _, said = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 143, said
+    assert "no incomplete output was left behind" in said
+    assert list(tmp_path.iterdir()) == []

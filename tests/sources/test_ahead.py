@@ -13,7 +13,7 @@ import pytest
 
 import lwcs
 from lwcs.sources import ahead
-from lwcs.sources.ahead import Ahead, Piece
+from lwcs.sources.ahead import Ahead, Piece, WaitingThreads
 from tests.sources.parts import points, table, write_parts
 from tests.sources.stores import spied
 
@@ -36,6 +36,16 @@ class Fetching:
 def pool():
     with ThreadPoolExecutor(4) as pool:
         yield pool
+
+
+def test_after_an_error_nobody_waits_for_threads():
+    answered = threading.Event()
+    with pytest.raises(KeyboardInterrupt), WaitingThreads(1) as pool:  # noqa: PT012
+        first, second = pool.submit(answered.wait), pool.submit(answered.wait)
+        raise KeyboardInterrupt
+    assert not first.done()
+    assert second.cancelled()
+    answered.set()
 
 
 def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatch):

@@ -48,9 +48,9 @@ class Commands(click.Group):
                 code = getattr(stop, "exit_code", 130)
                 message = "Interrupted; no incomplete output was left behind."
                 write(message, level=logging.ERROR, event="error")
-                if any(thread.name == READER for thread in threading.enumerate()):
-                    # The reader still waits for a pipe, and a normal exit would wait for the
-                    # reader.
+                if any(thread.name.startswith(READER) for thread in threading.enumerate()):
+                    # A reader still waits for a pipe or a store, and a normal exit would wait for
+                    # the reader.
                     sys.stderr.flush()
                     os._exit(code)
                 sys.exit(code)

@@ -34,9 +34,19 @@ _HOLE = 2**19
 _TAIL = 2**16
 
 
-def waiting_threads(most: int) -> ThreadPoolExecutor:
-    """Threads that wait for a store or a disk."""
-    return ThreadPoolExecutor(most, thread_name_prefix=READER)
+class WaitingThreads(ThreadPoolExecutor):
+    """Threads that wait for a store or a disk.
+
+    Where the block they serve ends by an error or an interrupt, nobody waits for them: a store that
+    does not answer would keep them forever.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most, thread_name_prefix=READER)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for all work, or for none after an error."""
+        self.shutdown(wait=kind is None, cancel_futures=kind is not None)
 
 
 @dataclass(frozen=True, slots=True, order=True)

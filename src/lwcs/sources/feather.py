@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lwcs.foundation.cores import usable_cores
-from lwcs.sources.ahead import REQUESTS, Piece, waiting_threads
+from lwcs.sources.ahead import REQUESTS, Piece, WaitingThreads
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parts import Part
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
@@ -33,7 +33,7 @@ class FeatherFiles:
 
     def __init__(self, found: Found, store: Store | None) -> None:
         self._filesystem, self._store = found.filesystem, store
-        with waiting_threads(usable_cores() if store is None else REQUESTS) as pool:
+        with WaitingThreads(usable_cores() if store is None else REQUESTS) as pool:
             schemas = dict(zip(found.paths, pool.map(self._schema, found.paths), strict=True))
         own = common_schema(found, schemas)
         keys = partition_schema(found, own)

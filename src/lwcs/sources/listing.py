@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from lwcs.foundation.failures import reaching
 from lwcs.foundation.notices import warn
-from lwcs.sources.ahead import REQUESTS, waiting_threads
+from lwcs.sources.ahead import REQUESTS, WaitingThreads
 from lwcs.sources.stamps import Stamp, stamp_of
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _on_store(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
             )
 
     level = [(folder, pattern.start)]
-    with waiting_threads(REQUESTS) as pool:
+    with WaitingThreads(REQUESTS) as pool:
         while level:
             below = []
             for (path, states), infos in zip(level, pool.map(look_into, level), strict=True):

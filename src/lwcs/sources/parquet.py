@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from lwcs.foundation.cores import usable_cores
-from lwcs.sources.ahead import REQUESTS, Piece, bytes_in, waiting_threads
+from lwcs.sources.ahead import REQUESTS, Piece, WaitingThreads, bytes_in
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parts import Part, side_by_side
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
@@ -105,7 +105,7 @@ class ParquetFiles:
             with explaining([path]), self._opened(path) as raw, pq.ParquetFile(raw) as file:
                 return file.metadata, file.schema_arrow
 
-        with waiting_threads(usable_cores() if self._store is None else REQUESTS) as pool:
+        with WaitingThreads(usable_cores() if self._store is None else REQUESTS) as pool:
             return dict(zip(paths, pool.map(read, paths), strict=True))
 
     def _opened(self, path: str, ahead: Ahead | None = None) -> Any:

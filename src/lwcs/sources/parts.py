@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lwcs.foundation.cores import usable_cores
-from lwcs.foundation.parallel import READER
+from lwcs.sources.ahead import WaitingThreads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     import pyarrow as pa
 
@@ -52,17 +51,14 @@ def _of(rows: Future[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
 
 def side_by_side(parts: Iterable[Part], most: float) -> Iterator[Part]:
     """Yield parts in order, while the small ones among the next are read, up to `most` bytes."""
-    pool = ThreadPoolExecutor(usable_cores(), thread_name_prefix=READER)
     ahead: deque[Part] = deque()
-    try:
+    with WaitingThreads(usable_cores()) as pool:
         for part in parts:
             ahead.append(part.started(pool))
             while sum(each.size or 0.0 for each in ahead) > most or len(ahead) > _MOST_AHEAD:
                 yield ahead.popleft()
         while ahead:
             yield ahead.popleft()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 # Tiny files have more to them than the bytes of their rows.

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from lwcs.foundation.failures import reaching
 from lwcs.foundation.places import DEFAULT, Access, Place, is_local
-from lwcs.sources.ahead import REQUESTS, waiting_threads
+from lwcs.sources.ahead import REQUESTS, WaitingThreads
 from lwcs.sources.lakes import Lakes
 from lwcs.sources.listing import EVERYTHING, Listed, Pattern, Wanted, files_below
 from lwcs.sources.options import PACKED
@@ -128,7 +128,7 @@ def _infos(places: list[Place]) -> list[fs.FileInfo]:
 
     if places[0].is_local:
         return list(map(look_at, places))
-    with waiting_threads(REQUESTS) as pool:
+    with WaitingThreads(REQUESTS) as pool:
         return list(pool.map(look_at, places))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.failures import reaching
 from lwcs.foundation.fsspec_files import fsspec_files
-from lwcs.sources.ahead import REQUESTS, Ahead, waiting_threads
+from lwcs.sources.ahead import REQUESTS, Ahead, WaitingThreads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class Store:
         self._fsspec = fsspec_files(filesystem)
         self._open: dict[str, Future[Any]] = {}
         self._lock = Lock()
-        self.pool = waiting_threads(REQUESTS)
+        self.pool = WaitingThreads(REQUESTS)
         """Threads that wait for answers; they end with the store."""
 
     def size(self, path: str) -> int:
