@@ -38,6 +38,12 @@ def pool():
         yield pool
 
 
+def held(file: Ahead) -> int:
+    """Number of bytes of all answers that a file refers to, now or later."""
+    requests = {each.request for each in file._windows if each.request is not None}
+    return sum(len(each.answer.result()) for each in requests)
+
+
 def test_after_an_error_nobody_waits_for_threads():
     answered = threading.Event()
     with pytest.raises(KeyboardInterrupt), WaitingThreads(1) as pool:  # noqa: PT012
@@ -49,6 +55,7 @@ def test_after_an_error_nobody_waits_for_threads():
 
 
 def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatch):
+    monkeypatch.setattr(ahead, "_CHEAP", 10)
     monkeypatch.setattr(ahead, "_HOLE", 10)
     monkeypatch.setattr(ahead, "LARGEST", 100)
     fetch = Fetching()
@@ -64,6 +71,7 @@ def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatc
 
 def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
     monkeypatch.setattr(ahead, "_SMALLEST", 100)
+    monkeypatch.setattr(ahead, "_CHEAP", -1)
     monkeypatch.setattr(ahead, "_HOLE", -1)
     fetch, most = Fetching(), 4_000
     lanes = [[Piece(at, at + 10_000), Piece(at + 40_000, at + 50_000)] for at in (0, 10_000)]
@@ -74,9 +82,50 @@ def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
             at = lane[step // 10_000].start + step % 10_000
             file.seek(at)
             assert file.read(250) == DATA[at : at + 250]
-            asked = [each for each in file._windows if each.answer is not None]
-            assert sum(each.stop - each.start for each in asked) <= most
+            assert held(file) <= most
     assert sum(stop - start for start, stop in fetch.requests) == 40_000
+
+
+class Zeros(Fetching):
+    """Gives zeros, of a file of any size."""
+
+    def __call__(self, start, stop):
+        super().__call__(start, stop)
+        return bytes(stop - start)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "every", "step"),
+    [
+        (2_000, 200_000, 200_000, 200_000),  # many columns
+        (2_000, 200_000, 200_000, 30_000),  # of which each is read in several turns
+        (200, 20_000, 500_000, 20_000),  # a few columns of many
+        (300, 20_000, 39_000, 20_000),  # with what lies between them
+        (3, 9_000_000, 9_000_000, 2_000_000),  # large ones
+    ],
+)
+def test_what_is_held_is_within_the_limit(pool, count, size, every, step):
+    most, fetch = 2_000_000, Zeros()
+    lanes = [[Piece(at, at + size)] for at in range(0, count * every, every)]
+    file = Ahead(fetch, count * every, pool, lanes, most)
+    file.begin()
+    assert held(file) <= most
+    for within in range(0, size, step):
+        for lane in lanes[:60]:
+            file.seek(lane[0].start + within)
+            file.read(min(step, size - within))
+            assert held(file) <= most
+
+
+def test_bytes_that_nobody_wants_are_fewer_than_those_beside_them(pool):
+    most, fetch = 10**9, Zeros()
+    lanes = [[Piece(at, at + 20_000)] for at in range(0, 10**8, 500_000)]
+    file = Ahead(fetch, 10**8, pool, lanes, most)
+    assert file.most_held == 200 * 20_000
+    file.begin()
+    assert held(file) == file.most_held
+    near = Ahead(fetch, 10**8, pool, [[Piece(0, 20_000)], [Piece(35_000, 50_000)]], most)
+    assert near.most_held == 50_000
 
 
 def test_what_is_not_planned_is_read_too(pool):

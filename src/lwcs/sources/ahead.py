@@ -28,8 +28,12 @@ REQUESTS = 24
 LARGEST = 2**23
 """Most bytes of one request: larger ones take longer than several side by side."""
 _SMALLEST = 2**16
-# Bytes that nobody wants are fetched along if another request would take longer.
+# A request is at most this part of what may be held.
+_SHARES = 4
+# Bytes that nobody wants are fetched along, if they are not more than what is wanted beside them,
+# or so few that another request would take longer whatever else is limited.
 _HOLE = 2**19
+_CHEAP = 2**14
 # The end of a file, where formats keep what is read first.
 _TAIL = 2**16
 
@@ -66,19 +70,35 @@ def bytes_in(lane: Lane) -> int:
     return sum(piece.stop - piece.start for piece in lane)
 
 
-def merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Requests for some pieces, in order: near ones together, as long as they are not large."""
+def merged(pieces: Iterable[Piece], cheap: int, largest: int = LARGEST) -> Iterator[Piece]:
+    """Requests for some pieces, in order: near ones together, as long as they are not large.
+
+    Between two pieces, `cheap` bytes that nobody wants are fetched along, or as many as are wanted
+    before them.
+    """
     current: Piece | None = None
+    wanted = 0
     for piece in sorted(pieces):
         if current is not None:
-            near = piece.start - current.stop <= _HOLE
-            if near and piece.stop - current.start <= LARGEST:
+            near = piece.start - current.stop <= max(cheap, min(wanted, _HOLE))
+            if near and piece.stop - current.start <= largest:
                 current = Piece(current.start, max(current.stop, piece.stop))
+                wanted += piece.stop - piece.start
                 continue
             yield current
-        current = piece
+        current, wanted = piece, piece.stop - piece.start
     if current is not None:
         yield current
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """Bytes that are asked for, or there, and the windows that wait for them."""
+
+    start: int
+    size: int
+    answer: Future[bytes]
+    windows: set[_Window]
 
 
 @dataclass(slots=True, eq=False)
@@ -89,25 +109,23 @@ class _Window:
     stop: int
     lane: int
     """The number of its lane."""
-    before: _Window | None = None
     after: _Window | None = None
-    """Its neighbours in the lane."""
-    answer: Future[bytes] | None = None
+    """The next of the lane."""
+    request: _Request | None = None
     """What it is a part of, once it is asked for."""
-    first: int = 0
-    """The first byte of that."""
 
     def bytes_of(self, start: int, stop: int) -> memoryview:
         """Some of its bytes, once they are there."""
-        assert self.answer is not None
-        return memoryview(self.answer.result())[start - self.first : stop - self.first]
+        assert self.request is not None
+        first = self.request.start
+        return memoryview(self.request.answer.result())[start - first : stop - first]
 
     def next(self, reach: int) -> Iterator[_Window]:
         """It and those after it, at most so many bytes, but two at least."""
         window: _Window | None = self
         while window is not None:
             reach -= window.stop - window.start
-            if reach < 0 and window is not self and window.before is not self:
+            if reach < 0 and window is not self and window is not self.after:
                 return
             yield window
             window = window.after
@@ -122,7 +140,7 @@ def _cut(number: int, lane: Lane, size: int) -> list[_Window]:
         starts = range(piece.start, piece.stop, step)
         windows += [_Window(start, min(start + step, piece.stop), number) for start in starts]
     for before, after in pairwise(windows):
-        before.after, after.before = after, before
+        before.after = after
     return windows
 
 
@@ -150,33 +168,85 @@ class Ahead:
         self._fetch, self._size, self._pool, self._at = fetch, size, pool, 0
         self._tail: bytes | None = None
         self._begun = False
+        lanes = list(filter(None, lanes))
         total, width = sum(map(bytes_in, lanes)), max(len(lanes), 1)
         # Two windows of every lane, and two more of the lanes that are asked for early.
         early = min(width, REQUESTS) - 1
         window = LARGEST if total <= most else most // (2 * (width + early))
         window = min(LARGEST, max(_SMALLEST, window))
-        # Bytes of a lane that are held at a time.
+        # Bytes of a lane that are asked for at a time, where all lanes have room.
         self._reach = total if total <= most else (most - 2 * early * window) // width
-        cut = [_cut(number, lane, window) for number, lane in enumerate(filter(None, lanes))]
-        self._current = [windows[0] for windows in cut]
-        """Where each lane is read."""
-        self._window = window
+        cut = [_cut(number, lane, window) for number, lane in enumerate(lanes)]
+        self._current: list[_Window | None] = [windows[0] for windows in cut]
+        """Where each lane is read; None after its end."""
+        self._window, self._most = window, most
+        # Of several requests, some are read while others are on their way.
+        self._largest = min(LARGEST, max(most // _SHARES, window))
+        self._requests: dict[_Request, None] = {}
+        self._held = 0
+        """Bytes that are asked for, or there."""
         self._windows = sorted((each for windows in cut for each in windows), key=_start)
         self._starts = list(map(_start, self._windows))
+
+    @property
+    def most_held(self) -> int:
+        """Number of bytes that it holds at most, with those that nobody wants."""
+        return min(self._most, sum(each.stop - each.start for each in self._merged(self._windows)))
 
     def begin(self) -> None:
         """Begin to fetch, if that has not begun."""
         if not self._begun:
             self._begun = True
-            self._ask([each for first in self._current for each in first.next(self._reach)])
+            firsts = [first for first in self._current if first is not None]
+            self._ask(each for first in firsts for each in first.next(self._reach))
 
-    def _ask(self, windows: list[_Window]) -> None:
-        requests = list(merged(Piece(each.start, each.stop) for each in windows))
-        starts = [each.start for each in requests]
-        answers = [self._pool.submit(self._fetch, each.start, each.stop) for each in requests]
+    def _merged(self, windows: Iterable[_Window]) -> list[Piece]:
+        pieces = (Piece(each.start, each.stop) for each in windows)
+        return list(merged(pieces, _CHEAP, self._largest))
+
+    def _ask(self, wanted: Iterable[_Window]) -> None:
+        """Ask for windows, in the order in which they are needed, as far as there is room."""
+        room, fitting, total = self._most - self._held, list[_Window](), 0
+        for window in wanted:
+            if window.request is None:
+                total += window.stop - window.start
+                if total > room:
+                    break
+                fitting.append(window)
+        while fitting:
+            requests = self._merged(fitting)
+            total = sum(each.stop - each.start for each in requests)
+            if total <= room:
+                self._send(fitting, requests)
+                return
+            # What nobody wants takes room too.
+            fitting = fitting[: min(len(fitting) - 1, len(fitting) * room // total)]
+
+    def _send(self, windows: list[_Window], pieces: list[Piece]) -> None:
+        requests = [
+            _Request(
+                each.start, each.stop - each.start,
+                self._pool.submit(self._fetch, each.start, each.stop), set(),
+            )
+            for each in pieces
+        ]  # fmt: skip
+        starts = [each.start for each in pieces]
         for window in windows:
-            number = bisect_right(starts, window.start) - 1
-            window.answer, window.first = answers[number], starts[number]
+            window.request = requests[bisect_right(starts, window.start) - 1]
+            window.request.windows.add(window)
+        self._requests |= dict.fromkeys(requests)
+        self._held += sum(each.size for each in requests)
+
+    def _drop(self, window: _Window) -> None:
+        """Forget the bytes of a window; those of a request go with its last window."""
+        if (request := window.request) is None:
+            return
+        window.request = None
+        request.windows.discard(window)
+        if not request.windows:
+            request.answer.cancel()
+            del self._requests[request]
+            self._held -= request.size
 
     def read(self, n: int = -1) -> bytes | memoryview:
         """The next bytes."""
@@ -192,27 +262,65 @@ class Ahead:
         number = bisect_right(self._starts, start) - 1
         if number >= 0 and start < self._windows[number].stop:
             window = self._windows[number]
-            self._move_on(window)
-            return window.bytes_of(start, min(stop, window.stop))
+            if window.request is not None or start < self._size - _TAIL:
+                return self._of_window(window, start, stop)
         if number + 1 < len(self._starts):
             stop = min(stop, self._starts[number + 1])
         return self._elsewhere(start, stop)
 
-    def _move_on(self, window: _Window) -> None:
-        """Ask for what comes into reach with a window, and drop what lies behind it."""
-        if self._current[window.lane] is window and window.answer is not None:
-            return
+    def _of_window(self, window: _Window, start: int, stop: int) -> memoryview:
+        """The bytes of a window, which is dropped after its last one."""
+        self._move_to(window)
+        if window.request is None:
+            self._ask_ahead(window, stop)
+        if window.request is None:
+            self._make_room(window)
+            self._send([window], [Piece(window.start, window.stop)])
+        data = window.bytes_of(start, min(stop, window.stop))
+        if stop >= window.stop:
+            self._drop(window)
+            self._current[window.lane] = window.after
+            self._ask_ahead(window, stop)
+        return data
+
+    def _move_to(self, window: _Window) -> None:
+        """Go to a window of a lane, and drop what lies behind it."""
+        behind = self._current[window.lane]
         self._current[window.lane] = window
-        behind = window.before
-        while behind is not None and behind.answer is not None:
-            behind.answer = None
-            behind = behind.before
-        wanted = list(window.next(self._reach))
-        # The next lanes will soon move on as well, and more than one would wait for its answer.
-        for other in self._current[window.lane + 1 : window.lane + REQUESTS]:
-            wanted += other.next(self._reach + 2 * self._window)
-        if missing := [each for each in wanted if each.answer is None]:
-            self._ask(missing)
+        while behind is not None and behind.start < window.start:
+            self._drop(behind)
+            behind = behind.after
+
+    def _ask_ahead(self, window: _Window, stop: int) -> None:
+        """Ask for what is needed after a window: what is being read, other lanes, its own lane."""
+        own, width = self._current[window.lane], len(self._current)
+        wanted = list[_Window]()
+        if own is not None:
+            wanted += (each for each in own.next(stop - own.start) if each.start < stop)
+        if self._begun:
+            # The next lanes will soon move on as well, and more than one would wait for its answer.
+            for lane in range(window.lane + 1, window.lane + min(width, REQUESTS)):
+                if (other := self._current[lane % width]) is not None:
+                    wanted += other.next(self._reach + 2 * self._window)
+            if own is not None:
+                wanted += own.next(self._reach)
+        self._ask(dict.fromkeys(wanted))
+
+    def _make_room(self, window: _Window) -> None:
+        """Drop what is needed last, until a window that is needed at once has room."""
+
+        def needed(request: _Request) -> tuple[int, int]:
+            return min(self._turns(each, window) for each in request.windows)
+
+        while self._requests and self._held + window.stop - window.start > self._most:
+            for each in list(max(self._requests, key=needed).windows):
+                self._drop(each)
+
+    def _turns(self, other: _Window, now: _Window) -> tuple[int, int]:
+        """How many lanes are read before another window, and its place."""
+        width = len(self._current)
+        behind = other.lane == now.lane and other.start < now.start
+        return (other.lane - now.lane - 1) % width + width * behind, other.start
 
     def _elsewhere(self, start: int, stop: int) -> bytes | memoryview:
         first = max(0, self._size - _TAIL)
@@ -239,9 +347,7 @@ class Ahead:
         """Drop what was fetched, and do not wait for the rest."""
         self.closed = True
         for window in self._windows:
-            if window.answer is not None:
-                window.answer.cancel()
-                window.answer = None
+            self._drop(window)
 
     def readable(self) -> bool:
         """It can be read."""

@@ -46,14 +46,10 @@ class FeatherFiles:
         with explaining([path]), self._opened(path) as file:
             return pa.ipc.open_file(file).schema
 
-    def _opened(self, path: str, ahead: int = 0) -> Any:
-        """A file; from a store, up to so many bytes are fetched ahead."""
+    def _opened(self, path: str) -> Any:
         if self._store is None:
             return self._filesystem.open_input_file(path)
-        lanes = [[Piece(0, self._store.size(path))]] if ahead else []
-        file = self._store.file(path, lanes, ahead)
-        file.begin()
-        return pa.PythonFile(file, "r")
+        return pa.PythonFile(self._store.file(path), "r")
 
     def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
         """Columns of numbers of a file that the schema does not have: it has those of all files."""
@@ -103,8 +99,13 @@ class FeatherFiles:
         own = [i for i, name in enumerate(self._names[fragment.path]) if name in columns]
         # Asked for no columns, pyarrow reads all.
         options = pa.ipc.IpcReadOptions(included_fields=own or [0])
-        with self._opened(fragment.path, ahead) as file:
+        assert self._store is not None
+        lane = [Piece(0, self._store.size(fragment.path))]
+        fetched = self._store.file(fragment.path, [lane], ahead)
+        with pa.PythonFile(fetched, "r") as file:
             reader = pa.ipc.open_file(file, options=options)
+            # Its end was read first, which is not where the rows begin.
+            fetched.begin()
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)
                 cut = (batch.slice(start, most) for start in range(0, batch.num_rows, most))

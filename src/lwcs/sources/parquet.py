@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from lwcs.foundation.cores import usable_cores
-from lwcs.sources.ahead import REQUESTS, Piece, WaitingThreads, bytes_in
+from lwcs.sources.ahead import REQUESTS, Piece, WaitingThreads
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parts import Part, side_by_side
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
@@ -153,7 +153,7 @@ class ParquetFiles:
             if self._store is not None:
                 lanes = _lanes(file, run, columns, self._store.size(file.path))
                 ahead = self._store.file(file.path, lanes, budget.fetched)
-                fetched = sum(map(bytes_in, lanes))
+                fetched = ahead.most_held
             size = n_rows * width
             small = n_rows <= fitting
             whole = small or _HELD * size <= _page_bytes(file, run.start, columns)

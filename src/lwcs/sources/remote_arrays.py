@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Windows that are held, and how many of these are fetched ahead.
 _HELD, _AHEAD = 8, 4
 _HEADER = 2**16
+# Rows that are this close come by one request; with more between them, two side by side are faster.
+_GAP = 2**17
 
 
 class RemoteArray:
@@ -83,7 +85,7 @@ class RemoteArray:
     def take(self, rows: IntArray) -> DenseRows:
         """Rows by number, in ascending order: near ones by one request, several side by side."""
         starts = self._first + rows * self._row
-        requests = list(merged(Piece(int(at), int(at) + self._row) for at in starts))
+        requests = list(merged((Piece(int(at), int(at) + self._row) for at in starts), _GAP))
         taken = np.empty((len(rows), self._row), np.uint8)
         for first in range(0, len(requests), _HELD):
             some = requests[first : first + _HELD]
