@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +14,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.sources.stacked import StackedSource
 from tests.sources.parts import points, table
+from tests.sources.stores import spied
 
 FORMATS = ["csr", "csc", "coo", "bsr", "dia"]
 
@@ -170,3 +174,81 @@ def test_a_list_of_rows_stays_a_list_of_rows():
         lwcs.scan([np.zeros((2, 3)), np.zeros((2, 2))])
     with pytest.raises(ValueError, match="must be of one type"):
         lwcs.scan([np.zeros((2, 3)), sp.eye_array(3)])
+
+
+@pytest.fixture(params=[1, 3])
+def on_store(request, tmp_path):
+    """Rows in one or several .npy files on a store, its name there, and what it was asked for."""
+    X = np.random.default_rng(0).standard_normal((300_000, 4))
+    (tmp_path / "p").mkdir()
+    for i, part in enumerate(np.array_split(X, request.param)):
+        np.save(tmp_path / "p" / f"{i}.npy", part)
+    filesystem, handler = spied(tmp_path)
+    return X, filesystem, handler, tmp_path / "p" / "0.npy"
+
+
+def rows_on(filesystem, **options):
+    return lwcs.scan("p/*.npy", filesystem=filesystem, **options)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_an_array_on_a_store_that_is_written_anew_is_noticed(on_store, passes):
+    X, filesystem, _, path = on_store
+    source = rows_on(filesystem)
+    lwcs.build(source, 50, random_state=0, passes=passes)
+    os.utime(path, (1_000, 1_000))
+    with pytest.raises(ValueError, match=r"p/0\.npy' changed while it was being read"):
+        lwcs.build(source, 50, random_state=0, passes=passes)
+    with pytest.raises(ValueError, match=r"p/0\.npy' changed while it was being read"):
+        source.take(np.arange(3))
+
+
+def test_an_array_on_a_store_that_changes_during_a_pass_is_noticed(on_store):
+    _, filesystem, _, path = on_store
+    source = rows_on(filesystem)
+    blocks = source.all_blocks()
+    next(blocks)
+    os.utime(path, (1_000, 1_000))
+    with pytest.raises(ValueError, match=r"p/0\.npy' changed while it was being read"):
+        list(blocks)
+
+
+def test_threads_fetch_an_array_once_per_pass(on_store, monkeypatch):
+    X, filesystem, handler, _ = on_store
+    monkeypatch.setattr("lwcs.sources.remote_arrays.LARGEST", 200_000)
+    source = rows_on(filesystem)
+    handler.read.clear()
+    for _ in range(2):
+        parts = source.gather(lambda blocks, _: [each.points for each in blocks], n_jobs=8)
+        np.testing.assert_array_equal(np.vstack([each for part in parts for each in part]), X)
+    assert sum(n for _, _, n in handler.read) < 2.2 * X.nbytes
+
+
+def test_windows_of_an_array_on_a_store_are_within_the_memory_limit(on_store):
+    X, filesystem, handler, _ = on_store
+    expected = lwcs.build(X, 50, random_state=0, passes=2)
+    limit = 60_000_000
+    source = rows_on(filesystem, memory_limit=limit)
+    handler.read.clear()
+    found = lwcs.build(source, 50, random_state=0, passes=2, n_jobs=8)
+    np.testing.assert_array_equal(found.points, expected.points)
+    assert max(n for _, _, n in handler.read) <= limit / 8 / 32
+    with pytest.raises(ValueError, match=r"memory_limit=1MB is too little.*memory_limit=26MB or"):
+        rows_on(filesystem, memory_limit="1MB")
+
+
+def test_a_memory_limit_limits_the_blocks_of_an_array_on_a_store(on_store):
+    _, filesystem, _, _ = on_store
+    source, lock, now, most = rows_on(filesystem, memory_limit="26MB"), threading.Lock(), [0], [0]
+
+    def task(blocks, _):
+        with lock:
+            now[0] += 1
+            most[0] = max(now[0], most[0])
+        time.sleep(0.01)
+        list(blocks)
+        with lock:
+            now[0] -= 1
+
+    list(source.gather(task, n_jobs=8))
+    assert most == [1]

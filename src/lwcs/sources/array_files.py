@@ -18,12 +18,12 @@ import numpy as np
 
 from lwcs.foundation.fsspec_files import fsspec_files
 from lwcs.sources.checks import check_dtype
-from lwcs.sources.chunked import ChunkedSource, open_hdf5, open_zarr
+from lwcs.sources.chunked import open_hdf5, open_zarr
 from lwcs.sources.local import open_local
 from lwcs.sources.remote import Store
-from lwcs.sources.remote_arrays import RemoteArray
+from lwcs.sources.remote_arrays import RemoteSource, RemoteStack, Windows
 from lwcs.sources.stacked import StackedSource
-from lwcs.sources.stamps import stamps_of
+from lwcs.sources.stamps import Stamps, stamps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,17 +40,29 @@ def open_array_files(found: Found) -> LocalSource:
     """Open files of arrays; several are one sequence of rows, in order."""
     open_file: Callable[[str], LocalSource] = partial(_open_file, kind=found.kind)
     if not found.is_local:
-        store = Store(found.filesystem, stamps_of(found))
-        open_file = partial(_open_remote, found=found, store=store)
+        if found.kind == "npy":
+            return _open_remote_npy(found)
+        open_file = partial(_open_remote, found=found)
     if len(found.paths) == 1:
         return open_file(found.paths[0])
     return StackedSource(found.paths, open_file)
 
 
-def _open_remote(path: str, found: Found, store: Store) -> LocalSource:
-    if found.kind == "npy":
+def _open_remote_npy(found: Found) -> LocalSource:
+    stamps = stamps_of(found)
+    store = Store(found.filesystem, stamps)
+    windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
+
+    def open_file(path: str) -> RemoteSource:
         with _naming(path):
-            return ChunkedSource(RemoteArray(store, path))
+            return RemoteSource(windows, path)
+
+    if len(found.paths) == 1:
+        return open_file(found.paths[0])
+    return RemoteStack(windows, found.paths, open_file)
+
+
+def _open_remote(path: str, found: Found) -> LocalSource:
     known = fsspec_files(found.filesystem)
     if found.kind == "zarr" and known is not None:
         from zarr.storage import FsspecStore

@@ -43,6 +43,10 @@ class DroppingSource(LocalSource):
         """As many as there were."""
         return self.whole.row_bytes()
 
+    def limit_memory(self, limit: int) -> None:
+        """As the other source limits it."""
+        self.whole.limit_memory(limit)
+
     def read(self, start: int, stop: int) -> Rows:
         """Rows start … stop, with ones in those that are dropped."""
         return with_ones(self.whole.read(start, stop), self.gone[start:stop])
