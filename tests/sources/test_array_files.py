@@ -193,7 +193,7 @@ def rows_on(filesystem, **options):
 
 @pytest.mark.parametrize("passes", [1, 2])
 def test_an_array_on_a_store_that_is_written_anew_is_noticed(on_store, passes):
-    X, filesystem, _, path = on_store
+    _, filesystem, _, path = on_store
     source = rows_on(filesystem)
     lwcs.build(source, 50, random_state=0, passes=passes)
     os.utime(path, (1_000, 1_000))

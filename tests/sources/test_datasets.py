@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from pyarrow import fs
 
 import lwcs
@@ -153,8 +157,60 @@ def test_a_file_that_is_written_anew_between_passes_is_an_error(folder):
     list(source.gather(lambda blocks, _: len(list(blocks))))
     with open(folder.files[0], "ab") as file:
         file.write(b"\n")
-    with pytest.raises(ValueError, match="written anew; build again"):
+    with pytest.raises(ValueError, match="changed while it was being read"):
         lwcs.build(source, 10)
+
+
+class Remembering(LocalFileSystem):
+    """A file system of fsspec that remembers what it saw of files, as those of stores do."""
+
+    protocol = "remembering"
+    cachable = False
+
+    def __init__(self):
+        super().__init__()
+        self.known, self.looks, self.threads, self.lock = {}, 0, set(), threading.Lock()
+
+    def info(self, path, **options):
+        known = self.known.get(path)
+        if known is None:
+            with self.lock:
+                self.looks += 1
+                self.threads.add(threading.get_ident())
+            known = self.known[path] = super().info(path, **options)
+        return known
+
+    def invalidate_cache(self, path=None):
+        self.known.pop(path, None)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_change_is_noticed_though_fsspec_remembers_files(folder, filtered):
+    kind = folder.format.default_extname.replace("arrow", "feather")
+    data = ds.dataset(folder.files, format=kind, filesystem=Remembering())
+    if filtered:
+        data = data.filter(ds.field("x") > -99)
+    source = lwcs.scan(data, columns=["x", "y"])
+    lwcs.build(source, 10, random_state=0)
+    os.utime(folder.files[-1], (1_000, 1_000))
+    with pytest.raises(ValueError, match="changed while it was being read"):
+        lwcs.build(source, 10, random_state=0)
+
+
+def test_a_store_is_asked_once_per_file_and_pass_side_by_side(tmp_path):
+    for i in range(30):
+        pq.write_table(TABLE.slice(0, 50), tmp_path / f"{i:02}.parquet")
+    files = Remembering()
+    data = ds.dataset(sorted(map(str, tmp_path.iterdir())), filesystem=files, format="parquet")
+    files.looks = 0
+    source = lwcs.scan(data, columns=["x", "y"])
+    assert files.looks == 30
+    for _ in range(2):
+        files.looks = 0
+        files.threads.clear()
+        assert len(rows_of(source)) == 1500
+        assert files.looks == 30
+        assert threading.get_ident() not in files.threads
 
 
 def test_files_that_appear_later_are_not_part_of_a_dataset(parted, tmp_path):
@@ -165,11 +221,9 @@ def test_files_that_appear_later_are_not_part_of_a_dataset(parted, tmp_path):
 
 
 def test_a_file_that_vanishes_is_named_as_such(folder):
-    import os
-
     source = lwcs.scan(folder, columns=["x", "y"])
     os.remove(folder.files[1])
-    with pytest.raises((FileNotFoundError, ValueError), match=r"vanished|written anew"):
+    with pytest.raises((FileNotFoundError, ValueError), match=r"vanished|changed"):
         lwcs.build(source, 10)
 
 

@@ -7,28 +7,28 @@ that both passes see the same ones; if one of them changes, that is an error.
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow import fs
 
-from lwcs.foundation.failures import reaching
+from lwcs.foundation.fsspec_files import FsspecFiles
 from lwcs.foundation.places import is_local
-from lwcs.sources.base import ROWS_CHANGED
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parquet import ParquetFiles
 from lwcs.sources.remote import Store
-from lwcs.sources.stamps import stamp_of
+from lwcs.sources.stamps import Stamps, stamps_at
 from lwcs.sources.streams import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.sources.budget import Budget
     from lwcs.sources.options import ScanOptions
-
-    Stamps = dict[str, tuple[int | None, int | None]]
 
 _BATCH_ROWS = 65_536
 
@@ -37,42 +37,35 @@ def query_of(data: Any, options: ScanOptions) -> Query:
     """Open a Dataset or a Scanner."""
     if isinstance(data, ds.Scanner):
         return _of_scanner(data)
-    files = [part for part in _parts(data) if isinstance(part, ds.FileSystemDataset)]
-    before = [_stamps(part) for part in files]
-
-    def check() -> None:
-        if [_stamps(part) for part in files] != before:
-            raise ValueError(f"{ROWS_CHANGED}: a file of the dataset was written anew; build again")
-
-    return of_dataset(data, options, "the dataset", check)
+    parts = [part for part in _parts(data) if isinstance(part, ds.FileSystemDataset)]
+    return of_dataset(data, options, "the dataset", [_Files.of(part) for part in parts])
 
 
 def of_dataset(
     dataset: ds.Dataset,
     options: ScanOptions,
     name: str,
-    check: Any = lambda: None,
+    watched: Sequence[_Files] = (),
     version: str | None = None,
 ) -> Query:
-    """Rows of a dataset; `check` is called before and after every pass."""
+    """Rows of a dataset; it is an error if files change that are `watched`."""
     with explaining(name):
         fragments = _fragments(dataset)
         keys = _keys(dataset, fragments)
         files = None
         if _is_plain_parquet(dataset, fragments):
-            files = ParquetFiles.of_dataset(dataset, keys, _store(dataset))
+            own = watched[0] if watched else _Files.of(dataset)
+            files = ParquetFiles.of_dataset(dataset, keys, own.store)
         n_rows = None if files is None else files.n_rows
 
     def run(columns: list[str], budget: Budget) -> Iterator[pa.RecordBatch]:
-        with explaining(name):
-            check()
+        with explaining(name), _watching(watched):
             if files is None:
                 yield from _scanned(dataset, columns, options.batch_size)
             else:
                 for part in files.open(columns, budget, options.batch_size):
                     with explaining([part.path]):
                         yield from part.rows
-            check()
 
     reading = _scanned_bytes(fragments) if files is None else files.reading_bytes
     return Query(
@@ -92,12 +85,52 @@ def _scanned_bytes(fragments: list[ds.Fragment]) -> Callable[[list[str], Budget]
     return most
 
 
-def _store(dataset: ds.FileSystemDataset) -> Store | None:
-    if is_local(dataset.filesystem):
-        return None
-    with reaching(dataset.files[0]):
-        infos = dataset.filesystem.get_file_info(dataset.files)
-    return Store(dataset.filesystem, {info.path: stamp_of(info) for info in infos})
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a dataset, and what they were when it was opened."""
+
+    paths: list[str]
+    stamps: Stamps
+    store: Store | None
+    """None on this machine."""
+
+    @classmethod
+    def of(cls, dataset: ds.FileSystemDataset) -> _Files:
+        """Look at every file."""
+        filesystem, paths = dataset.filesystem, dataset.files
+        handler = getattr(filesystem, "handler", None)
+        if isinstance(handler, fs.FSSpecHandler) and not isinstance(handler, FsspecFiles):
+            # pyarrow's own one believes what fsspec remembers of files.
+            filesystem = fs.PyFileSystem(FsspecFiles(handler.fs))
+        found = stamps_at(filesystem, paths)
+        store = None if is_local(filesystem) else Store(filesystem, found)
+        return cls(paths, Stamps(filesystem, found, store), store)
+
+
+@contextmanager
+def _watching(watched: Sequence[_Files]) -> Iterator[None]:
+    """Raise an error if files change; one that changed may look damaged, but is not."""
+    for files in watched:
+        for path in files.paths:
+            files.stamps.before(path)
+    try:
+        yield
+    except (PermissionError, ConnectionError, TimeoutError, FileNotFoundError):
+        raise
+    except Exception:
+        with suppress(OSError):
+            _check_again(watched)
+        raise
+    _check_again(watched)
+
+
+def _check_again(watched: Sequence[_Files]) -> None:
+    """Look at every file again, at several of a store at a time."""
+    for files in watched:
+        for path in files.paths:
+            files.stamps.after(path, last=True)
+    for files in watched:
+        files.stamps.finish()
 
 
 def _scanned(
@@ -184,8 +217,3 @@ def _is_plain_parquet(dataset: ds.Dataset, fragments: list[ds.Fragment]) -> bool
 def _is_parquet(dataset: ds.Dataset) -> bool:
     """Whether files are Parquet, to be read without options that change their columns."""
     return isinstance(dataset, ds.FileSystemDataset) and dataset.format == ds.ParquetFileFormat()
-
-
-def _stamps(dataset: ds.FileSystemDataset) -> Stamps:
-    infos = dataset.filesystem.get_file_info(dataset.files)
-    return {info.path: (info.size, info.mtime_ns) for info in infos}

@@ -8,12 +8,14 @@ file and pass, after its last row, and nobody waits for the answer before the en
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.failures import reaching
+from lwcs.foundation.places import is_local
+from lwcs.sources.ahead import REQUESTS, WaitingThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyarrow import fs
 
@@ -35,10 +37,21 @@ def stamps_of(found: Found) -> dict[str, Stamp]:
     """The stamps of all files, as they were when they were found."""
     stamps = dict(found.stamps)
     if missing := [path for path in found.paths if path not in stamps]:
-        with reaching(missing[0]):
-            infos = found.filesystem.get_file_info(missing)
-        stamps |= {info.path: stamp_of(info, local=found.is_local) for info in infos}
+        stamps |= stamps_at(found.filesystem, missing)
     return stamps
+
+
+def stamps_at(filesystem: fs.FileSystem, paths: Sequence[str]) -> dict[str, Stamp]:
+    """The stamps of some files, as they are; a store is asked for several at a time."""
+
+    def look_at(path: str) -> Stamp:
+        with reaching(path):
+            return stamp_of(filesystem.get_file_info(path), local=is_local(filesystem))
+
+    if is_local(filesystem):
+        return {path: look_at(path) for path in paths}
+    with WaitingThreads(REQUESTS) as pool:
+        return dict(zip(paths, pool.map(look_at, paths), strict=True))
 
 
 class Stamps:
@@ -49,6 +62,10 @@ class Stamps:
     ) -> None:
         self._filesystem, self._stamps, self._store = filesystem, stamps, store
         self._coming: list[Future[None]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Checks that are on their way stay here."""
+        return Stamps, (self._filesystem, self._stamps, self._store)
 
     def check(self, path: str) -> None:
         """Raise an error if a file is not what it was."""
