@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import pickle
 import signal
 import subprocess
 import sys
@@ -118,6 +119,25 @@ def test_every_format_gives_the_bits_of_the_local_file(kind, name, bucket, store
     put(bucket, name, path.read_bytes())
     source = lwcs.scan(store.uri(name), **by(kind, store))
     assert_equal(lwcs.build(source, 100, random_state=0), lwcs.build(path, 100, random_state=0))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv", "npy"])
+def test_a_scan_of_a_store_can_be_sent_to_another_process(ending, X, expected):
+    fsspec = pytest.importorskip("fsspec")
+    table, name = pa.table(dict(zip(NAMES, X.T, strict=True))), f"memory://sent/a.{ending}"
+    with fsspec.open(name, "wb") as file:
+        if ending == "npy":
+            np.save(file, X)
+        elif ending == "csv":
+            np.savetxt(file, X, fmt="%.17g", delimiter=",", header=",".join(NAMES), comments="")
+        else:
+            {"parquet": pq.write_table, "feather": feather.write_feather}[ending](table, file)
+    source = lwcs.scan(name)
+    for _ in range(2):
+        sent = pickle.loads(pickle.dumps(source))
+        assert_equal(lwcs.build(sent, 100, random_state=0, passes=2), expected)
+        # Also after it was read.
+        assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)
 
 
 def test_windows_of_an_array_meet(bucket, X, tmp_path, monkeypatch):

@@ -34,6 +34,10 @@ class Store:
         self.pool = WaitingThreads(REQUESTS)
         """Threads that wait for answers; they end with the store."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Threads and open files stay here: a copy in another process has its own."""
+        return Store, (self._filesystem, self._stamps)
+
     def size(self, path: str) -> int:
         """Number of bytes of a file."""
         return self._stamps[path][0]
