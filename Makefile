@@ -34,8 +34,9 @@ check: $(VENV)/.installed-test lint ## Run every check, and every test that is n
 test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)
 	$(BIN)/python -m pytest -n auto
 
-test-engines: $(VENV)/.installed-test,dask,spark,ray ## Test Dask, Spark, Spark Connect and Ray (installs them)
+test-engines: $(VENV)/.installed-test-engines ## Test Dask, Spark, Spark Connect and Ray (installs them)
 	$(BIN)/python -m pytest -m engines tests/engines
+	$(BIN)/python -m pytest tests/test_docs.py -k "examples and (dask or spark or ray or reproducibility)"
 	LWCS_SPARK=connect $(BIN)/python -m pytest -m engines tests/engines -k spark
 
 test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Iceberg (installs an S3 server)
