@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import venv
 
 import pytest
 
@@ -50,6 +51,20 @@ asked = lambda: _ASKED.add((ray.get_runtime_context().get_job_id(), node["NodeID
 end = ray.shutdown
 """,
 }
+BARE = """
+import os, sys
+os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"] = sys.argv[1], "127.0.0.1"
+from pyspark.sql import SparkSession
+import lwcs
+start = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+# The path of this process may have pyarrow.
+session = start.config("spark.executorEnv.PYTHONPATH", "").getOrCreate()
+try:
+    lwcs.build(session.range(1_000).selectExpr("id * 1.0D as x"), 10)
+except RuntimeError as error:
+    print("RuntimeError", error)
+session.stop()
+"""
 CODE = """
 import os, sys
 import numpy as np, lwcs
@@ -101,3 +116,32 @@ def test_workers_with_another_lwcs_are_an_error(tmp_path, name, package, has):
     assert f" has {has}, but here it is Python" in before
     assert "install the same version of lwcs on all workers" in before
     assert f"a worker on {os.uname().nodename} has {has}, but here it is lwcs" in late
+
+
+@pytest.mark.skipif(CONNECT, reason="starts classic Spark")
+def test_a_bare_python_on_spark_is_an_error_that_says_what_to_do(tmp_path):
+    pytest.importorskip("pyspark")
+    venv.create(tmp_path, with_pip=False, symlinks=True)
+    found = subprocess.run(
+        [sys.executable, "-c", BARE, tmp_path / "bin" / "python"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert found.stdout == (
+        "RuntimeError the Python of a worker has no module 'pyarrow'; install it, and the same "
+        "version of lwcs, on all workers, or set spark.pyspark.python (or the environment "
+        "variable PYSPARK_PYTHON) to a Python that has it\n"
+    ), found.stderr
+
+
+@pytest.mark.parametrize("module", ["pyarrow", "numba", "lwcs.sources"])
+def test_a_module_that_a_spark_worker_lacks_is_named(module):
+    pytest.importorskip("pyspark")
+    from lwcs.sources.spark import _explained
+
+    told = f"thrown from the Python worker:\nModuleNotFoundError: No module named {module!r}\n"
+    with pytest.raises(RuntimeError, match=f"has no module {module!r}; install it"), _explained():
+        raise ValueError(told)
+    with pytest.raises(ValueError, match=r"^no module of ours$"), _explained():
+        raise ValueError("no module of ours")

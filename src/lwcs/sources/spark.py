@@ -279,4 +279,11 @@ def _explained() -> Iterator[None]:
         said = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
         if said is not None:
             raise RuntimeError(said[1] + _HOW) from error
+        # Spark imports pyarrow before any function of ours can look for what is missing.
+        lacking = re.search(r"ModuleNotFoundError: No module named '([^']+)'", str(error))
+        if lacking is not None:
+            raise RuntimeError(
+                f"the Python of a worker has no module {lacking[1]!r}; install it, and the same "
+                f"version of lwcs, on all workers{_HOW}"
+            ) from error
         raise
