@@ -111,18 +111,40 @@ def test_metadata_of_columns_stays(vectors):
     assert answer.schema["features"].metadata == vectors.schema["features"].metadata
 
 
-def test_transform_computes_nothing(session, vectors):
+@pytest.fixture
+def never(vectors):
+    """Rows that cannot be computed."""
     from pyspark.sql.functions import udf
-
-    model = ours().fit(vectors)
-
-    def never(_):
-        raise AssertionError("nobody asked for it yet")
-
     from pyspark.sql.types import ArrayType, DoubleType
 
-    lazy = vectors.select(udf(never, ArrayType(DoubleType()))("a").alias("features"))
-    assert model.transform(lazy).columns == ["features", "prediction"]
+    def computed(_):
+        raise AssertionError("nobody asked for it yet")
+
+    return vectors.select(udf(computed, ArrayType(DoubleType()))("a").alias("features"), "label")
+
+
+def test_transform_computes_nothing(vectors, never):
+    model = ours().fit(vectors)
+    assert model.transform(never).columns == ["features", "label", "prediction"]
+
+
+@pytest.mark.parametrize("name", ["label", "Label", "features"])
+def test_a_prediction_column_that_exists_is_refused_before_anything_is_read(never, name):
+    with pytest.raises(ValueError, match=rf"a column '{name}' already.*pass another predictionCol"):
+        ours(predictionCol=name).fit(never)
+
+
+def test_errors_of_the_fit_name_parameters_as_they_are_here(session):
+    few = session.createDataFrame([([1.0, 2.0],), ([3.0, 4.0],)], "features array<double>")
+    with pytest.raises(ValueError, match=r"n_samples=2 should be >= k=5; .* or a smaller k$"):
+        ours().fit(few)
+
+
+def test_only_a_tolerance_that_was_set_is_held_to():
+    unset, to_default = ours(), ours(tol=1e-4)
+    assert (unset.getTol(), unset.options()["tol"]) == (1e-4, "auto")
+    assert (to_default.getTol(), to_default.options()["tol"]) == (1e-4, 1e-4)
+    assert "unless it is set, iterations may end before" in unset.explainParam("tol")
 
 
 @pytest.mark.parametrize("kind", ["sparse", "array<double>", "array<float>"])
@@ -227,7 +249,6 @@ def test_parameters_are_those_of_pyspark(vectors):
         ({"tol": -1.0}, "tol=-1.0"),
         ({"polish": -1}, "polish=-1"),
         ({"featuresCol": "feature"}, "did you mean 'features'"),
-        ({"predictionCol": "label"}, "a column 'label' already"),
     ],
 )
 def test_wrong_parameters_are_named_as_they_are_here(vectors, options, said):
@@ -249,7 +270,8 @@ def test_missing_values_are_refused_left_out_or_kept(session):
     rows[7] = (None,)
     rows[9] = ([1.0, float("nan"), 2.0],)
     frame = session.createDataFrame(rows, "features array<double>").coalesce(1)
-    with pytest.raises(ValueError, match="missing value in row 7 of partition 0"):
+    refused = r"missing value in row 7 of partition 0.* handleInvalid='skip'$"
+    with pytest.raises(ValueError, match=refused):
         ours().fit(frame)
     model = ours(handleInvalid="keep").fit(frame)
     kept = [row.prediction for row in model.transform(frame).collect()]

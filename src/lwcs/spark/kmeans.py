@@ -16,7 +16,7 @@ from lwcs.foundation.checks import check_choice
 from lwcs.passes import LabelTask
 from lwcs.sources.options import ScanOptions
 from lwcs.sources.spark import SparkSource, quoted
-from lwcs.spark.params import COSINE, CoresetKMeansParams
+from lwcs.spark.params import COSINE, CoresetKMeansParams, named_as_here
 from lwcs.spark.saving import ModelReader, ModelWriter
 from lwcs.spark.summary import CoresetKMeansSummary
 
@@ -44,7 +44,9 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
     maxIter : int, default=300
         Maximum number of iterations of Lloyd's algorithm on the coreset.
     tol : float, default=1e-4
-        Tolerance of convergence, as for `lwcs.CoresetKMeans`; its "auto" where it is not set.
+        Tolerance of convergence, as for `lwcs.CoresetKMeans`. Unless it is set, iterations may end
+        before it is reached, where they gain little against the sampling error (only if
+        `coresetSize` is 0).
     distanceMeasure : str, default="euclidean"
         "euclidean", "cosine", or the name of another divergence (`lwcs.divergences.available`).
     handleInvalid : {"error", "skip", "keep"}, default="error"
@@ -168,7 +170,8 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         )
         for name in names:
             check_choice(name, "column", dataset.columns)
-        with _kept(dataset.select(*map(quoted, names)), dataset) as rows:
+        self.prediction_beside(dataset.columns)
+        with named_as_here(), _kept(dataset.select(*map(quoted, names)), dataset) as rows:
             source = SparkSource(rows, options)
             inner.fit(source)
         model = CoresetKMeansModel(inner, sparse=source.sparse)
@@ -268,7 +271,7 @@ class CoresetKMeansModel(Model, CoresetKMeansParams, MLReadable, MLWritable):
             )
 
     def _transform(self, dataset: Any) -> Any:
-        name, drop = self.getPredictionCol(), self.drops_invalid()
+        name, drop = self.prediction_beside(dataset.columns), self.drops_invalid()
         options = ScanOptions(columns=[self.getFeaturesCol()], missing="drop" if drop else "error")
         source = SparkSource(dataset, options, like=(self.numFeatures, self.sparse))
         self._check_width(source.n_features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -19,12 +20,38 @@ from pyspark.ml.param.shared import (
 from lwcs.divergences import as_divergence, available
 from lwcs.foundation.checks import check_choice, check_count, check_number
 from lwcs.samplers import as_sampler
+from lwcs.sources.engine import refuse_column
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lwcs.divergences import Divergence
 
 EUCLIDEAN, COSINE = "euclidean", "cosine"
 INVALID = ("error", "skip", "keep")
+_NAMES = {
+    "n_clusters": "k",
+    "coreset_size": "coresetSize",
+    "target_error": "targetError",
+    "max_iter": "maxIter",
+    "random_state": "seed",
+    "lwcs.scan(…, missing='drop')": "handleInvalid='skip'",
+}
+"""What errors of `lwcs.CoresetKMeans` name, and the name that it has here."""
+
+
+@contextmanager
+def named_as_here() -> Iterator[None]:
+    """Errors that name parameters of Spark instead of those of `lwcs.CoresetKMeans`."""
+    try:
+        yield
+    except ValueError as error:
+        said = str(error)
+        for name, here in _NAMES.items():
+            said = said.replace(name, here)
+        if said == str(error):
+            raise
+        raise ValueError(said) from error
 
 
 class CoresetKMeansParams(
@@ -41,6 +68,13 @@ class CoresetKMeansParams(
 
     k: Any = Param(
         Params._dummy(), "k", "number of clusters, at least 1", typeConverter=TypeConverters.toInt
+    )
+    tol: Any = Param(
+        Params._dummy(),
+        "tol",
+        "the convergence tolerance of Lloyd's algorithm (>= 0); unless it is set, iterations may "
+        "end before it is reached, where they gain little against the sampling error",
+        typeConverter=TypeConverters.toFloat,
     )
     coresetSize: Any = Param(
         Params._dummy(),
@@ -113,6 +147,13 @@ class CoresetKMeansParams(
         check_choice(self.getHandleInvalid(), "handleInvalid", INVALID)
         return bool(self.getHandleInvalid() != "error")
 
+    def prediction_beside(self, names: list[str]) -> str:
+        """The name of the column of clusters, which none of these columns may have."""
+        name: str = self.getPredictionCol()
+        rename = f"frame.withColumnRenamed({name!r}, …), or pass another predictionCol"
+        refuse_column(name, names, rename)
+        return name
+
     def options(self) -> dict[str, Any]:
         """Parameters of `lwcs.CoresetKMeans`, checked under the names that they have here."""
         k, size = (
@@ -132,7 +173,7 @@ class CoresetKMeansParams(
             "divergence": self.divergence(),
             "target_error": check_number(self.getTargetError(), "targetError", above=0.0),
             "max_iter": check_count(self.getMaxIter(), "maxIter"),
-            # The default of Spark, unless it was asked for: the last level may then end earlier.
+            # "auto" is the default of 1e-4, which is no promise: the last level may end earlier.
             "tol": check_number(self.getTol(), "tol") if self.isSet(self.tol) else "auto",
             "polish": check_count(self.getPolish(), "polish", least=0),
             # Spark allows any integer.
