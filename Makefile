@@ -36,7 +36,7 @@ test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)
 
 test-engines: $(VENV)/.installed-test-engines ## Test Dask, Spark, Spark Connect and Ray (installs them)
 	$(BIN)/python -m pytest -m engines tests/engines
-	$(BIN)/python -m pytest tests/test_docs.py -k "examples and (dask or spark or ray or reproducibility)"
+	$(BIN)/python -m pytest tests/test_docs.py
 	LWCS_SPARK=connect $(BIN)/python -m pytest -m engines tests/engines -k spark
 
 test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Iceberg (installs an S3 server)
