@@ -345,3 +345,13 @@ def test_iterables_and_queries_are_read_as_often_as_needed():
     assert lazy == lwcs.build(frame, 60, passes=2, random_state=0)
     chosen = lwcs.scan(frame.lazy(), columns=["b", "d"])
     assert chosen.feature_names == ("b", "d")
+
+
+@pytest.mark.parametrize(
+    "data", ["rows.csv", lwcs.scan(iter([np.ones((3, 2))]))], ids=["path", "source"]
+)
+def test_rows_that_are_not_in_memory_are_refused_with_the_way(data):
+    with pytest.raises(
+        TypeError, match=r"not in memory.*stream.update\(lwcs.build\(data, size\)\)"
+    ):
+        lwcs.StreamingCoreset(10).update(data)

@@ -134,3 +134,20 @@ def test_an_empty_folder_is_filled(work):
     Path("out").mkdir()
     assigned("--per-file", "-o", "out")
     assert Path("out/a.parquet").exists()
+
+
+@pytest.mark.parametrize("data", ["in", "in/*.parquet", "./in/"])
+def test_an_output_that_the_next_run_would_read_is_refused(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = pa.table({"x": np.random.default_rng(0).random(50)})
+    (tmp_path / "in").mkdir()
+    pq.write_table(rows, "in/a.parquet")
+    assert run("fit", data, "-k", "2", "-o", "m.parquet")[0] == 0
+    code, _, said = run("assign", data, "m.parquet", "-o", "in/labels.parquet")
+    assert code == 2
+    assert "would be a part of DATA" in said
+    assert run("assign", data, "m.parquet", "-o", "in/.labels.parquet")[0] == 0
+    if "*" not in data:
+        (tmp_path / "in" / "out").mkdir()
+        code, _, said = run("assign", data, "m.parquet", "--per-file", "-o", "in/out")
+        assert (code, "would be a part of DATA" in said) == (2, True)

@@ -197,3 +197,12 @@ def test_a_kept_column_that_a_file_does_not_have_is_named(folder):
     message = refused("assign", *files, "--keep", "tag", "-o", "l.csv")
     assert "'d.parquet' has no column 'tag', but other files have it" in message
     assert message.endswith("select other columns with --keep …")
+
+
+def test_the_query_of_a_url_is_not_repeated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = "http://127.0.0.1:9/x.csv?Signature=secret"
+    code, _, said = run("build", url, "--size", "5", "-o", "c.parquet")
+    assert code != 0
+    assert "secret" not in said
+    assert "http://127.0.0.1:9/x.csv?…" in said

@@ -251,3 +251,11 @@ def test_a_file_system_of_fsspec_is_known_however_it_is_wrapped(store):
     for wrapped in (fs.FSSpecHandler(store), FsspecFiles(store)):
         assert fsspec_files(fs.PyFileSystem(wrapped)).fs is store
     assert fsspec_files(fs.LocalFileSystem()) is None
+
+
+def test_options_that_a_store_does_not_take_are_no_failure_to_try_again():
+    pytest.importorskip("s3fs")
+    with pytest.raises(ValueError, match=r"with these options: .*endpoint_urll.*storage_options="):
+        lwcs.scan("s3://bucket/x.parquet", storage_options={"endpoint_urll": "http://127.0.0.1:9"})
+    with pytest.raises(TypeError, match="storage_options= is a str; pass a dict"):
+        lwcs.scan("s3://bucket/x.parquet", storage_options="anon")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import warnings
@@ -25,6 +26,7 @@ from lwcs.foundation.parallel import READER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_QUERY = re.compile(r"(https?://[^\s'\"?]+)\?[^\s'\"]*")
 STAND_INS = "stand_ins"
 """Key of the context's meta: paths of temporary files, and what messages call them."""
 
@@ -95,6 +97,8 @@ class Commands(click.Group):
         """A message of the library in the words of the command that runs."""
         for path, name in ctx.meta.get(STAND_INS, {}).items():
             message = message.replace(repr(path), name).replace(path, name)
+        # Presigned URLs hold secrets, which do not belong in logs.
+        message = _QUERY.sub(r"\1?…", message)
         others = [command for command in self.commands.values() if command.params]
         return Flags(self.commands.get(ctx.invoked_subcommand or ""), others).rewrite(message)
 

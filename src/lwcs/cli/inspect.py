@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +10,8 @@ import click
 from lwcs.cli.logs import progress
 from lwcs.cli.options import choosing, open_rows, saying
 from lwcs.cli.standard_input import NAME, saved_file, standard_input
-from lwcs.cli.stores import keywords
+from lwcs.cli.stores import access_to, keywords
 from lwcs.foundation.journal import Journal
-from lwcs.foundation.storage import NotOursError
 from lwcs.foundation.timings import TIMINGS, without_timings
 from lwcs.sources.watching import gathered
 
@@ -29,13 +27,16 @@ if TYPE_CHECKING:
 @choosing
 @saying
 def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Describe a data file, or a file saved by lwcs.
+    """Describe data, or a file saved by lwcs.
 
-    FILE holds rows, a coreset, a model, a stream or a comparison; - is standard input. The options
+    FILE holds rows (also a folder or a glob pattern of files), a coreset, a model, a stream or a
+    comparison; - is standard input. The options
     for columns, missing values and CSV are those of the other commands, and show how these would
     read the rows.
     """
-    name, journal = (NAME if file == "-" else Path(file).name), Journal(progress(quiet))
+    from lwcs.sources.paths import file_name
+
+    name, journal = (NAME if file == "-" else file_name(file)), Journal(progress(quiet))
     if file == "-" and standard_input(options["format"]).path is None:
         facts = _rows(file, options, journal)
     else:
@@ -70,11 +71,11 @@ def _shown(value: Any) -> str:
 
 def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
     import lwcs
+    from lwcs.foundation.storage import is_ours
 
-    try:
-        found = lwcs.load(file, **keywords(file))
-    except NotOursError:
+    if not is_ours(file, access_to(file)):
         return _rows(file, options, journal)
+    found = lwcs.load(file, **keywords(file))
     _refuse_choices(options, file, found)
     if isinstance(found, lwcs.Coreset):
         return {

@@ -101,7 +101,8 @@ _READING = [
     click.option(
         "--memory",
         type=Bytes(),
-        help="Maximum memory for rows that are being read, for example 512MB.",
+        help="Maximum memory for rows that are being read, for example 512MB, on top of about "
+        "250MB for Python and its libraries.  [default: 1GB, or 256MB per core]",
     ),
 ]
 _DRAWING = [

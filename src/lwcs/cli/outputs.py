@@ -7,6 +7,7 @@ import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,8 +115,14 @@ def check_with(check: Callable[[str, Access], Place], output: str) -> Place:
 
 
 def refuse_input(output: str, inputs: Iterable[str]) -> None:
-    """Refuse to overwrite a file that the command reads, by whatever name it is given."""
-    target = access_to(output).place(output)
+    """Refuse to overwrite a file that the command reads, or would read the next time."""
+    inputs, target = list(inputs), access_to(output).place(output)
+    for one in inputs:
+        if one != "-" and _stands_for(access_to(one).place(one), target):
+            raise click.UsageError(
+                f"--output {output!r} would be a part of DATA, by {one!r}, when the command runs "
+                "again; write it to another folder"
+            )
     if not target.exists():
         return
     for one in inputs:
@@ -125,6 +132,21 @@ def refuse_input(output: str, inputs: Iterable[str]) -> None:
                 f"--output {output!r} is also an input of this command{through} and would be "
                 "overwritten; pass another name"
             )
+
+
+def _stands_for(given: Place, target: Place) -> bool:
+    """Whether a folder or a pattern would stand for an output that is not a file yet."""
+    from pyarrow import fs
+
+    is_file = target.filesystem.get_file_info(target.path).type == fs.FileType.File
+    if is_file or not given.filesystem.equals(target.filesystem):
+        return False
+    own, path = given.path, target.path
+    if given.is_local:
+        own, path = os.path.abspath(own), os.path.abspath(path)
+    if any(part.startswith((".", "_")) for part in path.removeprefix(own).split("/")):
+        return False
+    return fnmatchcase(path, own) or (path.startswith(f"{own.rstrip('/')}/"))
 
 
 def _files(one: str) -> list[Any]:

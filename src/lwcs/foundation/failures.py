@@ -49,6 +49,12 @@ def reaching(name: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, (ImportError, MemoryError)) or is_of_the_place(error):
             raise
+        if isinstance(error, (TypeError, AttributeError)):
+            # Libraries take options on trust, and fail by them when they are used.
+            raise ValueError(
+                f"{name!r} cannot be reached with these options: {first_line(error)}; check "
+                "storage_options="
+            ) from error
         raise failure(name, error) from error
 
 

@@ -7,14 +7,13 @@ is reached through fsspec.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.failures import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyarrow import fs
 
 
@@ -50,7 +49,12 @@ class Access:
 
     def place(self, path: str | os.PathLike[str]) -> Place:
         """The file system and the path that a path or a URI stands for."""
-        name = os.fspath(path)
+        name, given = os.fspath(path), self.storage_options
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(
+                f"storage_options= is a {type(given).__name__}; pass a dict, such as "
+                '{"anon": True}'
+            )
         if "\0" in name:
             raise ValueError(f"{name!r} is not a path: it contains the character NUL")
         if self.filesystem is not None:

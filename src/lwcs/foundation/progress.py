@@ -60,6 +60,14 @@ class Progress:
         """The stage and the note."""
         return f"{self.stage}, {self.note}" if self.note else self.stage
 
+    @property
+    def rate(self) -> str:
+        """Rows per second, if they are known."""
+        if not self.rows or not self.seconds:
+            return ""
+        speed = self.rows / self.seconds
+        return f"{speed / 1e6:.2f} M rows/s" if speed >= 1e5 else f"{speed:,.0f} rows/s"
+
     def __str__(self) -> str:
         """One line: the stage, rows, percent, rate and time left, as far as they are known."""
         words, part = [], self.part
@@ -70,7 +78,7 @@ class Progress:
         if part is not None:
             words.append(f"{100 * part:.0f} %")
         if self.rows and self.seconds:
-            words.append(f"{self.rows / self.seconds / 1e6:.2f} M rows/s")
+            words.append(self.rate)
         if part:
             words.append(f"{self.seconds * (1.0 / part - 1.0):.0f} s left")
         return f"{self.label}: {', '.join(words)}"
@@ -166,8 +174,7 @@ class Bar:
 
     def show(self, now: Progress) -> None:
         """Move the bar."""
-        rate = f"{now.rows / now.seconds / 1e6:.2f} M rows/s" if now.rows and now.seconds else ""
-        self._bars.update(self._task, completed=now.done, rate=rate)
+        self._bars.update(self._task, completed=now.done, rate=now.rate)
 
     def end(self) -> None:
         """Take it away."""

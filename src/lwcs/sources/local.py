@@ -9,6 +9,7 @@ from lwcs.foundation.checks import check_weights
 from lwcs.foundation.tabular import Tabular, refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.sources.arrays import ArraySource, as_table_of_numbers
+from lwcs.sources.base import Source
 from lwcs.sources.in_process import LocalSource
 from lwcs.sources.options import ScanOptions
 
@@ -40,7 +41,7 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:
     refuse_results(data)
-    _refuse_engines(data)
+    _refuse_elsewhere(data)
     weight, given = options.weight_column, options.weight_array
     if isinstance(data, LocalSource):
         options.refuse_columns("an array")
@@ -76,14 +77,17 @@ def is_path(data: object) -> bool:
     return isinstance(data, (str, os.PathLike))
 
 
-def _refuse_engines(data: object) -> None:
-    """Refuse data on a cluster where rows in this process are meant: it may be larger than that."""
-    if engine_of(data) is not None:
-        raise TypeError(
-            f"data of type {type(data).__module__}.{type(data).__name__} is on an engine, but rows "
-            "in memory are expected here; pass its partitions one after the other, or a coreset of "
-            "it: stream.update(lwcs.build(data, size))"
-        )
+def _refuse_elsewhere(data: object) -> None:
+    """Refuse data that is not in this process where its rows are meant: it may be larger."""
+    if isinstance(data, LocalSource) or not (
+        engine_of(data) or is_path(data) or is_query(data) or isinstance(data, Source)
+    ):
+        return
+    kind = "a path" if is_path(data) else f"of type {type(data).__module__}.{type(data).__name__}"
+    raise TypeError(
+        f"data is {kind}, whose rows are not in memory, as is expected here; pass its parts one "
+        "after the other, or a coreset of it: stream.update(lwcs.build(data, size))"
+    )
 
 
 def engine_of(data: object) -> str | None:

@@ -146,7 +146,7 @@ class ParquetFiles:
         """Cut a file: row groups that are small together, or a large one."""
         groups, first = range(len(file.groups)), 0
         width = _row_bytes(self.schema, columns, file)
-        batch_rows = batch_rows or max(1, min(int(budget.batch / max(width, 1)), _LONGEST))
+        paged = batch_rows or max(1, min(int(budget.batch / max(width, 1)), _LONGEST))
         fitting = int(budget.small / max(width, 1))
         for run in _runs(file.sizes(groups), fitting, together=self._store is not None):
             n_rows, ahead, fetched = sum(file.sizes(run)), None, 0
@@ -158,7 +158,9 @@ class ParquetFiles:
             small = n_rows <= fitting
             whole = small or _HELD * size <= _page_bytes(file, run.start, columns)
             cut = [run] if small else [range(i, i + 1) for i in run]
-            rows = self._rows(file, columns, batch_rows, cut, size > _TINY, whole, ahead)
+            # What is in memory as a whole is not cut: every batch costs something for every column.
+            batch = batch_rows if whole else paged
+            rows = self._rows(file, columns, batch, cut, size > _TINY, whole, ahead)
             yield Part(
                 file.path, file.names, first, rows, size + fetched if small else None,
                 ahead, last=run.stop == groups.stop,
@@ -169,7 +171,7 @@ class ParquetFiles:
         self,
         file: _File,
         columns: list[str],
-        batch_rows: int,
+        batch_rows: int | None,
         runs: list[range],
         threads: bool,
         whole: bool,

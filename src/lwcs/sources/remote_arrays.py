@@ -216,7 +216,7 @@ class _OnStore(LocalSource):
         least = Budget.least(self._block_bytes())
         if limit < least:
             raise ValueError(
-                f"memory_limit={limit / 1e6:.0f}MB is too little to read {self.n_features} "
+                f"memory_limit={limit / 1e6:.3g}MB is too little to read {self.n_features} "
                 f"column{'s' * (self.n_features != 1)}; pass memory_limit={-(-least // 10**6)}MB "
                 "or more"
             )

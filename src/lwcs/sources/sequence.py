@@ -105,7 +105,7 @@ class SequenceSource(Source, ABC):
         least = Budget.least(self._bytes(base.block_rows(self.n_features))) + reading
         if limit < least:
             raise ValueError(
-                f"memory_limit={limit / 1e6:.0f}MB is too little to read {self.n_features} "
+                f"memory_limit={limit / 1e6:.3g}MB is too little to read {self.n_features} "
                 f"column{'s' * (self.n_features != 1)}{self._named()}; pass memory_limit="
                 f"{-(-least // 10**6)}MB or more"
             )
