@@ -30,6 +30,11 @@ class DaskArrays:
 
     def __init__(self) -> None:
         distributed = pytest.importorskip("distributed")
+        import dask
+
+        # A LocalCluster looks for a worker 15 s after it was lost, and gives up one that just then
+        # restarts after another kill; with no worker left, a round waits for ever.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
         self._cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None
         )
