@@ -138,7 +138,7 @@ def _target(
     if partition_by is not None and per_file:
         raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
     if partition_by is not None:
-        return Partitioned.of(output, partition_by)
+        return Partitioned.of(output, partition_by, data)
     return PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwcs.cli.formats import Format, TableFile
-from lwcs.cli.outputs import check_with
+from lwcs.cli.outputs import check_with, refuse_within
 from lwcs.cli.stores import access_to
 from lwcs.foundation.replacing import check_folder, explaining, filling
 from lwcs.sources.options import PACKED
@@ -44,9 +44,9 @@ class Partitioned:
     columns: Sequence[str]
 
     @classmethod
-    def of(cls, output: str, columns: str) -> Partitioned:
+    def of(cls, output: str, columns: str, data: Sequence[str]) -> Partitioned:
         """Check where the folder is, before any work is done."""
-        found = _checked(output, "--partition-by")
+        found = _checked(output, "--partition-by", data)
         names = columns.split(",")
         if len(set(names)) < len(names):
             raise click.UsageError(f"--partition-by {columns} names a column twice")
@@ -171,7 +171,7 @@ class PerFile:
         """Check where the folder is, before any work is done."""
         if "-" in data:
             raise click.UsageError("--per-file needs files, but DATA is standard input")
-        return cls(output, _checked(output, "--per-file"))
+        return cls(output, _checked(output, "--per-file", data))
 
     @contextmanager
     def writing(self, schema: pa.Schema, source: Any) -> Iterator[Callable[[pa.Table], None]]:
@@ -242,9 +242,10 @@ def _stem(name: str) -> str:
     return PurePosixPath(path.stem).stem if path.suffix.lower() in PACKED else path.stem
 
 
-def _checked(output: str, flag: str) -> Format:
+def _checked(output: str, flag: str, data: Sequence[str]) -> Format:
     if output == "-":
         raise click.UsageError(f"{flag} writes a folder, not standard output; pass its name")
     found = Format.of(output.rstrip("/"))
     check_with(check_folder, output)
+    refuse_within(output, data)
     return found

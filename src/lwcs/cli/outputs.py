@@ -117,12 +117,7 @@ def check_with(check: Callable[[str, Access], Place], output: str) -> Place:
 def refuse_input(output: str, inputs: Iterable[str]) -> None:
     """Refuse to overwrite a file that the command reads, or would read the next time."""
     inputs, target = list(inputs), access_to(output).place(output)
-    for one in inputs:
-        if one != "-" and _stands_for(access_to(one).place(one), target):
-            raise click.UsageError(
-                f"--output {output!r} would be a part of DATA, by {one!r}, when the command runs "
-                "again; write it to another folder"
-            )
+    refuse_within(output, inputs)
     if not target.exists():
         return
     for one in inputs:
@@ -131,6 +126,17 @@ def refuse_input(output: str, inputs: Iterable[str]) -> None:
             raise click.UsageError(
                 f"--output {output!r} is also an input of this command{through} and would be "
                 "overwritten; pass another name"
+            )
+
+
+def refuse_within(output: str, inputs: Iterable[str]) -> None:
+    """Refuse an output that would be a part of the inputs when the command runs again."""
+    target = access_to(output).place(output)
+    for one in inputs:
+        if one != "-" and _stands_for(access_to(one).place(one), target):
+            raise click.UsageError(
+                f"--output {output!r} would be a part of DATA, by {one!r}, when the command runs "
+                "again; write it to another folder"
             )
 
 
