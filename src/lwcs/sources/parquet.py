@@ -156,7 +156,8 @@ class ParquetFiles:
                 fetched = ahead.most_held
             size = n_rows * width
             small = n_rows <= fitting
-            whole = small or _HELD * size <= _page_bytes(file, run.start, columns)
+            largest = max(file.sizes(run), default=0) * width
+            whole = small or _HELD * largest <= _page_bytes(file, run.start, columns)
             cut = [run] if small else [range(i, i + 1) for i in run]
             # What is in memory as a whole is not cut: every batch costs something for every column.
             batch = batch_rows if whole else paged
