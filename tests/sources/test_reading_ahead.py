@@ -70,6 +70,9 @@ def test_text_that_is_not_wanted_does_not_make_row_groups_large(folder, begun, m
 
 def test_batches_of_large_row_groups_are_limited_in_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("lwcs.sources.budget.Budget.batch", 2**16)
+    # Page by page, not as a whole.
+    monkeypatch.setattr("lwcs.sources.budget.Budget.small", 0)
+    monkeypatch.setattr("lwcs.sources.parquet._HELD", 10**9)
     X = np.random.default_rng(0).random((2_000, 64))
     pq.write_table(pa.table({f"x{j}": X[:, j] for j in range(64)}), tmp_path / "x.parquet")
     source = lwcs.scan(tmp_path / "x.parquet")

@@ -79,11 +79,12 @@ def is_path(data: object) -> bool:
 
 def _refuse_elsewhere(data: object) -> None:
     """Refuse data that is not in this process where its rows are meant: it may be larger."""
+    path = isinstance(data, (str, os.PathLike))
     if isinstance(data, LocalSource) or not (
-        engine_of(data) or is_path(data) or is_query(data) or isinstance(data, Source)
+        engine_of(data) or path or is_query(data) or isinstance(data, Source)
     ):
         return
-    kind = "a path" if is_path(data) else f"of type {type(data).__module__}.{type(data).__name__}"
+    kind = "a path" if path else f"of type {type(data).__module__}.{type(data).__name__}"
     raise TypeError(
         f"data is {kind}, whose rows are not in memory, as is expected here; pass its parts one "
         "after the other, or a coreset of it: stream.update(lwcs.build(data, size))"
