@@ -83,7 +83,7 @@ def test_a_stream_takes_rows_in_memory_only(kind):
         "delayed": lambda: delayed(PARTS),
     }[kind]()
     stream = lwcs.StreamingCoreset(50, random_state=0)
-    with pytest.raises(TypeError, match=r"on an engine, but rows in memory are expected"):
+    with pytest.raises(TypeError, match=r"whose rows are not in memory, as is expected here"):
         stream.update(rows)
     assert stream.n_samples == 0
     with pytest.raises(TypeError, match="partial_fit takes rows in memory"):
@@ -96,7 +96,7 @@ def test_a_stream_takes_rows_in_memory_only(kind):
 @pytest.mark.parametrize("name", ["spark", "ray"])
 def test_a_stream_refuses_tables_of_other_engines(started, name):
     rows = started(name).arrays(PARTS)
-    with pytest.raises(TypeError, match=r"on an engine, but rows in memory are expected"):
+    with pytest.raises(TypeError, match=r"whose rows are not in memory, as is expected here"):
         lwcs.StreamingCoreset(50).update(rows)
     with pytest.raises(TypeError, match="partial_fit takes rows in memory"):
         lwcs.CoresetKMeans(3).partial_fit(rows)

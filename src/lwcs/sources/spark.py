@@ -270,6 +270,13 @@ def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatc
     return sent
 
 
+# Others are for the user's own functions to need.
+_LACKING = re.compile(
+    r"ModuleNotFoundError: No module named "
+    r"'((?:lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
+)
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     """Bring home what a worker says about its lwcs, without what Spark adds to it."""
@@ -280,7 +287,7 @@ def _explained() -> Iterator[None]:
         if said is not None:
             raise RuntimeError(said[1] + _HOW) from error
         # Spark imports pyarrow before any function of ours can look for what is missing.
-        lacking = re.search(r"ModuleNotFoundError: No module named '([^']+)'", str(error))
+        lacking = _LACKING.search(str(error))
         if lacking is not None:
             raise RuntimeError(
                 f"the Python of a worker has no module {lacking[1]!r}; install it, and the same "
