@@ -32,7 +32,8 @@ _OF_STORES = re.compile(
 )
 """What pyarrow and deltalake say of stores; errors of contents are plain OSErrors, too."""
 _UNREACHABLE = re.compile(
-    r"NETWORK_CONNECTION|curlCode|Could not connect|Cannot connect|Connect call failed|resolve host|Name or service|"
+    r"NETWORK_CONNECTION|curlCode|Could not connect|Cannot connect|Connect call failed|"
+    r"resolve host|Name or service|"
     r"Connection (?:refused|reset|closed|aborted)|disconnected",
     re.IGNORECASE,
 )
