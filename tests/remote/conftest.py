@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-
 # Only make test-remote installs the server, which these tests import.
 collect_ignore_glob = [] if find_spec("moto") and find_spec("boto3") else ["test_*.py"]
 
