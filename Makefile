@@ -28,7 +28,7 @@ demo: $(VENV)/.installed ## Build coresets of a million rows and check their acc
 # As many workers as cores, each with as many threads: those that wait must not spin.
 check test: export OMP_WAIT_POLICY := passive
 
-check: $(VENV)/.installed-test lint ## Run every check, and every test that is not statistical: two minutes
+check: $(VENV)/.installed-test lint ## Run every check, and every test that is not statistical: five minutes
 	$(BIN)/python -m pytest -n auto -m "not soak and not engines and not remote and not statistical"
 
 test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)

@@ -1,8 +1,8 @@
 """`python -m benchmarks.object_store FOLDER SECONDS`: a folder as an S3 server, with latency.
 
 It answers what reading asks for (GET with ranges, HEAD, ListObjectsV2) and counts the requests;
-every request waits first. moto answers much more, and takes so long for it (some milliseconds of
-one process per request) that it would be the limit of what is measured here.
+every request waits first, and does little else, so that the latency is what is measured. The
+tests run against moto, which answers much more.
 """
 
 from __future__ import annotations

@@ -40,11 +40,12 @@ def test_a_limit_holds_whatever_the_threads(columns, rows_per_group, tmp_path, m
     peaks = {}
     for command in (["build", "--size", "1000"], ["build", "--size", "1000", "--passes", "1"]):
         options = [*command[1:], "-o", str(tmp_path / "c.parquet"), "-q"]
-        alone = peak_memory(command[0], few, *options)
+        alone = peaks["alone"] = peak_memory(command[0], few, *options)
         for limit in (least, 2 * least, 512):
             for jobs in ("2", "64"):
                 own = ["--memory", f"{limit}MB", "--jobs", jobs]
                 peak = peak_memory(command[0], rows, *options, *own) - alone
                 peaks[" ".join([*command[3:], str(limit), jobs])] = round(peak / 1e6)
                 assert peak <= limit * 1e6, peaks
-    print(f"\n{columns} columns:", peaks)
+    peaks["alone"] = round(peaks["alone"] / 1e6)
+    print(f"\n{columns} columns, MB:", peaks)

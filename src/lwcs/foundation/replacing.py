@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from lwcs.foundation.places import DEFAULT, Access, Place
 from lwcs.foundation.temporaries import temporary_file, temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -186,17 +186,13 @@ STANDARD_OUTPUT = "standard output"
 def replacing(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterator[Path]:
     """Yield a temporary path; it becomes the file at `path` only if the block succeeds."""
     place = check_target(path, access, trying=False)
-    folder = _folder_for(place)
-    with ExitStack() as stack:
-        with explaining(place):
-            made = temporary_file(folder, 0o666 if place.is_local else 0o600)
-            temporary = stack.enter_context(made)
+    with _temporary(place, temporary_file, 0o666) as temporary:
         yield temporary
         with explaining(place):
             if place.is_local:
                 _sync(temporary)
                 temporary.replace(place.path)
-                _sync(folder)
+                _sync(temporary.parent)
             else:
                 stores.upload(temporary, place)
 
@@ -205,11 +201,7 @@ def replacing(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterato
 def filling(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterator[Path]:
     """Yield a temporary folder; it becomes the folder at `path` only if the block succeeds."""
     place = check_folder(path, access, trying=False)
-    folder = _folder_for(place)
-    with ExitStack() as stack:
-        with explaining(place):
-            made = temporary_folder(folder, 0o777 if place.is_local else 0o700)
-            temporary = stack.enter_context(made)
+    with _temporary(place, temporary_folder, 0o777) as temporary:
         yield temporary
         files = [each for each in sorted(temporary.rglob("*")) if each.is_file()]
         with explaining(place):
@@ -218,14 +210,25 @@ def filling(path: str | os.PathLike[str], access: Access = DEFAULT) -> Iterator[
                     _sync(file)
                 # An empty folder is replaced.
                 temporary.rename(place.path)
-                _sync(folder)
+                _sync(temporary.parent)
             else:
                 _upload_all(files, temporary, place)
 
 
-def _folder_for(place: Place) -> Path:
-    """Where the temporary is: only within a folder is renaming atomic."""
-    return Path(place.path).parent if place.is_local else Path(tempfile.gettempdir())
+@contextmanager
+def _temporary(
+    place: Place, make: Callable[[Path, int], AbstractContextManager[Path]], mode: int
+) -> Iterator[Path]:
+    """A temporary beside the output, since only within a folder is renaming atomic.
+
+    For a store it is in the temporary folder of this machine, where nobody else may read it.
+    """
+    folder = Path(place.path).parent if place.is_local else Path(tempfile.gettempdir())
+    with ExitStack() as stack:
+        with explaining(place):
+            made = make(folder, mode if place.is_local else mode & 0o700)
+            temporary = stack.enter_context(made)
+        yield temporary
 
 
 def _upload_all(files: list[Path], folder: Path, place: Place) -> None:

@@ -192,7 +192,7 @@ class Source(ABC):
         """Estimate the number of values, which decides on the kernel; some rows may be read."""
 
     def row_bytes(self) -> float:
-        """Bytes of a row as it is processed, on average; 0 where that is not known."""
+        """Average number of bytes per row, or 0 where that is not known."""
         return 0.0 if self.dtype is None else float(self.n_features * self.dtype.itemsize)
 
     @abstractmethod

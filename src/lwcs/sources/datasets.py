@@ -7,7 +7,7 @@ that both passes see the same ones; if one of them changes, that is an error.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from lwcs.foundation.places import is_local
 from lwcs.sources.explaining import explaining
 from lwcs.sources.parquet import ParquetFiles
 from lwcs.sources.remote import Store
-from lwcs.sources.stamps import Stamps, stamps_at
+from lwcs.sources.stamps import Stamps, blaming_changes, stamps_at
 from lwcs.sources.streams import Query
 
 if TYPE_CHECKING:
@@ -109,18 +109,12 @@ class _Files:
 
 @contextmanager
 def _watching(watched: Sequence[_Files]) -> Iterator[None]:
-    """Raise an error if files change; one that changed may look damaged, but is not."""
+    """Raise an error if files change."""
     for files in watched:
         for path in files.paths:
             files.stamps.before(path)
-    try:
+    with blaming_changes(lambda: _check_again(watched)):
         yield
-    except (PermissionError, ConnectionError, TimeoutError, FileNotFoundError):
-        raise
-    except Exception:
-        with suppress(OSError):
-            _check_again(watched)
-        raise
     _check_again(watched)
 
 

@@ -32,7 +32,7 @@ from lwcs.sources.dialects import checked, names_of, recognize, values_of
 from lwcs.sources.heads import head_of
 from lwcs.sources.hive import FolderColumns
 from lwcs.sources.options import PACKED
-from lwcs.sources.parts import Part
+from lwcs.sources.parts import Files, Part
 from lwcs.sources.paths import file_name
 from lwcs.sources.watched import Watched
 
@@ -213,7 +213,7 @@ def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name:
     return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
 
 
-class DelimitedFiles:
+class DelimitedFiles(Files):
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
     def __init__(self, found: Found, dialect: Dialect, store: Store | None = None) -> None:
@@ -268,11 +268,6 @@ class DelimitedFiles:
         head = self._head(path)
         schema = schema_of(head, self._recognize(head, path), repr(path)) or ()
         return [each.name for each in schema if each.name not in known and is_number(each.type)]
-
-    def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Nothing that does not fit into its share."""
-        del columns, budget
-        return 0
 
     def open(
         self, columns: list[str], budget: Budget, batch_rows: int | None = None

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 from lwcs.foundation.cores import usable_cores
 from lwcs.sources.ahead import REQUESTS, Piece, WaitingThreads
 from lwcs.sources.explaining import explaining
-from lwcs.sources.parts import Part
+from lwcs.sources.parts import Files, Part
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ROWS = 65_536
 _HELD = 3
 
 
-class FeatherFiles:
+class FeatherFiles(Files):
     """Feather files, one after the other, with the columns of all of them."""
 
     n_rows: int | None = None
@@ -50,11 +50,6 @@ class FeatherFiles:
         if self._store is None:
             return self._filesystem.open_input_file(path)
         return pa.PythonFile(self._store.file(path), "r")
-
-    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
-        """Columns of numbers of a file that the schema does not have: it has those of all files."""
-        del path, names
-        return []
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
         """Memory of the record batches that are held, by the first one of every file."""

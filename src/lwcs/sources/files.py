@@ -7,7 +7,7 @@ modification time of every file are remembered (`stamps`).
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,9 +20,10 @@ from lwcs.sources.delimited import DelimitedFiles, with_text
 from lwcs.sources.explaining import explaining, some
 from lwcs.sources.feather import FeatherFiles
 from lwcs.sources.parquet import ParquetFiles
+from lwcs.sources.parts import Files
 from lwcs.sources.remote import Store
 from lwcs.sources.sequence import SequenceSource
-from lwcs.sources.stamps import Stamps, stamps_of
+from lwcs.sources.stamps import Stamps, blaming_changes, stamps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +44,7 @@ class FileSource(SequenceSource):
         stamps = stamps_of(found)
         store = None if found.is_local else Store(found.filesystem, stamps)
         self._stamps = Stamps(found.filesystem, stamps, store)
-        self._files: DelimitedFiles | ParquetFiles | FeatherFiles
+        self._files: Files
         with explaining(found.paths):
             if found.kind == "csv":
                 self._files = DelimitedFiles(found, options.dialect, store)
@@ -121,16 +122,9 @@ class FileSource(SequenceSource):
 
     @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        """Errors name the file; and one that changed looks damaged, but is not."""
-        with explaining([path]):
-            try:
-                yield
-            except (PermissionError, ConnectionError, TimeoutError, FileNotFoundError):
-                raise
-            except Exception:
-                with suppress(OSError):
-                    self._stamps.check(path)
-                raise
+        """Errors name the file, or say that it changed."""
+        with explaining([path]), blaming_changes(lambda: self._stamps.check(path)):
+            yield
 
     def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
         check_unique(names, repr(path))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lwcs.foundation.cores import usable_cores
 from lwcs.sources.ahead import REQUESTS, Piece, WaitingThreads
 from lwcs.sources.explaining import explaining
-from lwcs.sources.parts import Part, side_by_side
+from lwcs.sources.parts import Files, Part, side_by_side
 from lwcs.sources.schemas import common_schema, fragments, partition_schema, with_keys
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _File:
         return sum(self.sizes(range(len(self.groups))))
 
 
-class ParquetFiles:
+class ParquetFiles(Files):
     """Parquet files, with the columns of all of them."""
 
     def __init__(self, filesystem: fs.FileSystem, store: Store | None) -> None:
@@ -112,11 +112,6 @@ class ParquetFiles:
         if self._store is None:
             return self._filesystem.open_input_file(path)
         return pa.PythonFile(ahead or self._store.file(path), "r")
-
-    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
-        """Columns of numbers of a file that the schema does not have: it has those of all files."""
-        del path, names
-        return []
 
     def open(
         self, columns: list[str], budget: Budget, batch_rows: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,33 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.sources.ahead import Ahead
+    from lwcs.sources.budget import Budget
+
+
+class Files(ABC):
+    """Files of one format, with the columns of all of them."""
+
+    schema: pa.Schema
+    keys: list[str]
+    """Columns that only the names of folders provide."""
+    n_rows: int | None
+    """Number of rows, where that is known without reading them."""
+
+    @abstractmethod
+    def open(
+        self, columns: list[str], budget: Budget, batch_rows: int | None = None
+    ) -> Iterator[Part]:
+        """Read every file, in one or more parts."""
+
+    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
+        """Columns of numbers of a file that the schema does not have; it may have all."""
+        del path, names
+        return []
+
+    def reading_bytes(self, columns: list[str], budget: Budget) -> int:
+        """Memory that reading takes however little is read at once."""
+        del columns, budget
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ file and pass, after its last row, and nobody waits for the answer before the en
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.failures import reaching
@@ -15,7 +16,7 @@ from lwcs.foundation.places import is_local
 from lwcs.sources.ahead import REQUESTS, WaitingThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyarrow import fs
 
@@ -96,6 +97,22 @@ class Stamps:
         coming, self._coming = self._coming, []
         for each in coming:
             each.result()
+
+
+@contextmanager
+def blaming_changes(check: Callable[[], None]) -> Iterator[None]:
+    """Raise what `check` finds where reading fails: a file that changed looks damaged, but is not.
+
+    Failures of a place say themselves what is wrong.
+    """
+    try:
+        yield
+    except (PermissionError, ConnectionError, TimeoutError, FileNotFoundError):
+        raise
+    except Exception:
+        with suppress(OSError):
+            check()
+        raise
 
 
 def _is_fine(check: Future[None]) -> bool:

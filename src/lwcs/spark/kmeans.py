@@ -86,26 +86,9 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         super().__init__()
         self._set(**self._input_kwargs)
 
-    @keyword_only
-    def setParams(
-        self,
-        *,
-        featuresCol: str = "features",
-        predictionCol: str = "prediction",
-        weightCol: str | None = None,
-        k: int = 2,
-        seed: int | None = None,
-        maxIter: int = 300,
-        tol: float | None = None,
-        distanceMeasure: str = "euclidean",
-        handleInvalid: str = "error",
-        coresetSize: int = 0,
-        method: str = "lightweight",
-        targetError: float = 0.02,
-        polish: int = 0,
-    ) -> CoresetKMeans:
-        """Set several parameters at once."""
-        return self._set(**self._input_kwargs)
+    def setParams(self, **given: Any) -> CoresetKMeans:
+        """Set several parameters at once, by the names of the constructor."""
+        return self._set(**given)
 
     def setFeaturesCol(self, value: str) -> CoresetKMeans:
         """Set `featuresCol`."""
