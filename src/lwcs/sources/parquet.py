@@ -55,10 +55,12 @@ class _File:
 class ParquetFiles(Files):
     """Parquet files, with the columns of all of them."""
 
+    n_rows: int = 0
+
     def __init__(self, filesystem: fs.FileSystem, store: Store | None) -> None:
         self._filesystem, self._store = filesystem, store
         self._files: list[_File] = []
-        self.schema, self.keys, self.n_rows = pa.schema([]), list[str](), 0
+        self.schema, self.keys = pa.schema([]), list[str]()
 
     @classmethod
     def found(cls, found: Found, store: Store | None) -> ParquetFiles:
