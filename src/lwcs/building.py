@@ -15,7 +15,7 @@ from lwcs.foundation.checks import BadValueError, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.logs import decided
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
-from lwcs.foundation.randomness import as_seed
+from lwcs.foundation.randomness import Stage, as_seed
 from lwcs.foundation.rows import stack
 from lwcs.foundation.timings import TIMINGS
 from lwcs.geometry import Centers, Geometry
@@ -60,11 +60,14 @@ class Job:
     def coreset(
         self, size: int, sampler: Sampler, seed: int, *,
         passes: int | Literal["auto"] = "auto", n_jobs: int | None = None,
-        journal: Journal | None = None,
+        journal: Journal | None = None, stage: Stage = Stage.CORESET,
     ) -> Coreset:  # fmt: skip
-        """Draw a coreset; its timings also count in the journal of the job that it is for."""
+        """Draw a coreset; its timings also count in the journal of the job that it is for.
+
+        Draws of another stage are independent of those of the same seed.
+        """
         own = Journal() if journal is None else journal.part()
-        run = Run(seed, self.geometry, n_jobs, own)
+        run = Run(seed, self.geometry, n_jobs, own, stage)
         made_in = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
         decided(
             "draw", "%d draws by %r in %s passes, %s kernels, %d threads, seed %d",

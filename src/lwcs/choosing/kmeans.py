@@ -86,6 +86,12 @@ class Answer:
     weighed: Sequence[Clusters] | None = None
     """The clusters of every partition, where the final pass has weighed them."""
 
+    @property
+    def on_all_rows(self) -> bool:
+        """Whether the cost is that on all rows."""
+        passed = self.labels is not None or self.weighed is not None
+        return passed or self.solution.coreset.exact
+
 
 def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
     """Cluster a coreset."""

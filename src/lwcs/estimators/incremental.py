@@ -43,6 +43,7 @@ _ANSWERS = (
     "coreset_",
     "scale_",
     "geometry_",
+    "fitted_on_",
     "timings_",
     "_n_features_out",
 )

@@ -14,6 +14,7 @@ from lwcs.choosing.kmeans import Answer, Wish, fit_coreset, fit_rows
 from lwcs.choosing.levels import How
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import Domain, as_divergence, available
+from lwcs.estimators.fitted_on import kmeans_record
 from lwcs.estimators.incremental import Incremental
 from lwcs.estimators.inputs import (
     check_parameters,
@@ -131,6 +132,10 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     geometry_ : Geometry
         How rows are measured: the divergence, the scale, and the mean that rows are smoothed
         towards.
+    fitted_on_ : FittedOn or None
+        What the model remembers of its rows, also in its file: their number and weight, the mean
+        and the variance of the cost per row, and the share of each cluster with its variance. None
+        in files of earlier versions.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
         passes over the rows by their names, and "seeding", "local search", "Lloyd", which have
@@ -271,6 +276,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
             "geometry_": solution.geometry,
+            "fitted_on_": kmeans_record(answer),
             "timings_": wish.how.journal.timings(),
             "_n_features_out": self.n_clusters,
         }

@@ -11,7 +11,13 @@ from lwcs.coreset_table import read_divergence
 from lwcs.divergences import Mahalanobis, as_divergence
 from lwcs.estimators.inputs import check_parameters
 from lwcs.estimators.kmeans import CoresetKMeans
-from lwcs.estimators.saved import check_numbering, read_errors, saved_errors, with_parameters
+from lwcs.estimators.saved import (
+    check_numbering,
+    read_errors,
+    saved_errors,
+    saved_record,
+    with_parameters,
+)
 from lwcs.foundation.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
 from lwcs.foundation.storage import with_metadata
 from lwcs.foundation.tables import (
@@ -26,6 +32,7 @@ from lwcs.foundation.tables import (
 )
 from lwcs.foundation.timings import TIMINGS, read_timings
 from lwcs.geometry import Geometry
+from lwcs.trust.record import FittedOn
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
@@ -44,6 +51,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
         **saved_errors(model),
+        **saved_record(model),
         # A model that an earlier version pickled has none.
         TIMINGS: getattr(model, "timings_", {}),
         "scale": listed(geometry.scale),
@@ -85,6 +93,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
         "inertia_": float(fields.number("inertia", least=0.0)),
         "n_iter_": fields.integer("n_iter"),
         **read_errors(fields),
+        "fitted_on_": FittedOn.read(fields, len(table)),
         "timings_": read_timings(fields),
         "scale_": geometry.scale,
         "geometry_": geometry,

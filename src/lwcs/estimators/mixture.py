@@ -11,6 +11,7 @@ from lwcs.building import Job
 from lwcs.choosing.mixture_levels import fit_on_levels, fit_on_one_level
 from lwcs.choosing.mixture_size import Drawing, fit_to_target
 from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.estimators.fitted_on import mixture_record
 from lwcs.estimators.inputs import (
     check_auto,
     check_errors,
@@ -29,7 +30,7 @@ from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.samplers import as_sampler
 from lwcs.solvers.families import available, new_family
-from lwcs.solvers.mixture_runs import Runs
+from lwcs.solvers.mixture_runs import Runs, to_continue
 from lwcs.solvers.mixture_start import Given, check_init
 
 if TYPE_CHECKING:
@@ -158,6 +159,9 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         About twice the estimate, and its standard error: an upper bound in most cases.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
+    fitted_on_ : FittedOn or None
+        What the model remembers of its rows, as for CoresetKMeans; minus the log-likelihood of a
+        row is its cost.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, as for CoresetKMeans; EM is the stage "EM".
     n_features_in_, feature_names_in_
@@ -237,6 +241,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 fitted = self._fit(X, sample_weight, before, journal)
             self.coreset_ = fitted.coreset
             self._keep(fitted.mixture, fitted.error)
+            self.fitted_on_ = mixture_record(fitted)
             self.timings_ = journal.timings()
         except BaseException:
             # After an error or an interrupt the estimator is not fitted.
@@ -281,7 +286,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 "scale='standard' is not supported by CoresetMixture, which fits the variances "
                 "itself; scan the data without scale"
             )
-        last = self._to_continue(before, family, coreset.n_features)
+        last = to_continue(before, family, (self.n_components, coreset.n_features))
         runs = self._runs(given, seed, journal)
         found = self._solve(coreset, runs, last, drawing, given=coreset is X)
         if not found.mixture.converged:
@@ -333,14 +338,6 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     def _drawn_by(self, family: Family) -> Divergence:
         """The divergence of the coreset; a smoothed one if rows serve as centers of a pilot."""
         return family.start if as_sampler(self.method).solves_first else family.divergence
-
-    def _to_continue(
-        self, before: Mixture | None, family: Family, n_features: int
-    ) -> Mixture | None:
-        """The mixture of the last fit, if this one has the same form."""
-        if before is None or type(before.family) is not type(family):
-            return None
-        return before if before.family.means.shape == (self.n_components, n_features) else None
 
     def _runs(self, given: Given, seed: int, journal: Journal) -> Runs:
         return Runs(

@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from lwcs.estimators.mixture import CoresetMixture
-from lwcs.estimators.saved import check_numbering, read_errors, saved_errors, with_parameters
+from lwcs.estimators.saved import (
+    check_numbering,
+    read_errors,
+    saved_errors,
+    saved_record,
+    with_parameters,
+)
 from lwcs.foundation.fields import (
     MOST_FEATURES,
     Fields,
@@ -36,6 +42,7 @@ from lwcs.foundation.tables import (
 from lwcs.foundation.timings import TIMINGS, read_timings
 from lwcs.solvers.families import available
 from lwcs.solvers.mixture import Mixture
+from lwcs.trust.record import FittedOn
 from lwcs.trust.referee import UNKNOWN
 
 if TYPE_CHECKING:
@@ -67,6 +74,7 @@ def to_table(model: CoresetMixture) -> pa.Table:
         "n_iter": found.n_iter,
         "converged": found.converged,
         **saved_errors(model),
+        **saved_record(model),
         # A model that an earlier version pickled has none.
         TIMINGS: getattr(model, "timings_", {}),
         "numbers": numbers,
@@ -111,6 +119,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
     weights = _weights(table, called["weight"])
     model._keep(Mixture(family, weights, bound, bounds, n_iter, converged), UNKNOWN)
     model.__dict__.update(read_errors(fields), timings_=read_timings(fields))
+    model.__dict__.update(fitted_on_=FittedOn.read(fields, len(table)))
     model.n_features_in_ = d
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -12,6 +12,7 @@ from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.tables import column_of
 from lwcs.samplers import available
+from lwcs.trust.record import FITTED_ON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,13 @@ def check_numbering(table: pa.Table, name: str) -> None:
         raise ValueError("it has no rows, must have at least one")
     if not np.array_equal(column_of(table, name), np.arange(len(table))):
         raise ValueError(f"column {name!r} does not number the rows from 0 to {len(table) - 1}")
+
+
+def saved_record(model: Any) -> dict[str, Any]:
+    """What a model remembers of its rows, for its metadata."""
+    # A model that an earlier version pickled has none.
+    known = getattr(model, f"{FITTED_ON}_", None)
+    return {FITTED_ON: None if known is None else known.saved()}
 
 
 def saved_errors(model: Any) -> dict[str, float | None]:

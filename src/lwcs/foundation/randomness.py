@@ -26,6 +26,8 @@ class Stage(IntEnum):
     AGAIN = 9
     PILOT_AGAIN = 10
     PILOT_ONCE_MORE = 11
+    HOLDOUT = 12
+    BOOTSTRAP = 13
 
 
 class Round(IntEnum):

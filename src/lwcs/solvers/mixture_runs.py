@@ -68,3 +68,10 @@ class Runs:
             rows, weights, family, mixing,
             max_iter=self.max_iter, tol=self.tol, journal=self.journal,
         )  # fmt: skip
+
+
+def to_continue(before: Mixture | None, family: Family, shape: tuple[int, int]) -> Mixture | None:
+    """The mixture of the last fit, if it has this family and as many components and columns."""
+    if before is None or type(before.family) is not type(family):
+        return None
+    return before if before.family.means.shape == shape else None

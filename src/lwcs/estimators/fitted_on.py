@@ -1,0 +1,48 @@
+"""The record of a fit: what a model remembers of its rows (`trust.record`)."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.solvers.mixture import log_likelihoods, prepared, responsibilities
+from lwcs.trust.record import FittedOn
+from lwcs.trust.referee import Mean, Price
+
+if TYPE_CHECKING:
+    from lwcs.choosing.kmeans import Answer
+    from lwcs.choosing.mixture_levels import Fitted
+
+
+def kmeans_record(answer: Answer) -> FittedOn:
+    """Record a clustering, by the rows of its coreset, and by the cost on all rows if known."""
+    solution, error = answer.solution, answer.error
+    coreset, found = solution.coreset, solution.found
+    labels: Any = found.labels
+    distances = found.distances
+    # Centers may have been polished, or fitted on some of the draws.
+    if len(labels) != len(coreset) or not np.array_equal(answer.centers, solution.centers):
+        rows = solution.geometry.measured(coreset.points)
+        labels, distances = rows.nearest(solution.geometry.own_centers(answer.centers))
+    if answer.on_all_rows:
+        cost = Mean(answer.cost / coreset.total_weight)
+    else:
+        price = Price.on_draws(coreset.weights, coreset.counts, distances)
+        gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
+        value = price.cost / coreset.total_weight * (1.0 + gap)
+        cost = Mean(value, value**2 * (price.variance + noise**2))
+    return FittedOn.of(coreset, cost, distances, labels, len(answer.centers))
+
+
+def mixture_record(fitted: Fitted) -> FittedOn:
+    """Record a mixture, by the rows of its coreset."""
+    coreset, mixture, error = fitted.coreset, fitted.mixture, fitted.error
+    own = mixture.family, mixture.weights, prepared(coreset.points, mixture.family)
+    costs = -log_likelihoods(*own)
+    mean = Mean.on_draws(coreset.weights, coreset.counts, costs)
+    gap, noise = (error.gap, error.noise) if error.known else (0.0, 0.0)
+    variance = 0.0 if coreset.exact else mean.variance + noise**2
+    cost = Mean(mean.value + gap, variance)
+    return FittedOn.of(coreset, cost, costs, responsibilities(*own), len(mixture.weights))

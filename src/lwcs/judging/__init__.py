@@ -1,0 +1,1 @@
+"""What users ask after a fit: what centers cost, whether they are still good, how many to have."""

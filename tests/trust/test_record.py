@@ -1,0 +1,70 @@
+"""What a model remembers of the rows that it was fitted on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lwcs
+from lwcs.trust.record import digest
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    sizes = (45_000, 13_500, 1_500)
+    rows = [rng.normal(6 * j, 1.0, (n, 3)) for j, n in enumerate(sizes)]
+    return rng.permutation(np.vstack(rows))
+
+
+def shares_of(model, X):
+    return np.bincount(model.predict(X), minlength=model.n_clusters) / len(X)
+
+
+def test_the_record_has_the_cost_per_row_and_the_shares_of_the_clusters(X):
+    model = lwcs.CoresetKMeans(3, random_state=0).fit(X)
+    record = model.fitted_on_
+    assert (record.n_samples, record.total_weight) == (len(X), len(X))
+    assert record.cost.value == pytest.approx(model.inertia_ / len(X))
+    assert record.cost.variance == 0.0
+    costs = np.min(((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2), axis=1)
+    assert record.spread == pytest.approx(costs.var(), rel=0.1)
+    errors = (record.shares - shares_of(model, X)) / np.sqrt(record.share_variances)
+    assert np.abs(errors).max() < 4.0
+    assert record.share_variances.min() > 0.0
+
+
+def test_without_a_final_pass_the_cost_has_no_bias_of_the_fit(X):
+    rows = np.random.default_rng(1).standard_t(3, size=(60_000, 5))
+    model = lwcs.CoresetKMeans(50, compute_labels=False, random_state=0).fit(rows)
+    record, truth = model.fitted_on_, -model.score(rows) / len(rows)
+    assert abs(record.cost.value - truth) < 4.0 * np.sqrt(record.cost.variance)
+    assert record.cost.value > model.inertia_ / len(rows)
+
+
+def test_of_all_rows_nothing_is_estimated(X):
+    record = lwcs.CoresetKMeans(3, random_state=0).fit(X[:5_000]).fitted_on_
+    assert record.cost.variance == 0.0
+    assert not record.share_variances.any()
+
+
+def test_the_record_of_a_mixture_has_its_log_likelihood_and_weights(X):
+    model = lwcs.CoresetMixture(3, random_state=0).fit(X)
+    record = model.fitted_on_
+    assert abs(record.cost.value + model.score(X)) < 4.0 * np.sqrt(record.cost.variance)
+    assert record.shares == pytest.approx(model.weights_, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", [lwcs.CoresetKMeans, lwcs.CoresetMixture])
+def test_a_file_keeps_the_record(X, kind, tmp_path):
+    model = kind(3, random_state=0).fit(X)
+    model.save(tmp_path / "model.parquet")
+    own, read = model.fitted_on_, lwcs.load(tmp_path / "model.parquet").fitted_on_
+    assert read.saved() == own.saved()
+    assert read.draws == digest(model.coreset_)
+
+
+def test_coresets_of_other_draws_have_other_digests(X):
+    one, other = (lwcs.build(X, 100, random_state=seed) for seed in (0, 1))
+    assert digest(one) != digest(other)
+    assert digest(one) == digest(lwcs.build(X, 100, random_state=0))
