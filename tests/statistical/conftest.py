@@ -1,4 +1,4 @@
-"""Marks every test of this folder as statistical."""
+"""Every test of this folder is statistical, and holds the limit of BLAS for its many builds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from lwcs.foundation.parallel import single_threaded_blas
+
 
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.statistical)
+
+
+@pytest.fixture(autouse=True)
+def _blas_limit():
+    # To set and lift the limit takes longer than a build of 150 rows.
+    with single_threaded_blas():
+        yield
