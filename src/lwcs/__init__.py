@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Certificate": "lwcs.trust.certificate",
     "ColumnWarning": "lwcs.foundation.notices",
     "CompareDisplay": "lwcs.displays",
     "CompareResult": "lwcs.comparing",
@@ -27,6 +28,7 @@ _HOMES = {
     "StreamingCoreset": "lwcs.streaming",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
+    "certify": "lwcs.judging.certifying",
     "compare": "lwcs.comparing",
     "divergences": "lwcs.divergences",
     "load": "lwcs.loading",
@@ -35,6 +37,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Certificate",
     "ColumnWarning",
     "CompareDisplay",
     "CompareResult",
@@ -51,6 +54,7 @@ __all__ = [
     "Uniform",
     "__version__",
     "build",
+    "certify",
     "compare",
     "divergences",
     "load",
@@ -67,11 +71,13 @@ if TYPE_CHECKING:
     from lwcs.estimators import CoresetKMeans, CoresetMixture
     from lwcs.foundation.notices import ColumnWarning
     from lwcs.foundation.progress import Progress
+    from lwcs.judging.certifying import certify
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan
     from lwcs.streaming import StreamingCoreset
     from lwcs.trust import theory
+    from lwcs.trust.certificate import Certificate
 
 
 def __getattr__(name: str) -> object:

@@ -30,7 +30,8 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
         indices=coreset.indices[part.at],
         counts=part.counts,
         seed=seed,
-        details=without_timings(coreset.details),
+        # Parts of one seed, unlike other coresets, may be independent of each other.
+        details={**without_timings(coreset.details), "part_of": coreset.size},
     )
 
 

@@ -33,8 +33,18 @@ def united(one: Coreset, other: Coreset) -> Coreset:
         method=one.method if one.method == other.method else "mixed",
         seed=None,
         depth=0 if one.exact and other.exact else max(one.depth, other.depth, 1),
-        details={},
+        details=_least_draws(one, other),
     )
+
+
+def _least_draws(*parts: Coreset) -> dict[str, int]:
+    """How many draws the smallest part has, if all were drawn by the same law as a direct build."""
+    found = []
+    for part in parts:
+        least = part.size if part.depth == 0 else part.details.get("least_draws")
+        other_law = part.exact or "weights" in part.details or part.total_cost is None
+        found.append(0 if other_law else least or 0)
+    return {"least_draws": min(found)} if min(found) else {}
 
 
 def check_alike(one: Coreset, other: Coreset) -> None:

@@ -1,0 +1,254 @@
+"""certify(): what centers or a mixture cost on all rows, from one build, with an interval."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.building import Job
+from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
+from lwcs.coreset_arrays import refuse_bad_rows
+from lwcs.divergences import SquaredEuclidean
+from lwcs.foundation.checks import check_count
+from lwcs.foundation.journal import Journal
+from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.randomness import Stage, as_seed
+from lwcs.judging.answers import CentersAnswer, MixtureAnswer, as_answer
+from lwcs.judging.independence import look_fitted, refuse_fitted
+from lwcs.samplers import Lightweight
+from lwcs.sources import Source, scan
+from lwcs.sources.options import Fitted
+from lwcs.streaming import StreamingCoreset
+from lwcs.trust.certificate import (
+    Certificate,
+    Interval,
+    largest_share,
+    of_cost,
+    of_log_likelihood,
+)
+from lwcs.trust.extremes import NoBoundError, largest_value
+from lwcs.trust.referee import Mean, Price
+
+if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
+    from lwcs.foundation.progress import Callback
+    from lwcs.judging.answers import Answer
+
+DRAWS = 20_000
+_FITTED = (
+    "the centers are the means of their clusters in these draws, so that they were fitted on "
+    "them; pass the data, or a part of the draws that was kept apart by coreset.split"
+)
+
+
+def certify(
+    data: Any,
+    centers: Any,
+    confidence: float = 0.95,
+    *,
+    size: int | None = None,
+    divergence: str | Divergence | None = None,
+    sample_weight: Any = None,
+    random_state: object = None,
+    n_jobs: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: bool | Callback = False,
+) -> Certificate:
+    """Estimate what any centers cost on all rows, with an interval, from one build.
+
+    The rows are drawn as for a lightweight coreset, independently of every fit, also of one with
+    the same `random_state`. The estimate is unbiased, and the interval accounts for rows that were
+    not drawn. It is about the cost of *these* centers, and not about how far they are from the best
+    ones.
+
+    Parameters
+    ----------
+    data : array, sparse array, table, path of files, data of an engine, Source or Coreset
+        Whatever `lwcs.scan` accepts; the columns of a model with column names are found by name.
+        Or a coreset: it must be independent of the centers, that is, neither the one that they
+        were fitted on nor one of the same rows with the same seed.
+    centers : array of shape (k, n_features) or fitted model
+        Centers in the units of the data; or a model that has them: of this library, of
+        scikit-learn (``cluster_centers_``), of faiss (``centroids``). For a mixture
+        (`CoresetMixture`, or scikit-learn's ``GaussianMixture``), the log-likelihood is estimated.
+        A model of this library is measured by its own divergence and scale.
+    confidence : float, default=0.95
+        Probability that the interval has the true value, above 0 and below 1.
+    size : int, optional
+        Number of draws; 20,000 by default. If the data has no more rows, all of them are measured.
+        A coreset has its own size.
+    divergence : str or Divergence, optional
+        Divergence that centers in an array are measured by: by default the squared Euclidean
+        distance, or that of the coreset.
+    sample_weight : array of shape (n_samples,), optional
+        A row with weight 3 counts as that row three times.
+    random_state : None, int or NumPy generator, default=None
+        Random seed of the draws.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+    memory_limit : int or str, optional
+        Maximum memory for rows that are being read; see `lwcs.scan`.
+    progress : bool or callable, default=False
+        As for `lwcs.build`.
+
+    Returns
+    -------
+    Certificate
+        The estimate, the interval, and in words how it was made. ``str()`` is a sentence.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((50_000, 4))
+    >>> certificate = lwcs.certify(X, np.zeros((1, 4)), random_state=0)
+    >>> certificate.kind, bool(certificate.low < np.sum(X**2) < certificate.high)
+    ('clt', True)
+    """
+    confidence, answer = check_confidence(confidence), as_answer(centers, divergence)
+    if isinstance(data, StreamingCoreset):
+        data = data.coreset()
+    if isinstance(data, Coreset):
+        coreset = _given(data, answer, size, sample_weight)
+    else:
+        source = open_rows(data, answer, sample_weight, memory_limit)
+        own = DRAWS if size is None else check_count(size, "size")
+        how = as_seed(random_state), as_threads(n_jobs), Journal(progress)
+        coreset = draws_of(Job.of(source, answer.divergence or SquaredEuclidean()), own, *how)
+    return certificate_of(coreset, answer, confidence)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Check a probability."""
+    number = isinstance(confidence, Real) and not isinstance(confidence, bool)
+    if not number or not 0.0 < float(confidence) < 1.0:
+        raise ValueError(
+            f"confidence={confidence!r} is not allowed; pass a number above 0 and below 1, such "
+            "as 0.95"
+        )
+    return float(confidence)
+
+
+def open_rows(data: Any, answer: Answer, sample_weight: Any, memory_limit: Any) -> Source:
+    """Scan data for the columns of an answer, in standard deviations if that is measured so."""
+    # The columns and the scale of a Source are fixed.
+    fixed = isinstance(data, Source)
+    source = scan(
+        data,
+        columns=None if answer.names is None or fixed else Fitted(answer.names),
+        weight=sample_weight,
+        scale="standard" if answer.scaled and not fixed else None,
+        memory_limit=memory_limit,
+    )
+    _check_columns(source, answer, "data")
+    return source
+
+
+def draws_of(job: Job, size: int, seed: int, n_jobs: int | None, journal: Journal) -> Coreset:
+    """Draw rows independently of any fit with this seed; if there are no more than `size`, all."""
+    coreset, n_rows = None, job.source.n_rows
+    if n_rows is None or n_rows > size:
+        coreset = job.coreset(
+            size, Lightweight(), seed, n_jobs=n_jobs, journal=journal, stage=Stage.HOLDOUT
+        )
+        n_rows = coreset.n_samples
+    if coreset is None or (n_rows <= size and job.source.rereadable):
+        return job.all_rows(n_jobs, journal)
+    return coreset
+
+
+def _given(coreset: Coreset, answer: Answer, size: object, sample_weight: object) -> Coreset:
+    """A coreset that was built before, checked."""
+    refuse_sample_weight(sample_weight)
+    if size is not None:
+        raise ValueError(
+            f"size={size!r} is given, but a Coreset has its own {coreset.size:,} draws; leave it "
+            "out, or pass coreset.reduce(size)"
+        )
+    _check_columns(coreset, answer, "coreset")
+    refuse_bad_rows(coreset)
+    refuse_fitted(answer.model, coreset)
+    return coreset
+
+
+def _check_columns(data: Source | Coreset, answer: Answer, what: str) -> None:
+    if data.n_features != answer.n_features:
+        raise ValueError(
+            f"the {what} has {data.n_features} columns but the centers have {answer.n_features}; "
+            "choose the same columns with lwcs.scan(…, columns=…)"
+        )
+    names = data.feature_names
+    if answer.names is not None and names is not None and tuple(names) != answer.names:
+        raise ValueError(
+            f"the {what} has the columns {list(names)} but the model was fitted on "
+            f"{list(answer.names)}; choose these, in this order, with lwcs.scan(…, columns=…)"
+        )
+
+
+def certificate_of(coreset: Coreset, answer: Answer, confidence: float) -> Certificate:
+    """Certify an answer by draws that are independent of it, or by all rows."""
+    if isinstance(answer, MixtureAnswer):
+        estimate, interval, biased = *_log_likelihood(coreset, answer, confidence), False
+    else:
+        assert isinstance(answer, CentersAnswer)
+        estimate, interval, biased = _cost(coreset, answer, confidence)
+    return Certificate(
+        estimate=estimate,
+        low=interval.low,
+        high=interval.high,
+        confidence=confidence,
+        kind=interval.kind,
+        reason=interval.reason,
+        biased=biased,
+        quantity="log-likelihood" if isinstance(answer, MixtureAnswer) else "cost",
+        n_clusters=answer.k,
+        n_draws=coreset.size,
+        n_samples=coreset.n_samples,
+        total_weight=coreset.total_weight,
+    )
+
+
+def _cost(
+    coreset: Coreset, answer: CentersAnswer, confidence: float
+) -> tuple[float, Interval, bool]:
+    """The cost of centers, its interval, and whether it is biased."""
+    costs = answer.costs(coreset)
+    with np.errstate(over="ignore"):
+        price = Price.on_draws(coreset.weights, coreset.counts, costs.distances)
+    if not isfinite(price.cost):
+        raise ValueError(
+            "the cost of these centers is beyond the range of numbers; scale the data and the "
+            "centers down, for example to unit variance"
+        )
+    if coreset.exact:
+        return price.cost, Interval(price.cost, price.cost, "exact"), False
+    if look_fitted(coreset, costs):
+        return price.cost, Interval.unknown(_FITTED), True
+    try:
+        largest = largest_value(coreset, costs.centers)
+    except NoBoundError as why:
+        return price.cost, Interval.unknown(str(why)), False
+    return price.cost, of_cost(price, coreset.size, largest, confidence), False
+
+
+def _log_likelihood(
+    coreset: Coreset, answer: MixtureAnswer, confidence: float
+) -> tuple[float, Interval]:
+    """The total log-likelihood of a mixture: Ω times its mean, whose variance is smaller."""
+    weights, counts, total = coreset.weights, coreset.counts, coreset.total_weight
+    with explaining_points(coreset), np.errstate(over="ignore", invalid="ignore"):
+        values = answer.log_likelihoods(coreset.points)
+        mean = Mean.on_draws(weights, counts, values)
+        share = largest_share(weights, counts, values)
+    estimate = total * mean.value
+    if coreset.exact:
+        return estimate, Interval(estimate, estimate, "exact")
+    if coreset.depth > 1 or coreset.method == "given":
+        return estimate, Interval.unknown(
+            "the coreset is a reduced union or was made by hand, and how far that is off the data "
+            "is not known; pass the data, or a coreset that was built from it", -inf,
+        )  # fmt: skip
+    found = of_log_likelihood(mean, share, confidence)
+    return estimate, Interval(total * found.low, total * found.high, found.kind, found.reason)

@@ -1,0 +1,187 @@
+"""The largest value that a draw can have, so that an interval holds whatever the rows are.
+
+A draw x of weight w stands for y = m·w·d(x, Q), which is unbiased for the cost of Q on all rows.
+How far the mean of m draws can be off depends on the largest y of any row, drawn or not. Rows are
+drawn around their mean with m·w = 1/(a/A + 1/B), a = d(x, mean); for lightweight coresets A = 2Φ
+and B = 2Ω. With b = d(mean, q), for squared distances
+
+    d(x, q) ≤ (√a + √b)² ≤ (a/A + 1/B)·(A + B·b)      (Cauchy–Schwarz),
+
+so that y ≤ A + B·b. For any other Bregman divergence, the three-point identity
+d(x, q) = a + b + ⟨x − mean, ∇φ(mean) − ∇φ(q)⟩ and Fenchel's inequality give, for every t > 0,
+
+    d(x, q) ≤ (1 + t)·a + b + t·d(mean, u),   ∇φ(u) = ∇φ(mean) + (∇φ(mean) − ∇φ(q))/t,
+
+and so y ≤ max(A·(1 + t), B·(b + t·d(mean, u))). No box around the data is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs.trust.conjugates import fenchel
+
+if TYPE_CHECKING:
+    from lwcs.coreset import Coreset
+    from lwcs.foundation.types import FloatArray
+    from lwcs.geometry import Centers, Geometry
+
+# What distances, weights and a search for t are off by.
+_SLACK = 1.0 + 1e-6
+# Bisection for t, on a scale of powers of two from 2⁻⁵⁰ to 2⁵⁰.
+_POWERS, _STEPS = 50.0, 40
+
+
+class NoBoundError(ValueError):
+    """Nothing bounds the values of draws; says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """How rows were drawn around their mean: m·w = 1/(d(x, mean)/by_cost + 1/by_weight)."""
+
+    by_cost: float
+    by_weight: float
+    offset: float = 0.0
+    """Euclidean distance between the mean and the point that rows were drawn around."""
+    share: float = 1.0
+    """The least part of all draws that were drawn by this law; of several coresets in a union."""
+
+    def largest_squared(self, apart: float) -> float:
+        """The largest y, for a center whose squared distance to the mean is `apart`."""
+        near = sqrt(apart) + self.offset
+        return (self.by_cost + self.by_weight * near * near) / self.share
+
+
+def largest_value(coreset: Coreset, centers: Centers) -> float:
+    """The largest y = m·w·d(x, Q) that any row of the data could have as a draw."""
+    own, geometry = coreset.geometry(), centers.geometry
+    law = law_of(coreset)
+    if own.divergence != geometry.divergence:
+        raise NoBoundError(
+            f"the rows were drawn by {own.divergence!r} and are measured by "
+            f"{geometry.divergence!r}; pass the data instead of the coreset"
+        )
+    assert own.mean is not None
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = own.metric.between(own.mean, centers.points).sum(axis=1)
+        nearest = int(np.argmin(np.where(np.isnan(apart), inf, apart)))
+        if own.squared:
+            found = law.largest_squared(float(apart[nearest])) * _stretch(own, geometry)
+        else:
+            _check_smoothing(own, geometry)
+            found = _largest_divergence(law, own, centers.points[nearest], float(apart[nearest]))
+    if not found < inf:
+        raise NoBoundError(
+            "a row could be so far from the centers that its cost has no bound; "
+            "move centers away from the ends of the domain of the divergence, or scale the data"
+        )
+    return found * _SLACK
+
+
+def law_of(coreset: Coreset) -> Law:
+    """How the rows of a coreset were drawn, by what it says of itself."""
+    method, details = coreset.method, coreset.details
+    if coreset.depth > 1 or method == "given":
+        raise NoBoundError(
+            "the coreset is a reduced union or was made by hand, and how far that is off the data "
+            "is not known; pass the data, or a coreset that was built from it"
+        )
+    if method.partition(",")[0] != "lightweight":
+        raise NoBoundError(
+            f"a coreset by method={method!r} does not bound what rows cost that were not drawn; "
+            "pass the data, or a coreset by method='lightweight'"
+        )
+    cost, weight = coreset.total_cost, coreset.total_weight
+    if cost is None or coreset.mean is None:
+        raise NoBoundError(
+            "the rows were drawn by squared distances, and not by the divergence that they are "
+            "measured by; pass data that can be read more than once"
+        )
+    if coreset.depth == 1:
+        return _law_of_union(coreset, cost, weight)
+    weights = details.get("weights")
+    if weights == "pivot":
+        rho = float(details["rho"])
+        return Law(2.0 * cost * (1.0 + rho), 2.0 * weight, sqrt(rho * (cost / weight)))
+    if weights == "mixture":
+        return _law_of_weights(coreset)
+    return Law(2.0 * cost, 2.0 * weight)
+
+
+def _law_of_union(coreset: Coreset, cost: float, weight: float) -> Law:
+    """2φ_i(q) of a part is at most 2φ(q); a part of m_i draws has m/m_i times the pooled values."""
+    least = coreset.details.get("least_draws")
+    if least is None or not coreset.geometry().squared:
+        raise NoBoundError(
+            "it is not known how the parts of this union were drawn; certify each of them, and "
+            "add up the costs"
+        )
+    return Law(2.0 * cost, 2.0 * weight, share=least / coreset.size)
+
+
+def _law_of_weights(coreset: Coreset) -> Law:
+    """After one pass, the part of the draws by weight is random: read it off the weights.
+
+    1/(m·w) is linear in the distance to the mean.
+    """
+    geometry = coreset.geometry()
+    assert geometry.mean is not None
+    rows = geometry.measured(coreset.points)
+    distances = rows.distances_to(geometry.own_centers(coreset.mean[None, :]))  # type: ignore[index]
+    inverse = coreset.counts / (coreset.size * coreset.weights)
+    near, far = int(np.argmin(distances)), int(np.argmax(distances))
+    between = distances[far] - distances[near]
+    slope = (inverse[far] - inverse[near]) / between if between > 0.0 else 0.0
+    floor = inverse[near] - slope * distances[near]
+    if not (slope > 0.0 and floor > 0.0):
+        raise NoBoundError(
+            "its draws, made in one pass, do not tell by which law they were drawn; pass the "
+            "data, or build the coreset in two passes"
+        )
+    return Law(float(1.0 / slope), float(1.0 / floor))
+
+
+def _stretch(drawn: Geometry, priced: Geometry) -> float:
+    """By how much squared distances in one scale may exceed those in another one."""
+    if drawn.scale is None and priced.scale is None:
+        return 1.0
+    one, other = (1.0 if each.scale is None else each.scale for each in (drawn, priced))
+    return float(np.max((np.asarray(one) / other) ** 2))
+
+
+def _check_smoothing(drawn: Geometry, priced: Geometry) -> None:
+    """Rows that are smoothed towards another mean are other rows."""
+    if not drawn.needs_mean or priced.mean is None or drawn.mean is None:
+        return
+    if not np.allclose(drawn.mean, priced.mean, rtol=1e-9, atol=0.0):
+        raise NoBoundError(
+            "the model smooths rows towards the mean of other data; fit it with smoothing=0, or "
+            "compare models by their scores on all rows"
+        )
+
+
+def _largest_divergence(law: Law, own: Geometry, center: FloatArray, apart: float) -> float:
+    """The least over t of the module's bound, where both of its sides meet."""
+    assert own.mean is not None
+    # In other columns all rows are at the mean.
+    at = own.varying(len(center))
+    mean, q = own.mean[at], center[at]
+
+    def sides(power: float) -> tuple[float, float]:
+        t = 2.0**power
+        far = t * fenchel(own.divergence, mean, q, t)
+        return law.by_cost * (1.0 + t), law.by_weight * (apart + far)
+
+    low, high = -_POWERS, _POWERS
+    if max(sides(high)) == inf:
+        return inf
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        by_cost, by_weight = sides(middle)
+        low, high = (low, middle) if by_cost >= by_weight else (middle, high)
+    return max(sides(high)) / law.share
