@@ -7,6 +7,7 @@ import click
 import lwcs
 from lwcs.cli.assign import assign
 from lwcs.cli.build import build
+from lwcs.cli.certify import certify
 from lwcs.cli.compare import compare
 from lwcs.cli.completion import completion
 from lwcs.cli.demo import demo
@@ -22,5 +23,5 @@ def main() -> None:
     """Cluster data of any size through lightweight coresets."""
 
 
-for command in (build, fit, mixture, assign, inspect, compare, demo, completion):
+for command in (build, fit, mixture, assign, certify, inspect, compare, demo, completion):
     main.add_command(command)

@@ -99,7 +99,7 @@ def assign(
     """
     start = time.perf_counter()
     target = _target(output, data, model, partition_by, per_file)
-    fitted = _load(model, data)
+    fitted = load_model(model, data)
     known = hasattr(fitted, "feature_names_in_") and columns is None
     source = open_rows(
         data,
@@ -108,7 +108,7 @@ def assign(
         memory=memory,
         **options,
     )
-    _check_features(fitted, source)
+    check_features(fitted, source)
     schema = _with_kept(schema_of(fitted), source, target.format)
     task = Assign(_finder(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
@@ -148,7 +148,7 @@ def _writing(
     return target.writing(schema, source) if isinstance(target, PerFile) else target.writing(schema)
 
 
-def _load(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+def load_model(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
     """Load MODEL, or say that it is something else."""
     from lwcs.foundation.storage import NotOursError
 
@@ -168,7 +168,7 @@ def _load(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.Corese
     return found
 
 
-def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
+def check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
     """Refuse columns of another number or, if both have names, of another name or order."""
     names = getattr(model, "feature_names_in_", None)
     if source.n_features != model.n_features_in_:

@@ -42,6 +42,8 @@ _ADVICE = (
         "save one of them in a file of its own",
     ),
     (r"pass dense rows, X\.toarray\(\)", "pass dense rows"),
+    (r",? or a part of the draws that was kept apart by coreset\.split( before the fit)?", ""),
+    (r"pass the data, a coreset that", "pass the data, or a coreset that"),
     (r"n_samples=(\d+)", r"the number of rows, \1,"),
 )
 

@@ -35,9 +35,9 @@ Kind = Literal["exact", "clt", "bernstein", "none"]
 # The CLT is offered where no row could add more than this part of the estimate: with more, what
 # was not drawn is most of the interval, and Bernstein's inequality is as good and proven.
 MOST_BY_ONE_ROW = 1.0
-# The part of the variance that a single draw of a log-likelihood may have. Larger ones would be
-# drawn too rarely for the variance to be known.
-MOST_BY_ONE_DRAW = 0.05
+# The part of the variance of a log-likelihood that a single draw may have. With more, it is in ten
+# draws or fewer, and not well known.
+MOST_BY_ONE_DRAW = 0.1
 
 
 @dataclass(frozen=True, slots=True)

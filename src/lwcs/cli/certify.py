@@ -1,0 +1,117 @@
+"""`lwcs certify`: what the centers of a model cost on all rows, with an interval."""
+
+from __future__ import annotations
+
+import time
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lwcs.cli.assign import check_features, load_model
+from lwcs.cli.fit import coreset_of
+from lwcs.cli.flags import Flags
+from lwcs.cli.logs import progress
+from lwcs.cli.options import dropped_words, given_flags, open_rows, reading, say, saying
+from lwcs.sources.options import Fitted
+
+if TYPE_CHECKING:
+    import lwcs
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@click.argument("model")
+@click.option(
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    help="Probability that the interval has the true cost.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    help="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), help="Random seed; the same seed gives the same result."
+)
+@reading
+@saying
+def certify(
+    data: tuple[str, ...],
+    model: str,
+    confidence: float,
+    size: int | None,
+    seed: int | None,
+    columns: str | None,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Estimate what the centers of MODEL cost on all rows of DATA, with an interval.
+
+    DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
+    `lwcs build` (or a saved StreamingCoreset) that MODEL was not fitted on. MODEL is a file written
+    by `lwcs fit`, or by `lwcs mixture`, whose log-likelihood is estimated; or - if that is standard
+    input.
+
+    Example: lwcs certify "events/*.parquet" model.parquet
+
+    Rows are drawn independently of those that MODEL was fitted on, also with the same --seed.
+    """
+    import lwcs
+
+    start = time.perf_counter()
+    fitted = load_model(model, data)
+    rows: Any = coreset_of(data, {"columns": columns, **options})
+    if rows is not None and (given := given_flags(("seed",))):
+        raise click.UsageError(f"DATA is a coreset, which has its own draws; leave out {given[0]}")
+    if rows is None:
+        known = hasattr(fitted, "feature_names_in_") and columns is None
+        rows = open_rows(
+            data,
+            columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
+            standardize=getattr(fitted, "scale_", None) is not None,
+            memory=memory,
+            **options,
+        )
+        check_features(fitted, rows)
+    found = lwcs.certify(
+        rows,
+        fitted,
+        confidence,
+        size=size,
+        random_state=seed,
+        n_jobs=jobs,
+        progress=progress(quiet),
+    )
+    dropped = rows.details.get("dropped", 0) if isinstance(rows, lwcs.Coreset) else rows.dropped
+    facts = {
+        **_facts(found),
+        "dropped": dropped,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    words = Flags(click.get_current_context().command).rewrite(str(found))
+    say(facts, words.removesuffix(".") + dropped_words(dropped), quiet=quiet, as_json=as_json)
+
+
+def _facts(found: lwcs.Certificate) -> dict[str, Any]:
+    """The certificate as JSON, which has no infinite numbers."""
+    return {
+        "quantity": found.quantity,
+        "estimate": found.estimate,
+        "low": found.low if isfinite(found.low) else None,
+        "high": found.high if isfinite(found.high) else None,
+        "confidence": found.confidence,
+        "kind": found.kind,
+        "reason": found.reason,
+        "biased": found.biased,
+        "per_row": found.per_row,
+        "clusters": found.n_clusters,
+        "draws": found.n_draws,
+        "rows": found.n_samples,
+    }
