@@ -196,7 +196,7 @@ def test_intervals_written_out():
     price = Price(10.0, 0.04)
     found = of_cost(price, 100, 200.0, 0.95)
     assert found.kind == "clt"
-    assert found.low == pytest.approx(10.0 - 1.959964 * 2.0)
+    assert found.low == pytest.approx(10.0 - 1.959964 * 2.0 - 2.0)
     assert found.high == pytest.approx(10.0 + 1.959964 * 2.0 + log(20.0) * 2.0)
     half = 2.0 * sqrt(2.0 * log(80.0)) + 7.0 * 200.0 * log(80.0) / (3.0 * 99)
     found = by_bernstein(price, 100, 200.0, 0.95)

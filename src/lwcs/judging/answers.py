@@ -15,7 +15,6 @@ from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.estimators import CoresetKMeans, CoresetMixture
 from lwcs.estimators.inputs import measured_by
 from lwcs.foundation.checks import check_centers
-from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.solvers.mixture import log_likelihoods, prepared
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class CentersAnswer(Answer):
         else:
             own = coreset if self.divergence is None else measured_by(coreset, self.divergence)
             centers = own.geometry(kernel).centers(check_centers(self.points, self.n_features))
-        with single_threaded_blas(), explaining_points(coreset):
+        with explaining_points(coreset):
             rows = centers.geometry.measured(coreset.points)
             return Costs(rows, centers, *rows.nearest(centers))
 

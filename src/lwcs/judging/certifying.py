@@ -14,7 +14,7 @@ from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import as_threads
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed
 from lwcs.judging.answers import CentersAnswer, MixtureAnswer, as_answer
 from lwcs.judging.independence import look_fitted, refuse_fitted
@@ -111,13 +111,16 @@ def certify(
     if isinstance(data, StreamingCoreset):
         data = data.coreset()
     if isinstance(data, Coreset):
-        coreset = _given(data, answer, size, sample_weight)
-    else:
-        source = open_rows(data, answer, sample_weight, memory_limit)
-        own = DRAWS if size is None else check_count(size, "size")
-        how = as_seed(random_state), as_threads(n_jobs), Journal(progress)
-        coreset = draws_of(Job.of(source, answer.divergence or SquaredEuclidean()), own, *how)
-    return certificate_of(coreset, answer, confidence)
+        with single_threaded_blas():
+            given = _given(data, answer, size, sample_weight)
+            return certificate_of(given, answer, confidence, given=True)
+    draws = DRAWS if size is None else check_count(size, "size")
+    how = as_seed(random_state), as_threads(n_jobs), Journal(progress)
+    source = open_rows(data, answer, sample_weight, memory_limit)
+    # Once for all steps: to set the limit takes longer than some of them.
+    with single_threaded_blas():
+        coreset = draws_of(Job.of(source, answer.divergence or SquaredEuclidean()), draws, *how)
+        return certificate_of(coreset, answer, confidence, given=False)
 
 
 def check_confidence(confidence: Any) -> float:
@@ -187,13 +190,15 @@ def _check_columns(data: Source | Coreset, answer: Answer, what: str) -> None:
         )
 
 
-def certificate_of(coreset: Coreset, answer: Answer, confidence: float) -> Certificate:
-    """Certify an answer by draws that are independent of it, or by all rows."""
+def certificate_of(
+    coreset: Coreset, answer: Answer, confidence: float, *, given: bool
+) -> Certificate:
+    """Certify an answer by draws, or by all rows; those that were given might know the answer."""
     if isinstance(answer, MixtureAnswer):
         estimate, interval, biased = *_log_likelihood(coreset, answer, confidence), False
     else:
         assert isinstance(answer, CentersAnswer)
-        estimate, interval, biased = _cost(coreset, answer, confidence)
+        estimate, interval, biased = _cost(coreset, answer, confidence, given=given)
     return Certificate(
         estimate=estimate,
         low=interval.low,
@@ -211,7 +216,7 @@ def certificate_of(coreset: Coreset, answer: Answer, confidence: float) -> Certi
 
 
 def _cost(
-    coreset: Coreset, answer: CentersAnswer, confidence: float
+    coreset: Coreset, answer: CentersAnswer, confidence: float, *, given: bool
 ) -> tuple[float, Interval, bool]:
     """The cost of centers, its interval, and whether it is biased."""
     costs = answer.costs(coreset)
@@ -224,7 +229,7 @@ def _cost(
         )
     if coreset.exact:
         return price.cost, Interval(price.cost, price.cost, "exact"), False
-    if look_fitted(coreset, costs):
+    if given and look_fitted(coreset, costs):
         return price.cost, Interval.unknown(_FITTED), True
     try:
         largest = largest_value(coreset, costs.centers)

@@ -4,14 +4,17 @@ With h independent draws, y = h·w·d(x, Q) is unbiased for the cost of Q, and s
 intervals say how far it may be off, and both need R, the largest y of any row (`extremes`). By the
 central limit theorem (CLT), with its standard error e and δ = 1 − confidence,
 
-    from mean − z·e to mean + z·e + ln(1/δ)·R/h.
+    from mean − z·e − R/h to mean + z·e + ln(1/δ)·R/h.
 
 The last term is for rows that were not drawn, of which the variance of the others says nothing:
 but for a probability of δ, a draw is one of them with a probability below ln(1/δ)/h ("the rule of
 three"), so that they add less than ln(1/δ)·R/h. Without it, as few as a third of the intervals
 covered the cost where it is in clusters so small that none of their rows was drawn
-(docs/results/coverage.md). By the empirical Bernstein inequality (Maurer and Pontil 2009), which
-holds for any rows and any h, and for draws by different laws, the mean is off by at most
+(docs/results/coverage.md). Below the mean, R/h is for one draw of such a row by luck: the interval
+is offered where R/h is at most the mean, and luck must not decide that.
+
+By the empirical Bernstein inequality (Maurer and Pontil 2009), which holds for any rows and any h,
+and for draws by different laws, the mean is off by at most
 
     e·√(2·ln(4/δ)) + 7R·ln(4/δ)/(3(h − 1)).
 """
@@ -65,12 +68,12 @@ def of_cost(price: Price, draws: int, largest: float, confidence: float) -> Inte
         return Interval(cost, cost, "bernstein")
     if draws < 2:
         return Interval.unknown("one draw alone has no interval; pass a larger size")
-    # In this order no product is beyond the range of numbers.
     unseen = largest / draws
     if unseen <= MOST_BY_ONE_ROW * cost:
         half = normal_quantile(confidence) * error
-        added = -log(1.0 - confidence) * unseen
-        return Interval(cost * max(1.0 - half, 0.0), cost * (1.0 + half) + added, "clt")
+        low = cost * (1.0 - half) - unseen
+        high = cost * (1.0 + half) - log(1.0 - confidence) * unseen
+        return Interval(max(low, 0.0), high, "clt")
     return by_bernstein(price, draws, largest, confidence)
 
 

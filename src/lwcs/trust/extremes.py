@@ -18,7 +18,7 @@ and so y ≤ max(A·(1 + t), B·(b + t·d(mean, u))). No box around the data is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,19 +104,22 @@ def law_of(coreset: Coreset) -> Law:
         )
     if coreset.depth == 1:
         return _law_of_union(coreset, cost, weight)
-    weights = details.get("weights")
-    if weights == "pivot":
-        rho = float(details["rho"])
+    weights, rho = details.get("weights"), _noted(coreset, "rho")
+    if weights == "pivot" and rho >= 0.0:
         return Law(2.0 * cost * (1.0 + rho), 2.0 * weight, sqrt(rho * (cost / weight)))
-    if weights == "mixture":
-        return _law_of_weights(coreset)
-    return Law(2.0 * cost, 2.0 * weight)
+    return Law(2.0 * cost, 2.0 * weight) if weights is None else _law_of_weights(coreset)
+
+
+def _noted(coreset: Coreset, name: str) -> float:
+    """A number in the details of a coreset, which may come from a file; NaN if it is not there."""
+    value = coreset.details.get(name)
+    return float(value) if isinstance(value, int | float) else nan
 
 
 def _law_of_union(coreset: Coreset, cost: float, weight: float) -> Law:
     """2φ_i(q) of a part is at most 2φ(q); a part of m_i draws has m/m_i times the pooled values."""
-    least = coreset.details.get("least_draws")
-    if least is None or not coreset.geometry().squared:
+    least = _noted(coreset, "least_draws")
+    if not 0.0 < least <= coreset.size or not coreset.geometry().squared:
         raise NoBoundError(
             "it is not known how the parts of this union were drawn; certify each of them, and "
             "add up the costs"
