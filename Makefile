@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines test-remote soak fuzz lint bench paper quality calibrate statistical divergences docs clean
+.PHONY: help demo check test test-engines test-remote soak fuzz lint bench paper quality coverage calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ paper: $(VENV)/.installed-bench ## Run the paper's experiments on the data in th
 
 quality: $(VENV)/.installed-bench ## Measure errors of the default fit, and whether its estimate of them is true
 	$(BIN)/python -m benchmarks.quality
+
+coverage: $(VENV)/.installed-bench ## Measure how often the intervals of certify have the true cost
+	$(BIN)/python -m benchmarks.coverage
 
 calibrate: $(VENV)/.installed-bench ## Measure which coreset size a given error needs
 	$(BIN)/python -m benchmarks.calibrate

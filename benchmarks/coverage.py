@@ -123,7 +123,10 @@ def _percent(which: list[bool]) -> str:
 
 
 def _width(halves: list[float]) -> str:
-    return f"± {100 * np.mean(halves):.2g} %" if halves else "–"
+    if not halves:
+        return "–"
+    percent = 100 * np.mean(halves)
+    return f"± {percent:,.0f} %" if percent >= 10.0 else f"± {percent:.2g} %"
 
 
 def data_sets() -> Iterator[tuple[str, np.ndarray, str, tuple[int, ...]]]:
