@@ -8,8 +8,8 @@ central limit theorem (CLT), with its standard error e and δ = 1 − confidence
 
 The last term is for rows that were not drawn, of which the variance of the others says nothing:
 but for a probability of δ, a draw is one of them with a probability below ln(1/δ)/h ("the rule of
-three"), so that they add less than ln(1/δ)·R/h. Without it, as few as a third of the intervals
-covered the cost where it is in clusters so small that none of their rows was drawn
+three"), so that they add less than ln(1/δ)·R/h. Without it, as few as 61 % of the intervals covered
+the cost where it is in clusters so small that none of their rows may be drawn
 (docs/results/coverage.md). Below the mean, R/h is for one draw of such a row by luck: the interval
 is offered where R/h is at most the mean, and luck must not decide that.
 
