@@ -27,6 +27,7 @@ from lwcs.foundation.journal import Journal
 from lwcs.judging.certifying import DRAWS, draws_of
 from lwcs.trust.certificate import (
     by_bernstein,
+    largest_drawn,
     largest_share,
     normal_quantile,
     of_cost,
@@ -151,9 +152,10 @@ def of_centers(
     distances = model.geometry_.measured(rows).nearest(centers)[1]
     true, found = float(distances.sum()), []
     for coreset in draws(rows, divergence, size, times):
-        price = Price.on_draws(coreset.weights, coreset.counts, distances[coreset.indices])
+        drawn = coreset.weights, coreset.counts, distances[coreset.indices]
+        price = Price.on_draws(*drawn)
         largest = largest_value(coreset, centers)
-        own = of_cost(price, size, largest, CONFIDENCE)
+        own = of_cost(price, size, largest_drawn(*drawn), largest, CONFIDENCE)
         proven = by_bernstein(price, size, largest, CONFIDENCE)
         half = normal_quantile(CONFIDENCE) * price.cost * price.variance**0.5
         found.append(
@@ -218,8 +220,8 @@ def main() -> None:
         "",
         "“Standard errors alone” is the mean of the draws ± 1.96 standard errors, which is not "
         "what is given: the interval by the central limit theorem (CLT) has an allowance for rows "
-        "that were not drawn, and is withheld where one row could add more than the estimate. Then "
-        "Bernstein's interval is given, whose coverage and width are those of all repetitions. "
+        "that were not drawn, and is withheld where one row could add more than half of the "
+        "estimate. Bernstein's interval is always there, and is the one that is given then. "
         "Widths are halves of the interval, as a part of the true cost, on average. For mixtures, "
         "the mean log-likelihood per row.",
         "",

@@ -14,6 +14,7 @@ from lwcs.geometry import Geometry
 from lwcs.trust.certificate import (
     Certificate,
     by_bernstein,
+    largest_drawn,
     largest_share,
     of_cost,
     of_log_likelihood,
@@ -194,36 +195,41 @@ def test_rows_that_are_smoothed_towards_another_mean_have_no_bound():
 
 def test_intervals_written_out():
     price = Price(10.0, 0.04)
-    found = of_cost(price, 100, 200.0, 0.95)
+    found = of_cost(price, 100, 50.0, 200.0, 0.95)
     assert found.kind == "clt"
-    assert found.low == pytest.approx(10.0 - 1.959964 * 2.0 - 2.0)
-    assert found.high == pytest.approx(10.0 + 1.959964 * 2.0 + log(20.0) * 2.0)
+    assert found.low == pytest.approx(10.0 - 1.959964 * 2.0 - 0.5)
+    assert found.high == pytest.approx(10.0 + 1.959964 * 2.0 + log(20.0) * 0.5)
     half = 2.0 * sqrt(2.0 * log(80.0)) + 7.0 * 200.0 * log(80.0) / (3.0 * 99)
     found = by_bernstein(price, 100, 200.0, 0.95)
     assert (found.low, found.high) == (pytest.approx(0.0), pytest.approx(10.0 + half))
 
 
-def test_the_clt_is_withheld_where_a_row_could_add_more_than_the_estimate():
+def test_the_clt_is_withheld_where_a_row_could_add_more_than_half_of_the_estimate():
     price = Price(10.0, 0.04)
-    assert of_cost(price, 100, 1000.0, 0.95).kind == "clt"
-    found = of_cost(price, 100, 1001.0, 0.95)
+    assert of_cost(price, 100, 50.0, 500.0, 0.95).kind == "clt"
+    found = of_cost(price, 100, 50.0, 501.0, 0.95)
     assert found.kind == "bernstein"
-    assert "1 times the estimate" in found.reason
+    assert "0.501 times the estimate" in found.reason
 
 
 def test_draws_that_cost_nothing_leave_room_for_rows_that_were_not_drawn():
-    found = of_cost(Price(0.0), 100, 50.0, 0.95)
+    found = of_cost(Price(0.0), 100, 0.0, 50.0, 0.95)
     assert (found.low, found.kind) == (0.0, "bernstein")
     assert found.high == pytest.approx(7.0 * 50.0 * log(80.0) / (3.0 * 99))
-    assert of_cost(Price(0.0), 100, 0.0, 0.95).high == 0.0
-    assert of_cost(Price(3.0), 1, 50.0, 0.95).kind == "none"
+    assert of_cost(Price(0.0), 100, 0.0, 0.0, 0.95).high == 0.0
+    assert of_cost(Price(3.0), 1, 3.0, 50.0, 0.95).kind == "none"
+
+
+def test_the_largest_value_of_a_draw():
+    own = np.array([1.0, 8.0]), np.array([1, 4]), np.array([3.0, 1.0])
+    assert largest_drawn(*own) == 5 * 3.0
 
 
 @pytest.mark.parametrize("unit", [1e-290, 1e-150, 1e150, 1e290])
 def test_intervals_do_not_depend_on_the_units(unit):
     for largest in (200.0, 5_000.0):
-        plain = of_cost(Price(10.0, 0.04), 100, largest, 0.9)
-        scaled = of_cost(Price(10.0 * unit, 0.04), 100, largest * unit, 0.9)
+        plain = of_cost(Price(10.0, 0.04), 100, 90.0, largest, 0.9)
+        scaled = of_cost(Price(10.0 * unit, 0.04), 100, 90.0 * unit, largest * unit, 0.9)
         assert scaled.high == pytest.approx(plain.high * unit)
         assert scaled.kind == plain.kind
 
@@ -247,7 +253,7 @@ def test_rows_that_are_hardly_ever_drawn_are_covered(rare):
     for _ in range(400):
         drawn = rng.choice(y, h, p=q)
         price = Price.on_draws(np.full(h, 1.0 / h), np.ones(h, dtype=np.int64), drawn)
-        found = of_cost(price, h, largest, 0.95)
+        found = of_cost(price, h, drawn.max(), largest, 0.95)
         covered += found.low <= true * (1 + 1e-9) and true <= found.high
     assert covered >= 0.92 * 400
 
@@ -265,7 +271,10 @@ def test_a_draw_with_much_of_the_variance_withholds_the_interval():
 
 
 def certificate(**changed) -> Certificate:
-    plain = Certificate(1234.5, 1200.0, 1300.0, 0.95, "clt", "", False, "cost", 3, 500, 9_000, 9e3)
+    proven = (1100.0, 1400.0)
+    plain = Certificate(
+        1234.5, 1200.0, 1300.0, 0.95, "clt", proven, "", False, "cost", 3, 500, 9_000, 9e3
+    )
     return replace(plain, **changed)
 
 
@@ -273,17 +282,18 @@ def certificate(**changed) -> Certificate:
     ("changed", "words"),
     [
         ({}, "3 centers cost about 1234.5 on all 9,000 rows (0.13717 per row), 95 % interval 1200 "
-             "to 1300 (central limit theorem), by 500 draws."),
+             "to 1300 (central limit theorem; for any data 1100 to 1400, empirical Bernstein), by "
+             "500 draws."),
         ({"kind": "exact"}, "3 centers cost 1234.5 on all 9,000 rows (0.13717 per row); all rows "
                             "were measured."),
         ({"kind": "bernstein", "reason": "the CLT is not valid", "n_clusters": 1},
          "1 center costs about 1234.5 on all 9,000 rows (0.13717 per row), 95 % interval 1200 to "
-         "1300 (empirical Bernstein), by 500 draws. The CLT is not valid."),
+         "1300 (empirical Bernstein, for any data), by 500 draws. The CLT is not valid."),
         ({"kind": "none", "reason": "so it is"}, "3 centers cost about 1234.5 on all 9,000 rows "
          "(0.13717 per row), by 500 draws. No interval can be given: so it is."),
         ({"kind": "none", "reason": "fitted", "biased": True}, "3 centers cost about 1234.5 on all "
          "9,000 rows (0.13717 per row), by 500 draws. This is biased low: fitted."),
-        ({"quantity": "log-likelihood"}, "A mixture of 3 has the log-likelihood about 1234.5 on "
+        ({"quantity": "log-likelihood", "bernstein": (-inf, inf)}, "A mixture of 3 has the log-likelihood about 1234.5 on "
          "all 9,000 rows (0.13717 per row), 95 % interval 1200 to 1300 (central limit theorem), by "
          "500 draws."),
     ],

@@ -108,6 +108,7 @@ def _facts(found: lwcs.Certificate) -> dict[str, Any]:
         "high": found.high if isfinite(found.high) else None,
         "confidence": found.confidence,
         "kind": found.kind,
+        "bernstein": [each if isfinite(each) else None for each in found.bernstein],
         "reason": found.reason,
         "biased": found.biased,
         "per_row": found.per_row,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ from lwcs.streaming import StreamingCoreset
 from lwcs.trust.certificate import (
     Certificate,
     Interval,
+    by_bernstein,
+    largest_drawn,
     largest_share,
     of_cost,
     of_log_likelihood,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from lwcs.judging.answers import Answer
 
 DRAWS = 20_000
+_UNBOUNDED = "the log-likelihood of a row has no bound"
 _FITTED = (
     "the centers are the means of their clusters in these draws, so that they were fitted on "
     "them; pass the data, or a part of the draws that was kept apart by coreset.split"
@@ -190,23 +194,47 @@ def _check_columns(data: Source | Coreset, answer: Answer, what: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An estimate, its interval, and the one that holds for any data."""
+
+    estimate: float
+    interval: Interval
+    proven: Interval
+    biased: bool = False
+
+    @classmethod
+    def unknown(
+        cls, estimate: float, why: str, low: float = 0.0, *, biased: bool = False
+    ) -> _Found:
+        nothing = Interval.unknown(why, low)
+        return cls(estimate, nothing, nothing, biased)
+
+    @classmethod
+    def exact(cls, estimate: float) -> _Found:
+        interval = Interval(estimate, estimate, "exact")
+        return cls(estimate, interval, interval)
+
+
 def certificate_of(
     coreset: Coreset, answer: Answer, confidence: float, *, given: bool
 ) -> Certificate:
     """Certify an answer by draws, or by all rows; those that were given might know the answer."""
     if isinstance(answer, MixtureAnswer):
-        estimate, interval, biased = *_log_likelihood(coreset, answer, confidence), False
+        found = _log_likelihood(coreset, answer, confidence)
     else:
         assert isinstance(answer, CentersAnswer)
-        estimate, interval, biased = _cost(coreset, answer, confidence, given=given)
+        found = _cost(coreset, answer, confidence, given=given)
+    interval = found.interval
     return Certificate(
-        estimate=estimate,
+        estimate=found.estimate,
         low=interval.low,
         high=interval.high,
         confidence=confidence,
         kind=interval.kind,
+        bernstein=(found.proven.low, found.proven.high),
         reason=interval.reason,
-        biased=biased,
+        biased=found.biased,
         quantity="log-likelihood" if isinstance(answer, MixtureAnswer) else "cost",
         n_clusters=answer.k,
         n_draws=coreset.size,
@@ -215,32 +243,33 @@ def certificate_of(
     )
 
 
-def _cost(
-    coreset: Coreset, answer: CentersAnswer, confidence: float, *, given: bool
-) -> tuple[float, Interval, bool]:
-    """The cost of centers, its interval, and whether it is biased."""
-    costs = answer.costs(coreset)
+def _cost(coreset: Coreset, answer: CentersAnswer, confidence: float, *, given: bool) -> _Found:
+    """The cost of centers."""
+    costs, draws = answer.costs(coreset), coreset.size
+    own = coreset.weights, coreset.counts, costs.distances
     with np.errstate(over="ignore"):
-        price = Price.on_draws(coreset.weights, coreset.counts, costs.distances)
+        price = Price.on_draws(*own)
     if not isfinite(price.cost):
         raise ValueError(
             "the cost of these centers is beyond the range of numbers; scale the data and the "
             "centers down, for example to unit variance"
         )
     if coreset.exact:
-        return price.cost, Interval(price.cost, price.cost, "exact"), False
+        return _Found.exact(price.cost)
     if given and look_fitted(coreset, costs):
-        return price.cost, Interval.unknown(_FITTED), True
+        return _Found.unknown(price.cost, _FITTED, biased=True)
     try:
         largest = largest_value(coreset, costs.centers)
     except NoBoundError as why:
-        return price.cost, Interval.unknown(str(why)), False
-    return price.cost, of_cost(price, coreset.size, largest, confidence), False
+        return _Found.unknown(price.cost, str(why))
+    return _Found(
+        price.cost,
+        of_cost(price, draws, largest_drawn(*own), largest, confidence),
+        by_bernstein(price, draws, largest, confidence),
+    )
 
 
-def _log_likelihood(
-    coreset: Coreset, answer: MixtureAnswer, confidence: float
-) -> tuple[float, Interval]:
+def _log_likelihood(coreset: Coreset, answer: MixtureAnswer, confidence: float) -> _Found:
     """The total log-likelihood of a mixture: Ω times its mean, whose variance is smaller."""
     weights, counts, total = coreset.weights, coreset.counts, coreset.total_weight
     with explaining_points(coreset), np.errstate(over="ignore", invalid="ignore"):
@@ -249,11 +278,16 @@ def _log_likelihood(
         share = largest_share(weights, counts, values)
     estimate = total * mean.value
     if coreset.exact:
-        return estimate, Interval(estimate, estimate, "exact")
+        return _Found.exact(estimate)
     if coreset.depth > 1 or coreset.method == "given":
-        return estimate, Interval.unknown(
+        return _Found.unknown(
+            estimate,
             "the coreset is a reduced union or was made by hand, and how far that is off the data "
-            "is not known; pass the data, or a coreset that was built from it", -inf,
-        )  # fmt: skip
-    found = of_log_likelihood(mean, share, confidence)
-    return estimate, Interval(total * found.low, total * found.high, found.kind, found.reason)
+            "is not known; pass the data, or a coreset that was built from it",
+            -inf,
+        )
+    mean_interval = of_log_likelihood(mean, share, confidence)
+    interval = replace(
+        mean_interval, low=total * mean_interval.low, high=total * mean_interval.high
+    )
+    return _Found(estimate, interval, Interval.unknown(_UNBOUNDED, -inf))

@@ -1,17 +1,19 @@
 """A certificate: what an answer costs on all rows, by draws that know nothing of it.
 
 With h independent draws, y = h·w·d(x, Q) is unbiased for the cost of Q, and so is their mean. Two
-intervals say how far it may be off, and both need R, the largest y of any row (`extremes`). By the
-central limit theorem (CLT), with its standard error e and δ = 1 − confidence,
+intervals say how far it may be off. Let e be its standard error, δ = 1 − confidence, M the largest
+y of the draws and R the largest y that any row can have (`extremes`). By the central limit theorem
+(CLT),
 
-    from mean − z·e − R/h to mean + z·e + ln(1/δ)·R/h.
+    from mean − z·e − M/h to mean + z·e + ln(1/δ)·M/h.
 
 The last term is for rows that were not drawn, of which the variance of the others says nothing:
 but for a probability of δ, a draw is one of them with a probability below ln(1/δ)/h ("the rule of
-three"), so that they add less than ln(1/δ)·R/h. Without it, as few as 61 % of the intervals covered
-the cost where it is in clusters so small that none of their rows may be drawn
-(docs/results/coverage.md). Below the mean, R/h is for one draw of such a row by luck: the interval
-is offered where R/h is at most the mean, and luck must not decide that.
+three"), so that they add less than ln(1/δ)·M/h if none is larger than those that were drawn. The
+term below is for one such row that was drawn by luck. Larger ones are possible: so the interval is
+offered only where R/h is at most half of the mean. Standard errors alone covered as few as 61 %
+where the cost is in clusters so small that none of their rows may be drawn, which this withholds
+(docs/results/coverage.md).
 
 By the empirical Bernstein inequality (Maurer and Pontil 2009), which holds for any rows and any h,
 and for draws by different laws, the mean is off by at most
@@ -35,9 +37,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["exact", "clt", "bernstein", "none"]
 
-# The CLT is offered where no row could add more than this part of the estimate: with more, what
-# was not drawn is most of the interval, and Bernstein's inequality is as good and proven.
-MOST_BY_ONE_ROW = 1.0
+# The CLT is offered where no row could add more than this part of the estimate.
+MOST_BY_ONE_ROW = 0.5
 # The part of the variance of a log-likelihood that a single draw may have. With more, it is in ten
 # draws or fewer, and not well known.
 MOST_BY_ONE_DRAW = 0.1
@@ -58,27 +59,31 @@ class Interval:
         return cls(low, inf, "none", reason)
 
 
-def of_cost(price: Price, draws: int, largest: float, confidence: float) -> Interval:
+def of_cost(price: Price, draws: int, seen: float, largest: float, confidence: float) -> Interval:
     """Interval of a cost: by the CLT where that is valid, else by Bernstein's inequality.
 
-    `largest` is R, the largest value that a draw can have.
+    `seen` is M, the largest value of a draw, and `largest` is R, the largest that one can have.
     """
     cost, error = price.cost, sqrt(price.variance)
-    if largest == 0.0:
-        return Interval(cost, cost, "bernstein")
-    if draws < 2:
-        return Interval.unknown("one draw alone has no interval; pass a larger size")
-    unseen = largest / draws
-    if unseen <= MOST_BY_ONE_ROW * cost:
-        half = normal_quantile(confidence) * error
-        low = cost * (1.0 - half) - unseen
-        high = cost * (1.0 + half) - log(1.0 - confidence) * unseen
-        return Interval(max(low, 0.0), high, "clt")
-    return by_bernstein(price, draws, largest, confidence)
+    if draws < 2 or largest == 0.0 or largest / draws > MOST_BY_ONE_ROW * cost:
+        return by_bernstein(price, draws, largest, confidence)
+    half, one = normal_quantile(confidence) * error, seen / draws
+    low = cost * (1.0 - half) - one
+    high = cost * (1.0 + half) - log(1.0 - confidence) * one
+    return Interval(max(low, 0.0), high, "clt")
+
+
+def largest_drawn(weights: FloatArray, counts: IntArray, distances: FloatArray) -> float:
+    """M, the largest value h·w·d of a draw."""
+    return float((weights * distances / counts).max() * counts.sum())
 
 
 def by_bernstein(price: Price, draws: int, largest: float, confidence: float) -> Interval:
     """Interval of a cost by the empirical Bernstein inequality."""
+    if largest == 0.0:
+        return Interval(price.cost, price.cost, "bernstein")
+    if draws < 2:
+        return Interval.unknown("one draw alone has no interval; pass a larger size")
     logarithm = log(4.0 / (1.0 - confidence))
     half = price.cost * sqrt(2.0 * logarithm * price.variance)
     half += 7.0 / 3.0 * logarithm * (largest / (draws - 1))
@@ -145,9 +150,11 @@ class Certificate:
         As asked for.
     kind : {"exact", "clt", "bernstein", "none"}
         "exact" if all rows were used; "clt" for the central limit theorem, with an allowance for
-        rows that were not drawn; "bernstein" for the empirical Bernstein inequality, which is wider
-        and holds for any rows; "none" if no interval is known: `low` is then 0 (or −∞) and
-        `high` ∞.
+        rows that were not drawn; "bernstein" for the empirical Bernstein inequality, where that
+        theorem is not valid; "none" if no interval is known: `low` is then 0 (or −∞) and `high` ∞.
+    bernstein : tuple of float
+        Interval by the empirical Bernstein inequality, which holds for any rows: wider than the one
+        by the central limit theorem. (0, ∞) if no bound on the cost of a row is known.
     reason : str
         Why there is no interval, or none by the central limit theorem; else empty.
     biased : bool
@@ -167,6 +174,7 @@ class Certificate:
     high: float
     confidence: float
     kind: Kind
+    bernstein: tuple[float, float]
     reason: str
     biased: bool
     quantity: Literal["cost", "log-likelihood"]
@@ -196,7 +204,12 @@ class Certificate:
             return [f"{what} {self.estimate:.6g} {on}; all rows were measured."]
         interval = ""
         if self.kind != "none":
-            by = "central limit theorem" if self.kind == "clt" else "empirical Bernstein"
+            by = "central limit theorem"
+            if self.kind == "bernstein":
+                by = "empirical Bernstein, for any data"
+            elif isfinite(self.bernstein[1]):
+                low, high = self.bernstein
+                by += f"; for any data {low:.6g} to {high:.6g}, empirical Bernstein"
             interval = (
                 f", {_percent(self.confidence)} interval {self.low:.6g} to {self.high:.6g} ({by})"
             )
