@@ -293,7 +293,8 @@ def certificate(**changed) -> Certificate:
          "(0.13717 per row), by 500 draws. No interval can be given: so it is."),
         ({"kind": "none", "reason": "fitted", "biased": True}, "3 centers cost about 1234.5 on all "
          "9,000 rows (0.13717 per row), by 500 draws. This is biased low: fitted."),
-        ({"quantity": "log-likelihood", "bernstein": (-inf, inf)}, "A mixture of 3 has the log-likelihood about 1234.5 on "
+        ({"quantity": "log-likelihood", "bernstein": (-inf, inf)},
+         "A mixture of 3 has the log-likelihood about 1234.5 on "
          "all 9,000 rows (0.13717 per row), 95 % interval 1200 to 1300 (central limit theorem), by "
          "500 draws."),
     ],
