@@ -19,6 +19,7 @@ _HOMES = {
     "Coreset": "lwcs.coreset",
     "CoresetKMeans": "lwcs.estimators",
     "CoresetMixture": "lwcs.estimators",
+    "Drift": "lwcs.judging.drifting",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
     "Progress": "lwcs.foundation.progress",
@@ -31,6 +32,7 @@ _HOMES = {
     "certify": "lwcs.judging.certifying",
     "compare": "lwcs.comparing",
     "divergences": "lwcs.divergences",
+    "drift": "lwcs.judging.drifting",
     "load": "lwcs.loading",
     "scan": "lwcs.sources",
     "theory": "lwcs.trust",
@@ -44,6 +46,7 @@ __all__ = [
     "Coreset",
     "CoresetKMeans",
     "CoresetMixture",
+    "Drift",
     "Lightweight",
     "PartitionedSource",
     "Progress",
@@ -57,6 +60,7 @@ __all__ = [
     "certify",
     "compare",
     "divergences",
+    "drift",
     "load",
     "scan",
     "theory",
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.notices import ColumnWarning
     from lwcs.foundation.progress import Progress
     from lwcs.judging.certifying import certify
+    from lwcs.judging.drifting import Drift, drift
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan

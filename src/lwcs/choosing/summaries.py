@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lwcs.foundation.randomness import Stage
 from lwcs.samplers import as_sampler
 
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 def summarize(
     job: Job, size: int, k: int, *,
     method: str | Sampler, seed: int, n_jobs: int | None, journal: Journal,
-    name: str = "n_clusters",
+    name: str = "n_clusters", stage: Stage = Stage.CORESET,
 ) -> Coreset:  # fmt: skip
     """A coreset of the rows; if there are no more than `size`, all of them."""
     coreset, n_rows = None, job.source.n_rows
     if n_rows is None or n_rows > size:
         sampler = as_sampler(method, k)
-        coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, journal=journal)
+        coreset = job.coreset(size, sampler, seed, n_jobs=n_jobs, journal=journal, stage=stage)
         n_rows = coreset.n_samples
     check_n_rows(n_rows, k, name)
     if coreset is None or (n_rows <= size and job.source.rereadable):

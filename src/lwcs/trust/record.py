@@ -55,7 +55,7 @@ class FittedOn:
         # At the ends of the range of numbers, squares of costs are not numbers.
         with np.errstate(over="ignore", invalid="ignore"):
             spread = Mean.on_draws(weights, counts, (costs - cost.value) ** 2).value
-        shares, variances = _shares(weights, counts, memberships, k)
+        shares, variances = shares_on_draws(weights, counts, memberships, k)
         return cls(
             coreset.n_samples,
             coreset.total_weight,
@@ -118,7 +118,7 @@ def digest(coreset: Coreset) -> str:
     return own.hexdigest()
 
 
-def _shares(
+def shares_on_draws(
     weights: FloatArray, counts: IntArray, memberships: FloatArray | IntArray, k: int
 ) -> tuple[FloatArray, FloatArray]:
     """Shares of k clusters in the weight of all rows, and their variances.

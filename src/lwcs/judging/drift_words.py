@@ -1,0 +1,162 @@
+"""Drift: what `lwcs.drift` found, in numbers and in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from lwcs.trust.shifts import Estimate, ShareShift, as_numbers
+
+if TYPE_CHECKING:
+    from lwcs.trust.shifts import CostShift
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Whether new rows are like those that a model was fitted on; made by `lwcs.drift`.
+
+    ``str(drift)`` says it in plain words, and notebooks show it.
+
+    Attributes
+    ----------
+    then : Estimate or None
+        Cost per row of the rows that the model was fitted on: the mean distance from the nearest
+        center, or minus the mean log-likelihood. Has `value`, `low`, `high` and `standard_error`.
+        None where it is not known.
+    now : Estimate
+        The same for the new rows.
+    fresh : Estimate
+        Cost per row, on the new rows, of a fresh model with as many clusters.
+    regret : Estimate
+        How much more the model costs on the new rows than the fresh one, as a part of the cost of
+        that one: 0.1 is 10 %. For mixtures, a difference in nats per row.
+    shares : tuple of ShareShift
+        One per cluster: `cluster`, its share `then` and `now`, the `difference` and its
+        `standard_error`, and whether more than chance has `changed` it.
+    drifted : bool
+        The alarm: the cost per row or the share of a cluster has changed by more than chance.
+    reasons : tuple of str
+        Why, in words; empty without an alarm.
+    notes : tuple of str
+        What else has to be known, such as what could not be compared.
+    confidence : float
+        Of the intervals, and of no alarm if nothing has changed.
+    n_samples, size : int
+        Number of new rows, and of draws that were made of them.
+    unit : str
+        What the cost of a row is: "squared distance", "divergence" or "minus log-likelihood".
+    in_nats : bool
+        Whether the regret is a difference in nats per row, as for mixtures.
+    """
+
+    then: Estimate | None
+    now: Estimate
+    fresh: Estimate
+    regret: Estimate
+    shares: tuple[ShareShift, ...]
+    drifted: bool
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    confidence: float
+    n_samples: int
+    size: int
+    unit: str
+    in_nats: bool
+
+    @property
+    def changed_clusters(self) -> tuple[int, ...]:
+        """The clusters whose shares have changed by more than chance."""
+        return tuple(share.cluster for share in self.shares if share.changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values for JSON; numbers that are not finite are None."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+    def __str__(self) -> str:
+        return "\n".join([self._verdict(), self._costs(), self._regret(), *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
+        rows = "".join(
+            f"<tr><td>{share.cluster}</td><td>{_percent(share.then)}</td>"
+            f"<td>{_percent(share.now)}</td><td>{_points(share.difference)}</td>"
+            f"<td>{_points(share.standard_error)}</td><td>{'yes' * share.changed}</td></tr>"
+            for share in self.shares
+        )
+        head = "".join(
+            f"<th>{name}</th>"
+            for name in ("cluster", "share then", "now", "difference", "standard error", "changed")
+        )
+        return f"<div>{lines}<table><tr>{head}</tr>{rows}</table></div>"
+
+    def _verdict(self) -> str:
+        if self.drifted:
+            return f"Drift: {'; '.join(self.reasons)}."
+        if self.shares[0].then is None:
+            return "Whether the rows have drifted cannot be told."
+        what = "shares of clusters" if self.then is None else "cost per row and shares of clusters"
+        return f"No drift: {what} are as before, up to chance."
+
+    def _costs(self) -> str:
+        then = "" if self.then is None else f"then {_interval(self.then)}, "
+        return (
+            f"Cost per row ({self.unit}): {then}now {_interval(self.now)}, of a fresh fit "
+            f"{_interval(self.fresh)}, with {_percent(self.confidence)} confidence each."
+        )
+
+    def _regret(self) -> str:
+        regret = self.regret
+        if self.in_nats:
+            found = f"{regret.value:.3g} ({regret.low:.3g} to {regret.high:.3g}) nats per row"
+            return f"Regret: a fresh fit would have a log-likelihood higher by {found}."
+        found = f"{_percent(regret.value)} ({_percent(regret.low)} to {_percent(regret.high)})"
+        return f"Regret: the model costs {found} more than a fresh fit."
+
+    def _remarks(self) -> list[str]:
+        return [f"Note: {note}." for note in self.notes]
+
+
+def cost_words(then: float, now: float, shift: CostShift) -> list[str]:
+    """The alarm by the cost per row, if there is one."""
+    if not shift.changed:
+        return []
+    moved = "risen" if shift.difference > 0.0 else "fallen"
+    return [f"the cost per row has {moved} from {then:.4g} to {now:.4g}, which is more than chance"]
+
+
+def share_words(shares: tuple[ShareShift, ...]) -> list[str]:
+    """The alarm by shares, if there is one: the clusters that have changed most."""
+    changed = [share for share in shares if share.changed and share.difference is not None]
+    changed.sort(key=lambda share: -abs(share.difference or 0.0))
+    words = [
+        f"cluster {share.cluster} has {_percent(share.now)} of the rows instead of "
+        f"{_percent(share.then)}"
+        for share in changed[:_MOST_NAMED]
+    ]
+    if len(changed) > _MOST_NAMED:
+        words.append(f"so have {len(changed) - _MOST_NAMED:,} further clusters another share")
+    return words
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return as_numbers(value)
+
+
+def _interval(found: Estimate) -> str:
+    return f"{found.value:.4g} ({found.low:.4g} to {found.high:.4g})"
+
+
+def _percent(part: float | None) -> str:
+    return "–" if part is None else f"{100.0 * part:.3g} %"
+
+
+def _points(part: float | None) -> str:
+    return "–" if part is None else f"{100.0 * part:+.2g} points"

@@ -1,0 +1,357 @@
+"""drift(): is a model still good for new rows? One build of them, and one fit on half of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isnan
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.building import Job
+from lwcs.choosing.kmeans import first_size
+from lwcs.choosing.summaries import check_n_rows, summarize
+from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.estimators.inputs import measured_by, scan_rows
+from lwcs.foundation.amounts import as_bytes
+from lwcs.foundation.checks import check_count
+from lwcs.foundation.journal import Journal
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
+from lwcs.foundation.randomness import Stage, as_seed, generator
+from lwcs.judging.drift_words import Drift, cost_words, share_words
+from lwcs.judging.refitting import Components, judged
+from lwcs.samplers import Lightweight
+from lwcs.sources import LocalSource, Source, scan
+from lwcs.trust.record import digest
+from lwcs.trust.shifts import (
+    Estimate,
+    Sample,
+    Shares,
+    ShareShift,
+    cost_shift,
+    optimism,
+    recorded_cost,
+    regret_in_nats,
+    relative_regret,
+    share_shifts,
+    shares_now,
+)
+
+if TYPE_CHECKING:
+    from lwcs.foundation.progress import Callback
+    from lwcs.foundation.types import FloatArray
+    from lwcs.judging.refitting import Clusters
+    from lwcs.trust.record import FittedOn
+    from lwcs.trust.referee import Mean
+
+__all__ = ["Drift", "drift"]
+
+
+def drift(
+    model: Any,
+    new_data: Any,
+    *,
+    confidence: float = 0.95,
+    size: int | str = "auto",
+    sample_weight: Any = None,
+    random_state: object = None,
+    n_jobs: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: bool | Callback = False,
+) -> Drift:
+    """Tell whether a model is still good for new rows.
+
+    Rows are drawn in one build. A fresh model with as many clusters is fitted on half of the draws;
+    the other half tells how much better it is (the regret). All draws tell whether the cost per row
+    or the share of a cluster has changed by more than chance, compared with what the model
+    remembers of its own rows (`fitted_on_`): that is the alarm, `Drift.drifted`.
+
+    Chance is that of the draws and that of the rows: rows of a population that has not changed
+    differ from those before. Without any change, the probability of an alarm is at most
+    1 − `confidence`. The regret alone is no alarm, since a fresh fit may also be better because it
+    found a better optimum; it comes from a fit on a sample, and is a little too small for that.
+
+    Parameters
+    ----------
+    model : CoresetKMeans, CoresetMixture, or model of scikit-learn with `cluster_centers_`
+        Fitted model. A model of scikit-learn, or in a file of an earlier version of lwcs, has no
+        record of its rows: it has a regret, and no alarm.
+    new_data : array, sparse array, table, path, Source or Coreset
+        New rows: whatever `lwcs.scan` accepts, with the columns that were fitted, which are found
+        by name; or a coreset of them that `lwcs.build` has made. Rows are measured as the model
+        measures them, with its divergence and its scale.
+    confidence : float, default=0.95
+        Of the intervals, and of no alarm where nothing has changed.
+    size : int or "auto", default="auto"
+        Number of draws; at least twice the number of clusters. "auto" is 800 × n_clusters, and at
+        least 40,000. If there are no more rows than that, all of them are used: the fresh model is
+        fitted on a random half of the rows.
+    sample_weight : array of shape (n_samples,), optional
+        A row with weight 3 counts as that row three times. Chance is that of (Σω)²/Σω² rows for
+        rows in memory; for others, and for the rows that the model was fitted on, that of as many
+        rows as there are, which is too little where weights vary much.
+    random_state : None, int or NumPy generator, default=None
+        Random seed of the draws and of the fresh fit.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+    memory_limit : int or str, optional
+        Maximum memory for rows that are being read; see `lwcs.scan`.
+    progress : bool or callable, default=False
+        Whether to show progress, or a function that is called with a `lwcs.Progress`.
+
+    Returns
+    -------
+    Drift
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> day = lambda c: np.vstack([rng.normal(at, 1.0, (5_000, 2)) for at in c])
+    >>> model = lwcs.CoresetKMeans(3, random_state=0).fit(day([0, 8, 16]))
+    >>> lwcs.drift(model, day([0, 8, 16]), random_state=0).drifted
+    False
+    >>> found = lwcs.drift(model, day([0, 8, 19]), random_state=0)
+    >>> found.drifted, found.regret.low > 0.5
+    (True, True)
+    """
+    own = judged(model)
+    look = _Look(
+        own, check_confidence(confidence), _checked_size(size, own.k), as_seed(random_state),
+        as_threads(n_jobs), Journal(progress),
+    )  # fmt: skip
+    record: FittedOn | None = getattr(model, "fitted_on_", None)
+    with single_threaded_blas():
+        if isinstance(new_data, Coreset):
+            refuse_sample_weight(sample_weight)
+            seen = look.given(new_data, record, model)
+        else:
+            source = scan_rows(model, new_data, sample_weight, reset=False)
+            if memory_limit is not None:
+                _limit_memory(source, new_data, memory_limit)
+            seen = look.drawn(source, scales=not isinstance(new_data, Source))
+        return look.compared(seen, _Then.of(record, model))
+
+
+def check_confidence(confidence: Any) -> float:
+    """Check a probability that is neither 0 nor 1."""
+    number = isinstance(confidence, Real) and not isinstance(confidence, bool)
+    if not number or not 0.0 < confidence < 1.0:
+        raise ValueError(
+            f"confidence={confidence!r} is not allowed; pass a number above 0 and below 1, such "
+            "as 0.95"
+        )
+    return float(confidence)
+
+
+def _checked_size(size: Any, k: int) -> int:
+    if isinstance(size, str):
+        if size != "auto":
+            raise ValueError(f"size={size!r} is not allowed; pass 'auto' or an integer")
+        return 2 * first_size(k)
+    if check_count(size, "size") < 2 * k:
+        raise ValueError(
+            f"size={size} is too small: each half of the draws has to have {k} clusters; pass "
+            f"size >= {2 * k} (about {800 * k} is a good start)"
+        )
+    return int(size)
+
+
+def _limit_memory(source: Source, data: Any, memory_limit: int | str) -> None:
+    if isinstance(data, Source):
+        # Says that its options are fixed.
+        scan(data, memory_limit=memory_limit)
+    limit = as_bytes(memory_limit)
+    assert limit is not None
+    source.limit_memory(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    """What is known of the rows that the model was fitted on, as a population."""
+
+    n_rows: int = 0
+    cost: Mean | None = None
+    shares: Shares | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, record: FittedOn | None, model: Any) -> _Then:
+        if record is None:
+            return cls(notes=(
+                f"this {type(model).__name__} has no record of the rows that it was fitted on, as "
+                "models of lwcs have, so that nothing can be compared with then, and there is no "
+                "alarm",
+            ))  # fmt: skip
+        shares = Shares(record.shares, record.share_variances, record.n_samples)
+        cost = recorded_cost(record)
+        if cost is None:
+            why = "costs then are beyond the range of numbers that noise can be computed for"
+        elif isnan(getattr(model, "sampling_error_", np.nan)):
+            why = (
+                "the cost then is known on the draws alone that the model was fitted on, and too "
+                "low by an unknown amount"
+            )
+        else:
+            return cls(record.n_samples, cost, shares)
+        return cls(record.n_samples, None, shares, (f"{why}: only shares are compared",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """New rows: all draws, and halves of them that are independent of each other."""
+
+    whole: Coreset
+    first: Coreset
+    second: Coreset
+    n_rows: float
+    """As `Sample` has it."""
+    notes: tuple[str, ...]
+
+    def sample(self, part: Coreset) -> Sample:
+        return Sample(part.weights, part.counts, self.n_rows)
+
+    def on_halves(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A value of every row, as the halves have their rows."""
+        first, second = (
+            values[np.searchsorted(self.whole.indices, half.indices)]
+            for half in (self.first, self.second)
+        )
+        return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at new rows with a model."""
+
+    model: Clusters | Components
+    confidence: float
+    size: int
+    seed: int
+    n_jobs: int
+    journal: Journal
+
+    def drawn(self, source: Source, *, scales: bool) -> _Seen:
+        """Draw rows of a source, or take all of them where there are few."""
+        geometry = getattr(self.model, "geometry", None)
+        if scales and source.rereadable and geometry is not None and geometry.scale is not None:
+            # Draws by distances as they are measured later have less noise.
+            source.scale = "standard"
+        job = Job.of(source, self.model.divergence)
+        coreset = summarize(
+            job, self.size, self.model.k, method=Lightweight(), seed=self.seed,
+            n_jobs=self.n_jobs, journal=self.journal, stage=Stage.HOLDOUT,
+        )  # fmt: skip
+        n_rows = float(coreset.n_samples - coreset.details.get("dropped", 0))
+        notes: tuple[str, ...] = ()
+        if source.weighted and not coreset.exact:
+            weights = source.weights if isinstance(source, LocalSource) else None
+            if weights is None:
+                notes = ("chance is that of equal weights: how much they vary is not known",)
+            else:
+                n_rows = Sample(weights, np.ones(len(weights), dtype=np.int64)).n_effective
+        return self._halves(coreset, n_rows, notes)
+
+    def given(self, coreset: Coreset, record: FittedOn | None, model: Any) -> _Seen:
+        """Take the draws of a coreset that is there already."""
+        if record is not None and record.draws == digest(coreset):
+            raise ValueError(
+                "new_data is the coreset that the model was fitted on, which says nothing about "
+                "new rows; pass those, or a coreset of them"
+            )
+        if coreset.depth:
+            raise ValueError(
+                "new_data is a coreset that was not drawn directly from rows (a union, a stream, "
+                "or arrays), so that its draws are not independent; pass the rows themselves"
+            )
+        if coreset.n_features != model.n_features_in_:
+            raise ValueError(
+                f"new_data has {coreset.n_features} features, but {type(model).__name__} is "
+                f"expecting {model.n_features_in_} features as input"
+            )
+        names = getattr(model, "feature_names_in_", None)
+        if names is not None and coreset.feature_names not in (None, tuple(names)):
+            raise ValueError(
+                f"the feature names of new_data, {coreset.feature_names}, should match those that "
+                f"were passed during fit, {tuple(names)}"
+            )
+        if not isinstance(self.model, Components):
+            measured_by(coreset, self.model.divergence)
+        check_n_rows(coreset.n_samples, self.model.k)
+        return self._halves(coreset, float(coreset.n_samples), ())
+
+    def _halves(self, coreset: Coreset, n_rows: float, notes: tuple[str, ...]) -> _Seen:
+        whole = self.model.adapted(coreset)
+        half = whole.size // 2
+        if coreset.exact:
+            first, second = _dealt(whole, half, self.seed)
+            n_rows = inf
+            notes = (f"all {len(whole):,} rows are used, none is drawn", *notes)
+        elif half:
+            first, second = whole.split(half, random_state=self.seed)
+        if not half or min(len(first), len(second)) < self.model.k:
+            raise ValueError(
+                f"the new data has too few rows, {coreset.n_samples:,}, or draws, {whole.size:,}: "
+                f"each half of them has to have {self.model.k} distinct ones, one per cluster; "
+                "pass more rows, or a larger size"
+            )
+        return _Seen(whole, first, second, n_rows, notes)
+
+    def compared(self, seen: _Seen, then: _Then) -> Drift:
+        """Fit again, price both models, and compare with then."""
+        model, level = self.model, 1.0 - self.confidence
+        whole = seen.sample(seen.whole)
+        costs = model.costs(seen.whole, self.n_jobs)
+        now = whole.mean(costs.values)
+        shares = whole.shares(costs.memberships, model.k)
+
+        fresh = model.fitted_again(seen.first, self.seed, self.n_jobs, self.journal)
+        first, second = map(seen.sample, (seen.first, seen.second))
+        old = seen.on_halves(costs.values)
+        new = seen.on_halves(fresh.costs(seen.whole, self.n_jobs).values)
+        regret = (regret_in_nats if model.soft else relative_regret)(second, old[1], new[1])
+
+        level /= 1 + (then.cost is not None)
+        reasons: list[str] = []
+        if then.cost is not None:
+            gain = optimism(first, second, old, new, then.n_rows)
+            shift = cost_shift(then.cost, now, gain, level)
+            reasons += cost_words(then.cost.value, now.value, shift)
+        changes: tuple[ShareShift, ...]
+        changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
+        reasons += share_words(changes)
+        remarks = [each for each in (fresh.remark,) if each]
+        return Drift(
+            then=None if then.cost is None else Estimate.of(then.cost, self.confidence),
+            now=Estimate.of(now, self.confidence),
+            fresh=Estimate.of(second.mean(new[1]), self.confidence),
+            regret=Estimate.of(regret, self.confidence),
+            shares=changes,
+            drifted=bool(reasons),
+            reasons=tuple(reasons),
+            notes=(*then.notes, *seen.notes, *remarks),
+            confidence=self.confidence,
+            n_samples=seen.whole.n_samples,
+            size=seen.whole.size,
+            unit=model.unit,
+            in_nats=model.soft,
+        )
+
+
+def _dealt(whole: Coreset, size: int, seed: int) -> tuple[Coreset, Coreset]:
+    """All rows, dealt at random into two samples of the population that they come from."""
+    order = generator(seed, Stage.REDUCE).permutation(len(whole))
+    first, second = (
+        replace(
+            whole,
+            points=whole.points[at],
+            weights=whole.weights[at],
+            indices=whole.indices[at],
+            counts=whole.counts[at],
+            n_samples=len(at),
+            total_weight=float(whole.weights[at].sum()),
+        )
+        for at in (np.sort(order[:size]), np.sort(order[size:]))
+    )
+    return first, second

@@ -1,0 +1,237 @@
+"""What two samples of rows differ by, and how much of that is chance.
+
+The mean cost per row of two samples of one population differs by chance, with variance spread/n of
+each, and the share of a cluster with variance p(1 − p)/n; where rows are known by draws only, the
+variance of the draws comes on top.
+
+Besides, centers cost less on the rows that they were fitted on than on others of the population. By
+how much is seen on the new rows: centers that were fitted on one part of them cost more on another
+part, and that gap is in proportion to 1/n. What the old centers, which know neither part, cost more
+there is taken off: its expectation is 0, and it has most of the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isfinite, nan, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.trust.record import shares_on_draws
+from lwcs.trust.referee import Mean
+
+if TYPE_CHECKING:
+    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.trust.record import FittedOn
+
+# Shares that differ by no more are equal, to rounding.
+_ROUNDING = 1e-12
+# The square of a smaller number has lost digits, or all of it.
+_SMALLEST_SQUARED = 1e-150
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number that was estimated, and the interval that holds it with a given confidence."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, mean: Mean, confidence: float) -> Estimate:
+        """The normal interval of a mean."""
+        error = sqrt(mean.variance)
+        reach = deviations(1.0 - confidence) * error if error else 0.0
+        return cls(mean.value, mean.value - reach, mean.value + reach, error)
+
+
+def deviations(level: float) -> float:
+    """How many standard errors chance exceeds with this probability, in either direction."""
+    return -NormalDist().inv_cdf(0.5 * level)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Weighted rows that stand for a population, `counts` draws each."""
+
+    weights: FloatArray
+    counts: IntArray
+    n_rows: float = inf
+    """The rows that were drawn from, which are a sample themselves; ∞ if these rows are the sample,
+    or if the rows that were drawn from are all that is asked for."""
+
+    @property
+    def n_effective(self) -> float:
+        """Number of equally weighted draws with the same variance, by Kish: (Σw)²/Σw²."""
+        own = self.weights / self.weights.max()
+        return float(own.sum() ** 2 / ((own / self.counts) @ own))
+
+    def mean(self, values: FloatArray) -> Mean:
+        """The mean of a value of every row, as an estimate for the population."""
+        unit = float(np.abs(values).max(initial=0.0))
+        if not 0.0 < unit < inf:
+            return Mean(0.0 if unit == 0.0 else nan)
+        # At the ends of the range of numbers, the squares of costs are not numbers.
+        own = values / unit
+        found = Mean.on_draws(self.weights, self.counts, own)
+        spread = float(self.weights @ (own - found.value) ** 2 / self.weights.sum())
+        return scaled(Mean(found.value, found.variance + spread / self.n_rows), unit)
+
+    def of_rows_alone(self) -> Sample:
+        """The same draws, as a sample of the rows that they were drawn from."""
+        return replace(self, n_rows=inf)
+
+    def shares(self, memberships: FloatArray | IntArray, k: int) -> Shares:
+        """Shares of k clusters, by labels or by the probability of every cluster."""
+        values, variances = shares_on_draws(self.weights, self.counts, memberships, k)
+        return Shares(values, variances, self.n_rows)
+
+
+def scaled(mean: Mean, unit: float) -> Mean:
+    """A mean in other units."""
+    return Mean(mean.value * unit, mean.variance * unit * unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares of clusters, the variance of each by the draws, and the rows that were drawn from."""
+
+    values: FloatArray
+    variances: FloatArray
+    n_rows: float
+
+    @property
+    def noise(self) -> FloatArray:
+        """The variance of each share as an estimate for the population."""
+        return np.asarray(self.variances + self.values * (1.0 - self.values) / self.n_rows)
+
+    @property
+    def rate(self) -> float:
+        """The same of a share p as a part of p(1 − p), over all clusters."""
+        possible = float((self.values * (1.0 - self.values)).sum())
+        return float(self.noise.sum()) / possible if possible > 0.0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareShift:
+    """The share of a cluster then and now, and whether more than chance has changed it."""
+
+    cluster: int
+    then: float | None
+    now: float
+    difference: float | None
+    standard_error: float | None
+    """Of the difference."""
+    changed: bool
+
+
+def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, ...]:
+    """Compare the shares of all clusters; chance finds a change in any with probability `level`.
+
+    A share of few draws is known badly, and so is its variance. The variance is therefore the
+    larger of two: each sample by its own share, and both by the share that they have in common.
+    """
+    own, other = max(then.rate, _ROUNDING), max(now.rate, _ROUNDING)
+    common = (then.values / own + now.values / other) / (1.0 / own + 1.0 / other)
+    pooled = common * (1.0 - common) * (then.rate + now.rate)
+    errors = np.sqrt(np.maximum(then.noise + now.noise, pooled))
+    differences = now.values - then.values
+    reach = deviations(level / len(errors)) * errors + _ROUNDING
+    changed = np.abs(differences) > reach
+    rows = zip(then.values, now.values, differences, errors, changed, strict=True)
+    return tuple(
+        ShareShift(j, float(before), float(after), float(moved), float(error), bool(beyond))
+        for j, (before, after, moved, error, beyond) in enumerate(rows)
+    )
+
+
+def shares_now(now: Shares) -> tuple[ShareShift, ...]:
+    """The shares where nothing is known of those then."""
+    return tuple(
+        ShareShift(j, None, float(share), None, None, False) for j, share in enumerate(now.values)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CostShift:
+    """How much more a row costs now than then, and whether that is more than chance."""
+
+    difference: float
+    allowance: float
+    """What of it is due to centers that fit their own rows best."""
+    standard_error: float
+    """Of the difference less the allowance."""
+    changed: bool
+
+
+def recorded_cost(record: FittedOn) -> Mean | None:
+    """The cost per row then, as an estimate for the population; None beyond the range of numbers.
+
+    The population is what both samples of rows come from, if nothing has changed.
+    """
+    cost = record.cost
+    lost = 0.0 < abs(cost.value) < _SMALLEST_SQUARED
+    if lost or not isfinite(cost.variance) or not isfinite(record.spread):
+        return None
+    return Mean(cost.value, cost.variance + record.spread / record.n_samples)
+
+
+def cost_shift(then: Mean, now: Mean, optimism: Mean, level: float) -> CostShift:
+    """Compare costs per row; chance finds a change with probability `level`.
+
+    `optimism` is what centers cost more elsewhere than on their own rows. It explains a part of a
+    higher cost, and nothing of a lower one.
+    """
+    unit = max(abs(then.value), abs(now.value), sqrt(now.variance)) or 1.0
+    allowance = max(optimism.value, 0.0)
+    difference = now.value - then.value
+    variance = sum(each.variance / unit / unit for each in (then, now, optimism))
+    error = unit * sqrt(variance)
+    beyond = max(difference - allowance, -difference)
+    changed = beyond > deviations(level) * error + _ROUNDING * unit
+    return CostShift(difference, allowance, error, changed)
+
+
+def optimism(
+    own: Sample, other: Sample, old: tuple[FloatArray, FloatArray],
+    fresh: tuple[FloatArray, FloatArray], n_rows: int,
+) -> Mean:  # fmt: skip
+    """By how much centers that were fitted on `n_rows` rows cost more on others, per row.
+
+    `fresh` are the costs of centers that were fitted on the sample `own`, on it and on the
+    independent sample `other`; `old` those of centers that know neither.
+    """
+    inside = own.of_rows_alone().mean(fresh[0] - old[0])
+    outside = other.of_rows_alone().mean(fresh[1] - old[1])
+    gap = Mean(outside.value - inside.value, outside.variance + inside.variance)
+    return scaled(gap, own.n_effective / n_rows)
+
+
+def relative_regret(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
+    """What the old centers cost more than fresh ones, as a part of the cost of those.
+
+    Both are measured on the same rows. To first order, the error of the ratio R of the two costs is
+    the mean of (old − R·fresh), over the mean of fresh.
+    """
+    unit = float(max(old.max(initial=0.0), fresh.max(initial=0.0))) or 1.0
+    old, fresh = old / unit, fresh / unit
+    total, base = float(sample.weights @ old), float(sample.weights @ fresh)
+    if base == 0.0:
+        return Mean(0.0 if total == 0.0 else inf)
+    ratio = total / base
+    average = base / float(sample.weights.sum())
+    return Mean(ratio - 1.0, sample.mean((old - ratio * fresh) / average).variance)
+
+
+def regret_in_nats(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
+    """By how much the log-likelihood per row of the old mixture is below that of a fresh one."""
+    return sample.mean(old - fresh)
+
+
+def as_numbers(value: Any) -> Any:
+    """A finite number for JSON, which has no others; None for those."""
+    return value if not isinstance(value, float) or isfinite(value) else None
