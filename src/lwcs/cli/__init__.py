@@ -11,6 +11,7 @@ from lwcs.cli.certify import certify
 from lwcs.cli.compare import compare
 from lwcs.cli.completion import completion
 from lwcs.cli.demo import demo
+from lwcs.cli.drift import drift
 from lwcs.cli.errors import Commands
 from lwcs.cli.fit import fit
 from lwcs.cli.inspect import inspect
@@ -23,5 +24,7 @@ def main() -> None:
     """Cluster data of any size through lightweight coresets."""
 
 
-for command in (build, fit, mixture, assign, certify, inspect, compare, demo, completion):
+for command in (
+    build, fit, mixture, assign, certify, drift, inspect, compare, demo, completion,
+):  # fmt: skip
     main.add_command(command)

@@ -41,6 +41,9 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     return pa.schema([("row", pa.int64()), ("label", pa.int32()), (quantity, pa.float64())])
 
 
+DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
+
+
 @click.command()
 @click.argument("data", nargs=-1)
 @click.argument("model")
@@ -148,13 +151,14 @@ def _writing(
     return target.writing(schema, source) if isinstance(target, PerFile) else target.writing(schema)
 
 
-def load_model(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
-    """Load MODEL, or say that it is something else."""
+def load_model(
+    model: str, data: tuple[str, ...], instead: str = DATA_FIRST
+) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """Load MODEL, or say that it is something else, and what to do instead."""
     from lwcs.foundation.storage import NotOursError
 
     if model == "-" and "-" in data:
         raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
-    instead = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
     try:
         found = lwcs.load(saved_file(model), **keywords(model))
     except NotOursError as error:

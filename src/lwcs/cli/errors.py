@@ -1,8 +1,9 @@
 """How commands report errors and warnings: one line each, in the words of the command.
 
-Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 130 for an interrupt, and 143 and 129
-for SIGTERM and SIGHUP. An error has a traceback with --debug; warnings are not shown with --quiet.
-With --log-json, all of this is records (`logs`).
+Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 3 if `lwcs drift` finds a model worse
+than it may be, 130 for an interrupt, and 143 and 129 for SIGTERM and SIGHUP. An error has a
+traceback with --debug; warnings are not shown with --quiet. With --log-json, all of this is
+records (`logs`).
 """
 
 from __future__ import annotations

@@ -111,10 +111,10 @@ class Drift:
     def _regret(self) -> str:
         regret = self.regret
         if self.in_nats:
-            found = f"{regret.value:.3g} ({regret.low:.3g} to {regret.high:.3g}) nats per row"
-            return f"Regret: a fresh fit would have a log-likelihood higher by {found}."
-        found = f"{_percent(regret.value)} ({_percent(regret.low)} to {_percent(regret.high)})"
-        return f"Regret: the model costs {found} more than a fresh fit."
+            found = f"{regret.value:.3g} nats per row ({regret.low:.3g} to {regret.high:.3g})"
+        else:
+            found = f"{_percent(regret.value)} ({_percent(regret.low)} to {_percent(regret.high)})"
+        return f"Regret, what the model costs more than a fresh fit: {found}."
 
     def _remarks(self) -> list[str]:
         return [f"Note: {note}." for note in self.notes]
@@ -125,7 +125,7 @@ def cost_words(then: float, now: float, shift: CostShift) -> list[str]:
     if not shift.changed:
         return []
     moved = "risen" if shift.difference > 0.0 else "fallen"
-    return [f"the cost per row has {moved} from {then:.4g} to {now:.4g}, which is more than chance"]
+    return [f"the cost per row has {moved} from {then:.4g} to {now:.4g}, more than chance explains"]
 
 
 def share_words(shares: tuple[ShareShift, ...]) -> list[str]:
@@ -138,7 +138,7 @@ def share_words(shares: tuple[ShareShift, ...]) -> list[str]:
         for share in changed[:_MOST_NAMED]
     ]
     if len(changed) > _MOST_NAMED:
-        words.append(f"so have {len(changed) - _MOST_NAMED:,} further clusters another share")
+        words.append(f"and so on for {len(changed) - _MOST_NAMED:,} further clusters")
     return words
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isnan
+from math import inf, isnan, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from lwcs.building import Job
 from lwcs.choosing.kmeans import first_size
 from lwcs.choosing.summaries import check_n_rows, summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.estimators import CoresetMixture
 from lwcs.estimators.inputs import measured_by, scan_rows
 from lwcs.foundation.amounts import as_bytes
 from lwcs.foundation.checks import check_count
@@ -40,7 +41,7 @@ from lwcs.trust.shifts import (
 
 if TYPE_CHECKING:
     from lwcs.foundation.progress import Callback
-    from lwcs.foundation.types import FloatArray
+    from lwcs.foundation.types import IntArray
     from lwcs.judging.refitting import Clusters
     from lwcs.trust.record import FittedOn
     from lwcs.trust.referee import Mean
@@ -185,14 +186,16 @@ class _Then:
                 "alarm",
             ))  # fmt: skip
         shares = Shares(record.shares, record.share_variances, record.n_samples)
-        cost = recorded_cost(record)
-        if cost is None:
-            why = "costs then are beyond the range of numbers that noise can be computed for"
-        elif isnan(getattr(model, "sampling_error_", np.nan)):
+        error = float(getattr(model, "sampling_error_", nan))
+        unit = 1.0 if isinstance(model, CoresetMixture) else record.cost.value
+        cost = recorded_cost(record, float(getattr(model, "sampling_error_bound_", nan)) * unit)
+        if isnan(error):
             why = (
                 "the cost then is known on the draws alone that the model was fitted on, and too "
                 "low by an unknown amount"
             )
+        elif cost is None:
+            why = "costs then are beyond the range of numbers that noise can be computed for"
         else:
             return cls(record.n_samples, cost, shares)
         return cls(record.n_samples, None, shares, (f"{why}: only shares are compared",))
@@ -203,22 +206,32 @@ class _Seen:
     """New rows: all draws, and halves of them that are independent of each other."""
 
     whole: Coreset
-    first: Coreset
-    second: Coreset
+    first: IntArray
+    second: IntArray
+    """Which rows of the coreset. All draws of a row are in one half: what a fresh fit owes to an
+    outlier that is drawn many times, it would not have on other rows."""
     n_rows: float
     """As `Sample` has it."""
     notes: tuple[str, ...]
 
-    def sample(self, part: Coreset) -> Sample:
-        return Sample(part.weights, part.counts, self.n_rows)
+    @property
+    def sample(self) -> Sample:
+        """All draws."""
+        return Sample(self.whole.weights, self.whole.counts, self.n_rows)
 
-    def on_halves(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """A value of every row, as the halves have their rows."""
-        first, second = (
-            values[np.searchsorted(self.whole.indices, half.indices)]
-            for half in (self.first, self.second)
-        )
-        return first, second
+    def half(self, at: IntArray) -> Sample:
+        """One half, in which every row counts as one draw."""
+        return Sample(self.whole.weights[at], np.ones(len(at), dtype=np.int64), self.n_rows)
+
+    def to_fit(self) -> Coreset:
+        """The first half as a coreset by itself."""
+        whole, at = self.whole, self.first
+        weights = whole.weights[at] * (len(whole) / len(at))
+        rows = len(at) if whole.exact else whole.n_samples
+        return replace(
+            whole, points=whole.points[at], weights=weights, indices=whole.indices[at],
+            counts=whole.counts[at], n_samples=rows, total_weight=float(weights.sum()),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,24 +270,24 @@ class _Look:
         """Take the draws of a coreset that is there already."""
         if record is not None and record.draws == digest(coreset):
             raise ValueError(
-                "new_data is the coreset that the model was fitted on, which says nothing about "
+                "the new data is the coreset that the model was fitted on, which says nothing of "
                 "new rows; pass those, or a coreset of them"
             )
         if coreset.depth:
             raise ValueError(
-                "new_data is a coreset that was not drawn directly from rows (a union, a stream, "
-                "or arrays), so that its draws are not independent; pass the rows themselves"
+                "the new data is a coreset that was not drawn directly from rows (a union, a "
+                "stream, or arrays), so that its draws are not independent; pass the rows"
             )
         if coreset.n_features != model.n_features_in_:
             raise ValueError(
-                f"new_data has {coreset.n_features} features, but {type(model).__name__} is "
+                f"the new data has {coreset.n_features} features, but {type(model).__name__} is "
                 f"expecting {model.n_features_in_} features as input"
             )
         names = getattr(model, "feature_names_in_", None)
         if names is not None and coreset.feature_names not in (None, tuple(names)):
             raise ValueError(
-                f"the feature names of new_data, {coreset.feature_names}, should match those that "
-                f"were passed during fit, {tuple(names)}"
+                f"the feature names of the new data, {coreset.feature_names}, should match those "
+                f"that were passed during fit, {tuple(names)}"
             )
         if not isinstance(self.model, Components):
             measured_by(coreset, self.model.divergence)
@@ -283,40 +296,40 @@ class _Look:
 
     def _halves(self, coreset: Coreset, n_rows: float, notes: tuple[str, ...]) -> _Seen:
         whole = self.model.adapted(coreset)
-        half = whole.size // 2
+        half = len(whole) // 2
         if coreset.exact:
-            first, second = _dealt(whole, half, self.seed)
             n_rows = inf
             notes = (f"all {len(whole):,} rows are used, none is drawn", *notes)
-        elif half:
-            first, second = whole.split(half, random_state=self.seed)
-        if not half or min(len(first), len(second)) < self.model.k:
+        if half < self.model.k:
             raise ValueError(
                 f"the new data has too few rows, {coreset.n_samples:,}, or draws, {whole.size:,}: "
                 f"each half of them has to have {self.model.k} distinct ones, one per cluster; "
                 "pass more rows, or a larger size"
             )
-        return _Seen(whole, first, second, n_rows, notes)
+        order = generator(self.seed, Stage.REDUCE).permutation(len(whole))
+        return _Seen(whole, np.sort(order[:half]), np.sort(order[half:]), n_rows, notes)
 
     def compared(self, seen: _Seen, then: _Then) -> Drift:
         """Fit again, price both models, and compare with then."""
         model, level = self.model, 1.0 - self.confidence
-        whole = seen.sample(seen.whole)
+        whole, first, second = seen.sample, seen.half(seen.first), seen.half(seen.second)
         costs = model.costs(seen.whole, self.n_jobs)
         now = whole.mean(costs.values)
         shares = whole.shares(costs.memberships, model.k)
 
-        fresh = model.fitted_again(seen.first, self.seed, self.n_jobs, self.journal)
-        first, second = map(seen.sample, (seen.first, seen.second))
-        old = seen.on_halves(costs.values)
-        new = seen.on_halves(fresh.costs(seen.whole, self.n_jobs).values)
+        fresh = model.fitted_again(seen.to_fit(), self.seed, self.n_jobs, self.journal)
+        refitted = fresh.costs(seen.whole, self.n_jobs)
+        old = costs.values[seen.first], costs.values[seen.second]
+        new = refitted.values[seen.first], refitted.values[seen.second]
         regret = (regret_in_nats if model.soft else relative_regret)(second, old[1], new[1])
 
         level /= 1 + (then.cost is not None)
         reasons: list[str] = []
         if then.cost is not None:
-            gain = optimism(first, second, old, new, then.n_rows)
-            shift = cost_shift(then.cost, now, gain, level)
+            basis = np.ones(len(seen.first)) if model.soft else old[0]
+            n = first.n_for_centers(basis, costs.memberships[seen.first], model.k)
+            gain = optimism(first, second, old, new, n / then.n_rows)
+            shift = cost_shift(then.cost, now, gain, level, whole.degrees(costs.values))
             reasons += cost_words(then.cost.value, now.value, shift)
         changes: tuple[ShareShift, ...]
         changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
@@ -337,21 +350,3 @@ class _Look:
             unit=model.unit,
             in_nats=model.soft,
         )
-
-
-def _dealt(whole: Coreset, size: int, seed: int) -> tuple[Coreset, Coreset]:
-    """All rows, dealt at random into two samples of the population that they come from."""
-    order = generator(seed, Stage.REDUCE).permutation(len(whole))
-    first, second = (
-        replace(
-            whole,
-            points=whole.points[at],
-            weights=whole.weights[at],
-            indices=whole.indices[at],
-            counts=whole.counts[at],
-            n_samples=len(at),
-            total_weight=float(whole.weights[at].sum()),
-        )
-        for at in (np.sort(order[:size]), np.sort(order[size:]))
-    )
-    return first, second

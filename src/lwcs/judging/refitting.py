@@ -166,7 +166,7 @@ class Components:
         remark = ""
         if not fresh.converged_:
             remark = (
-                f"the fresh fit did not converge in max_iter={fresh.max_iter} iterations, so that "
+                f"the fresh fit did not converge in {fresh.max_iter} iterations, so that "
                 "the regret may be larger"
             )
         return Components(self.model, fresh.mixture_, remark)
