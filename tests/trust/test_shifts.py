@@ -78,7 +78,7 @@ def test_a_share_that_moves_by_four_standard_errors_has_changed_and_no_other():
     p, n = np.array([0.5, 0.25, 0.15, 0.1]), 10_000
     moved = 4.5 * np.sqrt(2 * 0.15 * 0.85 / n)
     then = Shares(p, np.zeros(4), n)
-    now = Shares(p + [-0.01, 0.01 - moved, moved, 0.0], np.zeros(4), n)
+    now = Shares(p + np.array([-0.01, 0.01 - moved, moved, 0.0]), np.zeros(4), n)
     found = share_shifts(then, now, 0.05)
     assert [share.changed for share in found] == [False, False, True, False]
     assert found[2].standard_error == pytest.approx(moved / 4.5, rel=0.05)

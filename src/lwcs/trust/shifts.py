@@ -33,8 +33,8 @@ _SMALLEST_SQUARED = 1e-150
 # A gap on half of the rows is up to so many times less than twice that on all: of two optima, both
 # samples have a choice.
 _MARGIN = 1.25
-# Centers that were fitted on draws of heavy tails cost up to 10 % more on all rows of KDD than their
-# draws tell, four standard errors: theirs count so many times.
+# Centers that were fitted on draws of heavy tails cost up to 10 % more on all rows than their draws
+# tell (KDD, k = 50), four standard errors: theirs count so many times.
 _DOUBT = 2.0
 
 
