@@ -82,7 +82,7 @@ def populations() -> Iterator[Population]:
         "no clusters": lambda rng: tuple(rng.random((2, ROWS, COLUMNS))),
     }
     for title, samples in kinds.items():
-        yield Population(title, K, 200, 100, samples)
+        yield Population(title, K, 200, 40, samples)
     for name, k in (("KDD", 20), ("RNA", 20), ("covtype", 20)):
         found = halves(name)
         if found is not None:
@@ -204,7 +204,8 @@ def _percent(part: float) -> str:
 
 
 def page() -> Iterator[str]:
-    yield f"Measured {machine()}, by `python -m benchmarks.drift`."
+    versions = machine().split(", ", 1)[1]
+    yield f"Measured on {versions}, by `python -m benchmarks.drift`."
     yield ""
     yield "## Alarms of `lwcs.drift`, at a confidence of 95 %"
     yield ""

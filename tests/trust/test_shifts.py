@@ -181,15 +181,21 @@ def record(cost: Mean, spread: float) -> FittedOn:
 
 
 def test_the_cost_then_has_the_noise_of_its_rows_and_of_its_correction():
-    assert recorded_cost(record(Mean(3.0), 4.0), 1.0) == Mean(3.0, 0.04)
-    found = recorded_cost(record(Mean(3.0, 0.01), 4.0), 0.2)
+    assert recorded_cost(record(Mean(3.0), 4.0)) == Mean(3.0, 0.04)
+    found = recorded_cost(record(Mean(3.0, 0.01), 4.0))
     assert found is not None
-    assert found.variance == pytest.approx(0.04 + 4 * 0.01 + 0.2**2)
-    assert recorded_cost(record(Mean(3.0, 0.01), 4.0), np.inf) is None
+    assert found.variance == pytest.approx(0.04 + 4 * 0.01)
+
+
+def test_how_far_a_cost_may_be_too_low_is_no_rise():
+    then = Mean(10.0, 0.04)
+    assert cost_shift(then, Mean(11.0), NOTHING, 0.05).changed
+    assert not cost_shift(then, Mean(11.0), NOTHING, 0.05, bound=0.7).changed
+    assert cost_shift(then, Mean(9.0), NOTHING, 0.05, bound=0.7).changed
 
 
 @pytest.mark.parametrize(
     ("cost", "spread"), [(Mean(3.0), np.nan), (Mean(3.0, np.inf), 1.0), (Mean(1e-200), 0.0)]
 )
 def test_a_cost_whose_noise_is_beyond_the_range_is_not_known(cost, spread):
-    assert recorded_cost(record(cost, spread), 0.0) is None
+    assert recorded_cost(record(cost, spread)) is None

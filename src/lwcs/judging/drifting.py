@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isnan, nan
+from math import inf, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +175,8 @@ class _Then:
     n_rows: int = 0
     cost: Mean | None = None
     shares: Shares | None = None
+    bound: float = 0.0
+    """How far the cost may be too low, since it was measured on draws that were fitted."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -186,10 +188,10 @@ class _Then:
                 "alarm",
             ))  # fmt: skip
         shares = Shares(record.shares, record.share_variances, record.n_samples)
-        error = float(getattr(model, "sampling_error_", nan))
-        unit = 1.0 if isinstance(model, CoresetMixture) else record.cost.value
-        cost = recorded_cost(record, float(getattr(model, "sampling_error_bound_", nan)) * unit)
-        if isnan(error):
+        cost = recorded_cost(record)
+        # 0 where the cost is that on all rows, and not known where nothing is of the draws' error.
+        bound = float(getattr(model, "sampling_error_bound_", nan)) if record.cost.variance else 0.0
+        if not bound < inf:
             why = (
                 "the cost then is known on the draws alone that the model was fitted on, and too "
                 "low by an unknown amount"
@@ -197,8 +199,9 @@ class _Then:
         elif cost is None:
             why = "costs then are beyond the range of numbers that noise can be computed for"
         else:
-            return cls(record.n_samples, cost, shares)
-        return cls(record.n_samples, None, shares, (f"{why}: only shares are compared",))
+            unit = 1.0 if isinstance(model, CoresetMixture) else cost.value
+            return cls(record.n_samples, cost, shares, bound * unit)
+        return cls(record.n_samples, None, shares, notes=(f"{why}: only shares are compared",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +332,8 @@ class _Look:
             basis = np.ones(len(seen.first)) if model.soft else old[0]
             n = first.n_for_centers(basis, costs.memberships[seen.first], model.k)
             gain = optimism(first, second, old, new, n / then.n_rows)
-            shift = cost_shift(then.cost, now, gain, level, whole.degrees(costs.values))
+            degrees = whole.degrees(costs.values)
+            shift = cost_shift(then.cost, now, gain, level, bound=then.bound, degrees=degrees)
             reasons += cost_words(then.cost.value, now.value, shift)
         changes: tuple[ShareShift, ...]
         changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)

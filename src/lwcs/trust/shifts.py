@@ -220,34 +220,31 @@ class CostShift:
     changed: bool
 
 
-def recorded_cost(record: FittedOn, bound: float) -> Mean | None:
+def recorded_cost(record: FittedOn) -> Mean | None:
     """The cost per row then, as an estimate for the population; None beyond the range of numbers.
 
-    The population is what both samples of rows come from, if nothing has changed. `bound` is how
-    far the cost may be off because it was measured on the draws that the centers were fitted on.
+    The population is what both samples of rows come from, if nothing has changed.
     """
     cost = record.cost
     lost = 0.0 < abs(cost.value) < _SMALLEST_SQUARED
     if lost or not isfinite(cost.variance) or not isfinite(record.spread):
         return None
-    of_rows = record.spread / record.n_samples
-    if not cost.variance:
-        return Mean(cost.value, of_rows)
-    if not isfinite(bound):
-        return None
-    return Mean(cost.value, of_rows + _DOUBT**2 * cost.variance + bound**2)
+    return Mean(cost.value, record.spread / record.n_samples + _DOUBT**2 * cost.variance)
 
 
 def cost_shift(
-    then: Mean, now: Mean, optimism: Mean, level: float, degrees: float = inf
-) -> CostShift:
+    then: Mean, now: Mean, optimism: Mean, level: float, *, bound: float = 0.0,
+    degrees: float = inf,
+) -> CostShift:  # fmt: skip
     """Compare costs per row; chance finds a change with probability `level`.
 
-    `optimism` is what centers cost more elsewhere than on their own rows. It explains a part of a
-    higher cost, and nothing of a lower one. `degrees` are those of the cost now.
+    `optimism` is what centers cost more elsewhere than on their own rows, and `bound` how far the
+    cost then may be too low because it was measured on the draws that the centers were fitted on.
+    They explain a part of a higher cost, and nothing of a lower one. `degrees` are those of the
+    cost now.
     """
     unit = max(abs(then.value), abs(now.value), sqrt(now.variance)) or 1.0
-    allowance = max(optimism.value, 0.0)
+    allowance = max(optimism.value, 0.0) + bound
     difference = now.value - then.value
     variance = sum(each.variance / unit / unit for each in (then, now, optimism))
     error = unit * sqrt(variance)
