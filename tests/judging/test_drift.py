@@ -264,6 +264,25 @@ def test_weights_count_as_repetition_and_noise_as_that_of_fewer_rows(model):
     assert few.now.standard_error > 3 * all_alike.now.standard_error
 
 
+def test_rows_without_weight_do_not_count(model):
+    new, weights = rows(2, 2_000), np.arange(2_000) % 2
+    found = lwcs.drift(model, new, sample_weight=weights, random_state=0)
+    assert found.now.value == lwcs.drift(model, new[1::2], random_state=0).now.value
+    with pytest.raises(ValueError, match="too few rows"):
+        lwcs.drift(model, new, sample_weight=np.arange(2_000) < 6, random_state=0)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_columns_that_the_model_cannot_see_are_told(container):
+    """For KL, a column of zeros in all rows that were fitted does not count in other rows."""
+    counts = np.random.default_rng(0).poisson([[1, 5, 0], [6, 1, 0]], (1_000, 2, 3))
+    counts = counts.reshape(-1, 3).astype(float)
+    own = CoresetKMeans(2, divergence="kl", random_state=0).fit(container(counts))
+    assert not any("columns" in n for n in lwcs.drift(own, container(counts)).notes)
+    counts[::2, 2] = 1.0
+    assert any("1 columns were at the end" in n for n in lwcs.drift(own, container(counts)).notes)
+
+
 def test_a_table_is_read_by_the_names_of_its_columns(tmp_path):
     table = pd.DataFrame(rows(1), columns=["x", "y"])
     own = CoresetKMeans(4, random_state=0).fit(table)

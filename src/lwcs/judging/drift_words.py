@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from lwcs.trust.shifts import CostShift
 
 _MOST_NAMED = 5
+# Digits of larger parts are not written as powers of ten.
+_LARGE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,9 @@ def _interval(found: Estimate) -> str:
 
 
 def _percent(part: float | None) -> str:
-    return "–" if part is None else f"{100.0 * part:.3g} %"
+    if part is None:
+        return "–"
+    return f"{100.0 * part:,.0f} %" if abs(part) >= _LARGE else f"{100.0 * part:.3g} %"
 
 
 def _points(part: float | None) -> str:

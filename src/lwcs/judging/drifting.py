@@ -298,7 +298,7 @@ class _Look:
         return self._halves(coreset, float(coreset.n_samples), ())
 
     def _halves(self, coreset: Coreset, n_rows: float, notes: tuple[str, ...]) -> _Seen:
-        whole = self.model.adapted(coreset)
+        whole = _weighted_rows(self.model.adapted(coreset))
         half = len(whole) // 2
         if coreset.exact:
             n_rows = inf
@@ -338,7 +338,7 @@ class _Look:
         changes: tuple[ShareShift, ...]
         changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
         reasons += share_words(changes)
-        remarks = [each for each in (fresh.remark,) if each]
+        remarks = [each for each in (model.ignored(seen.whole), fresh.remark) if each]
         return Drift(
             then=None if then.cost is None else Estimate.of(then.cost, self.confidence),
             now=Estimate.of(now, self.confidence),
@@ -354,3 +354,14 @@ class _Look:
             unit=model.unit,
             in_nats=model.soft,
         )
+
+
+def _weighted_rows(coreset: Coreset) -> Coreset:
+    """The rows of a coreset that weigh anything."""
+    at = np.flatnonzero(coreset.weights)
+    if len(at) == len(coreset):
+        return coreset
+    return replace(
+        coreset, points=coreset.points[at], weights=coreset.weights[at],
+        indices=coreset.indices[at], counts=coreset.counts[at],
+    )  # fmt: skip

@@ -19,6 +19,7 @@ from lwcs.estimators import CoresetKMeans, CoresetMixture
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.rows import pieces
+from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.samplers import Lightweight
@@ -80,6 +81,18 @@ class Clusters:
             total_cost=None,
         )
 
+    def ignored(self, coreset: Coreset) -> str:
+        """What is to be said of columns that the model cannot see."""
+        blind = np.flatnonzero(~self.geometry.varying(coreset.n_features))
+        points = coreset.points[:, blind]
+        at_end = blind.size and not is_sparse(points) and np.ptp(points, axis=0).max() == 0.0
+        if not blind.size or at_end or (is_sparse(points) and not points.count_nonzero()):
+            return ""
+        return (
+            f"{blind.size:,} columns were at the end of their domain in all rows that the model was "
+            "fitted on, so that it does not see what they are now"
+        )
+
     def costs(self, coreset: Coreset, n_jobs: int | None) -> Costs:
         """The distance of every row from its nearest center, and the label of that."""
         geometry = self.geometry.with_kernel(kernels.choose(coreset.points.size))
@@ -130,6 +143,10 @@ class Components:
     def adapted(self, coreset: Coreset) -> Coreset:
         """The same coreset, without a scale: mixtures have variances of their own."""
         return replace(coreset, scale=None)
+
+    def ignored(self, _: Coreset) -> str:
+        """Nothing: a mixture sees all columns."""
+        return ""
 
     def costs(self, coreset: Coreset, _: int | None) -> Costs:
         """Minus the log-likelihood of every row, and the probabilities of the components."""
