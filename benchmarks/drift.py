@@ -231,8 +231,8 @@ def page() -> Iterator[str]:
     yield "## Time"
     yield ""
     yield (
-        "Of `drift`, and of a build of as many draws and a fit of all of them, on one thread, interleaved, best "
-        "of 3. The fresh fit of `drift` is on half of the draws."
+        "Of `drift`, and of a build of as many draws and a fit of all of them, on one thread, "
+        "interleaved, best of 3. The fresh fit of `drift` is on half of the draws."
     )
     yield ""
     yield from times()

@@ -83,14 +83,16 @@ class Clusters:
 
     def ignored(self, coreset: Coreset) -> str:
         """What is to be said of columns that the model cannot see."""
-        blind = np.flatnonzero(~self.geometry.varying(coreset.n_features))
-        points = coreset.points[:, blind]
-        at_end = blind.size and not is_sparse(points) and np.ptp(points, axis=0).max() == 0.0
-        if not blind.size or at_end or (is_sparse(points) and not points.count_nonzero()):
+        own, mean = self.geometry, self.geometry.mean
+        blind = np.flatnonzero(~own.varying(coreset.n_features))
+        if mean is None or not blind.size:
+            return ""
+        points, ends = coreset.points[:, blind], own.divergence.from_coordinates(mean)[blind]
+        if not (points.count_nonzero() if is_sparse(points) else np.any(points != ends)):
             return ""
         return (
-            f"{blind.size:,} columns were at the end of their domain in all rows that the model was "
-            "fitted on, so that it does not see what they are now"
+            f"{blind.size:,} columns were at the end of their domain in all rows that the model "
+            "was fitted on, so that it does not see what they are now"
         )
 
     def costs(self, coreset: Coreset, n_jobs: int | None) -> Costs:
