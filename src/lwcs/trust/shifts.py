@@ -36,7 +36,7 @@ _MARGIN = 1.25
 # Centers that were fitted on draws of heavy tails cost up to 10 % more on all rows than their draws
 # tell (KDD, k = 50), four standard errors: theirs count so many times.
 _DOUBT = 2.0
-# Clusters follow the rows that they were fitted on, so that shares elsewhere differ by a little more.
+# Clusters follow the rows that they were fitted on: shares elsewhere differ by a little more.
 _FOLLOWING = 1.05
 
 
