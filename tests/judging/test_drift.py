@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture
+from lwcs.divergences import KL
 
 PLACES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]])
 
@@ -132,7 +133,9 @@ def test_draws_are_independent_of_those_of_a_fit_with_the_same_seed():
     own = CoresetKMeans(4, coreset_size=2_000, random_state=0).fit(X)
     found = lwcs.drift(own, X, size=2_000, random_state=0)
     assert found.size == 2_000
-    assert found.now.value != pytest.approx(own.coreset_.cost(own.cluster_centers_) / 1e5, rel=1e-6)
+    drawn = own.coreset_
+    costs = own.transform(drawn.points).min(axis=1) ** 2
+    assert found.now.value != pytest.approx(np.average(costs, weights=drawn.weights), rel=1e-6)
 
 
 def test_a_model_from_a_file_answers_alike(model, tmp_path):
@@ -238,6 +241,28 @@ def test_a_model_with_a_scale_measures_by_its_own(size):
     wider = lwcs.drift(own, new * stretch * 1.1, random_state=0)
     assert wider.drifted
     assert wider.now.value > 1.05 * truth
+
+
+def test_a_fresh_fit_is_measured_by_the_scale_of_the_model():
+    """By their own scale, the new rows would be cut by the first column, not by the second."""
+    then = rows(1, places=PLACES * [0.3, 1.0])
+    own = CoresetKMeans(2, random_state=0).fit(lwcs.scan(then, scale="standard"))
+    rng = np.random.default_rng(0)
+    new = PLACES[rng.integers(4, size=3_000)] * [1.0, 0.5] + rng.normal(size=(3_000, 2)) * [1, 3]
+    found = lwcs.drift(own, new * [1.0, 20.0], random_state=0)
+    assert found.regret.value > -0.05
+
+
+def test_a_fresh_fit_is_smoothed_towards_the_mean_of_the_model():
+    """Smoothed towards the mean of the new rows, centers would cost a third more."""
+    rng = np.random.default_rng(0)
+    rates = np.array([[1.0, 40.0], [40.0, 1.0]])
+
+    def made(p: float) -> np.ndarray:
+        return rng.poisson(rates[(rng.random(3_000) < p).astype(int)]).astype(float)
+
+    own = CoresetKMeans(2, divergence=KL(smoothing=0.5), random_state=0).fit(made(0.1))
+    assert lwcs.drift(own, made(0.9), random_state=0).regret.value > -0.02
 
 
 @pytest.mark.parametrize("unit", [1e-140, 1e-30, 1e30, 1e140])

@@ -129,6 +129,9 @@ def test_a_variance_of_few_rows_has_few_degrees_of_freedom():
     assert sample(10_000).degrees(one) == pytest.approx(6.0, rel=0.01)
     assert sample(10).degrees(np.ones(10)) == np.inf
     assert deviations(0.05, 6.0) == pytest.approx(2.447, abs=1e-3)
+    then, now = Mean(10.0, 1.0), Mean(12.2)
+    assert cost_shift(then, now, NOTHING, 0.05).changed
+    assert not cost_shift(then, now, NOTHING, 0.05, degrees=6.0).changed
 
 
 def test_a_cost_changes_beyond_chance_in_both_directions():
