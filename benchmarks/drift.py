@@ -3,11 +3,12 @@
 Two samples of the same population make a false alarm or none: halves of real data, or two samples
 of a made one. A second sample that was changed is detected or not. Real data is read from the
 folder in LWCS_DATA. Tables go to docs/results/drift.md; LWCS_RUNS changes the number of runs, as a
-part of it.
+part of it. `python -m benchmarks.drift DATA …` measures some of the lines again.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from benchmarks.measure import interleaved, machine
 from benchmarks.paper import RESULTS
 from lwcs import CoresetKMeans
 
+FILE, TIME = RESULTS / "drift.md", "## Time"
 PART = float(os.environ.get("LWCS_RUNS", "1"))
 ROWS, REAL_ROWS, K, COLUMNS = 3_000, 50_000, 10, 5
 # Threads have nothing to do where rows are few.
@@ -46,13 +48,15 @@ class Population:
     """Whether the fit makes a final pass over all rows."""
 
 
-def made(noise: Callable[[np.random.Generator, tuple[int, int]], Rows], shares: Rows) -> Sampler:
+def made(
+    noise: Callable[[np.random.Generator, tuple[int, int]], Rows], shares: Rows, n: int = ROWS
+) -> Sampler:
     """Clusters at fixed places, of some shares, with noise around them."""
     places = 6.0 * np.random.default_rng(5).normal(size=(len(shares), COLUMNS))
 
     def samples(rng: np.random.Generator) -> tuple[Rows, Rows]:
         one, other = (
-            places[rng.choice(len(shares), ROWS, p=shares)] + noise(rng, (ROWS, COLUMNS))
+            places[rng.choice(len(shares), n, p=shares)] + noise(rng, (n, COLUMNS))
             for _ in range(2)
         )
         return one, other
@@ -85,6 +89,8 @@ def populations() -> Iterator[Population]:
     }
     for title, samples in kinds.items():
         yield Population(title, K, 200, 25, samples)
+    heavy = made(lambda rng, shape: rng.standard_t(2.2, shape), equal, 10 * ROWS)
+    yield Population("heavy tails, more rows", K, 40, 20, heavy)
     for name, k in (("KDD", 20), ("RNA", 20), ("covtype", 20)):
         found = halves(name)
         if found is not None:
@@ -206,7 +212,9 @@ def _percent(part: float) -> str:
     return f"{100.0 * part:.1f} %"
 
 
-def page() -> Iterator[str]:
+def page(names: list[str]) -> Iterator[str]:
+    """The tables; lines that are not asked for stay as they are."""
+    before = FILE.read_text("utf-8").splitlines() if names else []
     versions = machine().split(", ", 1)[1]
     yield f"Measured on {versions}, by `python -m benchmarks.drift`."
     yield ""
@@ -226,25 +234,28 @@ def page() -> Iterator[str]:
     yield f"| data | k | rows | runs | false alarms | changed runs | {heads} | named |"
     yield "|---|---:|---:|---:|---:|---:|" + "---:|" * (len(CHANGES) + 1)
     for population in populations():
-        yield measured(population)
+        kept = [line for line in before if line.startswith(f"| {population.title} |")]
+        yield kept[0] if kept and population.title not in names else measured(population)
     yield ""
-    yield "## Time"
+    yield TIME
     yield ""
     yield (
         "Of `drift`, and of a build of as many draws and a fit of all of them, on one thread, "
         "interleaved, best of 3. The fresh fit of `drift` is on half of the draws."
     )
     yield ""
-    yield from times()
+    yield from times() if not names else before[before.index(TIME) + 4 :]
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.drift")
+    parser.add_argument("data", nargs="*", help="populations to measure again; all by default")
     warnings.simplefilter("ignore")
     lines = []
-    for line in page():
+    for line in page(parser.parse_args().data):
         print(line, flush=True)
         lines.append(line)
-    (RESULTS / "drift.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    FILE.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -244,13 +244,13 @@ def test_a_model_with_a_scale_measures_by_its_own(size):
 
 
 def test_a_fresh_fit_is_measured_by_the_scale_of_the_model():
-    """By their own scale, the new rows would be cut by the first column, not by the second."""
+    """By their own scale, the new rows would be cut by the first column, with a regret of 0.3."""
     then = rows(1, places=PLACES * [0.3, 1.0])
     own = CoresetKMeans(2, random_state=0).fit(lwcs.scan(then, scale="standard"))
     rng = np.random.default_rng(0)
     new = PLACES[rng.integers(4, size=3_000)] * [1.0, 0.5] + rng.normal(size=(3_000, 2)) * [1, 3]
     found = lwcs.drift(own, new * [1.0, 20.0], random_state=0)
-    assert found.regret.value > -0.05
+    assert found.regret.value > 2.0
 
 
 def test_a_fresh_fit_is_smoothed_towards_the_mean_of_the_model():
