@@ -26,6 +26,7 @@ _HOMES = {
     "Refined": "lwcs.samplers",
     "Sensitivity": "lwcs.samplers",
     "Source": "lwcs.sources",
+    "Stability": "lwcs.choosing.stability_result",
     "StreamingCoreset": "lwcs.streaming",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
@@ -53,6 +54,7 @@ __all__ = [
     "Refined",
     "Sensitivity",
     "Source",
+    "Stability",
     "StreamingCoreset",
     "Uniform",
     "__version__",
@@ -69,6 +71,7 @@ __all__ = [
 if TYPE_CHECKING:
     from lwcs import divergences
     from lwcs.building import build
+    from lwcs.choosing.stability_result import Stability
     from lwcs.comparing import CompareResult, compare
     from lwcs.coreset import Coreset
     from lwcs.displays import CompareDisplay

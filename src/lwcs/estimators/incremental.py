@@ -44,6 +44,7 @@ _ANSWERS = (
     "scale_",
     "geometry_",
     "fitted_on_",
+    "stability_",
     "timings_",
     "_n_features_out",
 )

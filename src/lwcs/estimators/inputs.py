@@ -173,8 +173,8 @@ def set_features(model: Model, data: Source | Coreset) -> None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
 
-def check_features(model: Model, source: Source) -> None:
-    """Check that a source has the features that were fitted, in their order."""
+def check_features(model: Model, source: Source | Coreset) -> None:
+    """Check that a source or a coreset has the features that were fitted, in their order."""
     if source.n_features != model.n_features_in_:
         raise ValueError(
             f"X has {source.n_features} features, but {type(model).__name__} is expecting "

@@ -136,6 +136,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         What the model remembers of its rows, also in its file: their number and weight, the mean
         and the variance of the cost per row, and the share of each cluster with its variance. None
         in files of earlier versions.
+    stability_ : Stability
+        What `stability` has found; only set once that was called, also in the file.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
         passes over the rows by their names, and "seeding", "local search", "Lloyd", which have

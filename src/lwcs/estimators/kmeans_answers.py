@@ -21,6 +21,7 @@ from lwcs.sources.watching import whole_pass
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lwcs.choosing.stability_result import Stability
     from lwcs.estimators.kmeans import CoresetKMeans
     from lwcs.foundation.types import FloatArray
     from lwcs.geometry import Centers, Geometry
@@ -74,6 +75,58 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
         """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
         source = scan_rows(self._fitted(), X, sample_weight, reset=False)
         return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
+
+    def stability(
+        self,
+        data: Any = None,
+        *,
+        sample_weight: Any = None,
+        n_bootstrap: int = 30,
+        random_state: Any = None,
+    ) -> Stability:
+        """Say which clusters are real: whether each is found again in bootstrap coresets.
+
+        The draws of the coreset are drawn again with replacement and clustered afresh,
+        `n_bootstrap` times. The score of a cluster is its mean overlap (Jaccard) with its best
+        match, where clusters that the draws cannot tell apart count as one: above 0.85 for clusters
+        that the data really has, and below 0.6 for parts of a cluster that a too large `n_clusters`
+        has cut.
+        The result is also kept as `stability_`, and in the file of the model.
+
+        Parameters
+        ----------
+        data : array, sparse array, table, path, Source or Coreset, optional
+            Rows or a coreset to judge the clusters by; the model's own `coreset_` by default. A
+            model that was loaded from a file has none. Rows are drawn from in one build.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of these rows.
+        n_bootstrap : int, default=30
+            Number of bootstrap coresets, at least 2. Each takes about as long as two starts on
+            5,000 draws, 100 per cluster, or as many more as small clusters need to be seen again.
+        random_state : None, int or NumPy generator, default=None
+            Random seed; that of the model by default.
+
+        Returns
+        -------
+        Stability
+            One row per cluster, and the pairs that the draws cannot tell apart.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lwcs import CoresetKMeans
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.vstack([rng.normal(c, 0.1, (500, 2)) for c in (0, 5, 9)])
+        >>> found = CoresetKMeans(n_clusters=4, random_state=0).fit(X).stability()
+        >>> np.sort(found.score).round(1)
+        array([0.5, 0.5, 1. , 1. ])
+        """
+        from lwcs.estimators.kmeans_stability import judge
+
+        model = self._fitted()
+        found = judge(model, data, sample_weight, n_bootstrap, random_state)
+        model.stability_ = found
+        return found
 
     def to_sklearn(self) -> KMeans:
         """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lwcs.choosing.stability_result import STABILITY, Stability
 from lwcs.coreset_table import read_divergence
 from lwcs.divergences import Mahalanobis, as_divergence
 from lwcs.estimators.inputs import check_parameters
@@ -52,6 +53,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "n_iter": int(model.n_iter_),
         **saved_errors(model),
         **saved_record(model),
+        **_saved_stability(model),
         # A model that an earlier version pickled has none.
         TIMINGS: getattr(model, "timings_", {}),
         "scale": listed(geometry.scale),
@@ -94,6 +96,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
         "n_iter_": fields.integer("n_iter"),
         **read_errors(fields),
         "fitted_on_": FittedOn.read(fields, len(table)),
+        **_read_stability(fields, len(table)),
         "timings_": read_timings(fields),
         "scale_": geometry.scale,
         "geometry_": geometry,
@@ -104,6 +107,16 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
         fitted["feature_names_in_"] = np.array(names, dtype=object)
     model.__dict__.update(fitted)
     return model
+
+
+def _saved_stability(model: CoresetKMeans) -> dict[str, Any]:
+    known: Stability | None = getattr(model, "stability_", None)
+    return {} if known is None else {STABILITY: known.saved()}
+
+
+def _read_stability(fields: Fields, k: int) -> dict[str, Any]:
+    found = Stability.read(fields, k)
+    return {} if found is None else {"stability_": found}
 
 
 def _centers(

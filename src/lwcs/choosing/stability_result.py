@@ -1,0 +1,171 @@
+"""What `model.stability()` returns: one row per cluster, and the pairs that may be one cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lwcs.foundation.tabular import Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lwcs.foundation.fields import Fields
+    from lwcs.foundation.types import FloatArray
+
+STABILITY = "stability"
+STABLE = 0.85
+"""Clusters that a mixture really has score more."""
+DOUBTFUL = 0.6
+"""Halves of a cluster score less."""
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stability(Tabular):
+    """How real the clusters of a model are, by bootstrap coresets.
+
+    Attributes
+    ----------
+    score : array of shape (n_clusters,)
+        Mean Jaccard overlap of each cluster with its best match in the replicates, where clusters
+        that the draws cannot tell apart count as one. Above 0.85, a cluster is found every time;
+        below 0.6, it is a part of a larger one, or not found again.
+    jaccard : array of shape (n_clusters,)
+        The same without that, as by Hennig (2007). It is high for both halves of a cluster that is
+        cut at the same place every time.
+    share, share_error : arrays of shape (n_clusters,)
+        Share of each cluster in the weight of all rows, and its standard error; 0 if all rows
+        were used.
+    center_errors : array of shape (n_clusters, n_features) or None
+        Standard error of each center per column, in the units of the data: how far the center of
+        the match that `score` is about is away, by root mean square. A file keeps `center_error`
+        alone.
+    center_error : array of shape (n_clusters,)
+        Its length, over all columns.
+    pairs : tuple of pairs of int
+        Neighbouring clusters that the draws cannot tell apart.
+    n_bootstrap, draws, replicate_draws : int
+        Number of replicates, and of the draws of the coreset and of each replicate.
+    """
+
+    score: FloatArray
+    jaccard: FloatArray
+    share: FloatArray
+    share_error: FloatArray
+    center_errors: FloatArray | None
+    center_error: FloatArray
+    pairs: tuple[tuple[int, int], ...]
+    n_bootstrap: int
+    draws: int
+    replicate_draws: int
+
+    _instead_of_rows: ClassVar[str] = "pass rows of data"
+
+    def __len__(self) -> int:
+        """Number of clusters."""
+        return len(self.score)
+
+    def worst_first(self) -> list[int]:
+        """The clusters, the least stable first; of equally stable ones the smaller number."""
+        return [int(each) for each in np.argsort(self.score, kind="stable")]
+
+    def __str__(self) -> str:
+        order = self.worst_first()
+        lines = [self._heading(), "cluster  score  jaccard           share  center error"]
+        lines += [
+            f"{each:>7}  {self.score[each]:5.2f}  {self.jaccard[each]:7.2f}  "
+            f"{share_words(self.share[each], self.share_error[each]):>14}  "
+            f"{self.center_error[each]:12.3g}"
+            for each in order[:_SHOWN]
+        ]
+        if len(order) > _SHOWN:
+            more = len(order) - _SHOWN
+            lines.append(f"and {more} more, which score {self.score[order[_SHOWN]]:.2f} or more")
+        return "\n".join([*lines, *self.pair_words()])
+
+    def __repr__(self) -> str:
+        return f"<Stability of {len(self)} clusters, {int((self.score > STABLE).sum())} stable>"
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        names = ("cluster", "score", "jaccard", "share", "center error")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        rows = "".join(
+            f"<tr><td>{each}</td><td>{self.score[each]:.2f}</td><td>{self.jaccard[each]:.2f}</td>"
+            f"<td>{share_words(self.share[each], self.share_error[each])}</td>"
+            f"<td>{self.center_error[each]:.3g}</td></tr>"
+            for each in self.worst_first()
+        )
+        words = "".join(f"<p>{escape(line)}</p>" for line in self.pair_words())
+        return f"<p>{escape(self._heading())}</p><table><tr>{head}</tr>{rows}</table>{words}"
+
+    def _heading(self) -> str:
+        stable, doubtful = (self.score > STABLE).sum(), (self.score < DOUBTFUL).sum()
+        return (
+            f"{stable} of {len(self)} clusters are stable (score > {STABLE}), {doubtful} are not "
+            f"(score < {DOUBTFUL}): {self.n_bootstrap} bootstrap coresets of "
+            f"{self.replicate_draws:,} draws"
+        )
+
+    def pair_words(self) -> list[str]:
+        """Sentences on the pairs that cannot be told apart."""
+        if not self.pairs:
+            return ["Every two neighbouring clusters can be told apart."]
+        shown = ", ".join(f"{one} and {other}" for one, other in self.pairs[:_SHOWN])
+        more = len(self.pairs) - _SHOWN
+        rest = f", and {more} more pairs" if more > 0 else ""
+        return [f"The data cannot tell these clusters apart: {shown}{rest}."]
+
+    def to_arrow(self) -> pa.Table:
+        """Convert to a pyarrow table: one row per cluster, without the pairs."""
+        import pyarrow as pa
+
+        columns = {name: getattr(self, name) for name in _PER_CLUSTER}
+        return pa.table({"cluster": np.arange(len(self)), **columns})
+
+    def saved(self) -> dict[str, Any]:
+        """The result as metadata of a file, without the errors of centers per column."""
+        return {
+            **{name: getattr(self, name).tolist() for name in _PER_CLUSTER},
+            "n_pairs": len(self.pairs),
+            "pairs": [each for pair in self.pairs for each in pair],
+            **{name: getattr(self, name) for name in _NUMBERS},
+        }
+
+    @classmethod
+    def read(cls, fields: Fields, k: int) -> Stability | None:
+        """Read it off the metadata of a model with k clusters; None if there is none."""
+        if fields.null(STABILITY, missing=True):
+            return None
+        own = fields.inner(STABILITY)
+        columns: dict[str, Any] = {}
+        for name in _PER_CLUSTER:
+            values = own.vector(name, k)
+            most = 1.0 + 1e-9 if name in _PARTS else np.inf
+            if values is None or (values < 0.0).any() or (values > most).any():
+                wanted = "from 0 to 1" if name in _PARTS else ">= 0"
+                raise own.fail(name, f"a list of {k:,} numbers {wanted}")
+            columns[name] = values
+        pairs = own.vector("pairs", 2 * own.integer("n_pairs", most=k * (k - 1) // 2))
+        flat = np.empty(0) if pairs is None else pairs
+        one, other = flat[::2], flat[1::2]
+        whole = (flat == np.floor(flat)) & (flat >= 0)
+        if pairs is None or not whole.all() or not ((one < other) & (other < k)).all():
+            raise own.fail("pairs", f"pairs of different clusters from 0 to {k - 1:,}, in order")
+        numbers: dict[str, Any] = {name: own.integer(name, least=1) for name in _NUMBERS}
+        found = tuple(zip(one.astype(int).tolist(), other.astype(int).tolist(), strict=True))
+        return cls(center_errors=None, pairs=found, **columns, **numbers)
+
+
+_PER_CLUSTER = ("score", "jaccard", "share", "share_error", "center_error")
+_PARTS = ("score", "jaccard", "share")
+_NUMBERS = ("n_bootstrap", "draws", "replicate_draws")
+
+
+def share_words(share: float, error: float) -> str:
+    """A share with its standard error, in percent."""
+    return f"{100 * share:.3g} %" + (f" ± {100 * error:.2g}" if error > 0.0 else "")

@@ -1,0 +1,64 @@
+"""`CoresetKMeans.stability`: on which coreset clusters are judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lwcs import kernels
+from lwcs.building import Job
+from lwcs.choosing.stability import Original, bootstrap
+from lwcs.choosing.summaries import summarize
+from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.estimators.inputs import check_features, check_rows, measured_by, scan_rows
+from lwcs.foundation.checks import check_count
+from lwcs.foundation.journal import Journal
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
+from lwcs.foundation.randomness import as_seed
+
+if TYPE_CHECKING:
+    from lwcs.choosing.stability_result import Stability
+    from lwcs.estimators.kmeans import CoresetKMeans
+
+# Draws of rows that are given, in all and per cluster: as many as a fit begins with.
+_DRAWS, _PER_CLUSTER = 20_000, 400
+
+
+def judge(
+    model: CoresetKMeans, data: Any, sample_weight: Any, n_bootstrap: int, random_state: Any
+) -> Stability:
+    """Judge the clusters of a model by its coreset, or by other data."""
+    n_bootstrap = check_count(n_bootstrap, "n_bootstrap", least=2)
+    seed = as_seed(model.random_state if random_state is None else random_state)
+    threads, journal = as_threads(model.n_jobs), Journal(model.verbose)
+    with single_threaded_blas():
+        coreset = _coreset(model, data, sample_weight, seed, threads, journal)
+        geometry = model.geometry_.with_kernel(kernels.choose(coreset.points.size))
+        original = Original.of(coreset, geometry, model.cluster_centers_)
+        return bootstrap(original, n_bootstrap, seed, threads, journal)
+
+
+def _coreset(
+    model: CoresetKMeans, data: Any, sample_weight: Any, seed: int, threads: int, journal: Journal
+) -> Coreset:
+    """The draws that judge."""
+    k = len(model.cluster_centers_)
+    if data is None:
+        refuse_sample_weight(sample_weight)
+        own: Coreset | None = getattr(model, "coreset_", None)
+        if own is None:
+            raise ValueError(
+                "this model was loaded from a file, which has no coreset; pass the data or a "
+                "coreset of it: model.stability(data)"
+            )
+        return own
+    if isinstance(data, Coreset):
+        refuse_sample_weight(sample_weight)
+        coreset = measured_by(data, model.geometry_.divergence)
+        check_features(model, coreset)
+        check_rows(coreset, k)
+        return coreset
+    job = Job.of(scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence)
+    size = max(_DRAWS, _PER_CLUSTER * k)
+    # "auto" would solve a pilot to choose; these draws judge clusters that are there already.
+    method = "lightweight" if model.method == "auto" else model.method
+    return summarize(job, size, k, method=method, seed=seed, n_jobs=threads, journal=journal)
