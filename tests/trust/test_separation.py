@@ -113,7 +113,7 @@ def test_a_ring_cut_in_two_is_one() -> None:
 def test_cells_that_share_a_small_facet_are_no_hourglass() -> None:
     """In ten dimensions the cells of uniform noise hardly touch; no pair has a deep valley.
 
-    Without the convex set, every pair would be 0.5 deep or more.
+    Without the convex set, some would.
     """
     found, _ = judged(np.random.default_rng(0).uniform(size=(10_000, 10)), 8)
     assert len(found.apart) == 28
@@ -138,6 +138,23 @@ def test_only_the_pair_that_is_one_cluster_is_joined() -> None:
     halves = X[np.isin(labels, pair)]
     assert len(halves) == 500
     assert len(np.unique(found.groups())) == 5
+
+
+def test_clusters_that_touch_at_a_corner_alone_are_not_joined() -> None:
+    """Few draws of the lower half of a cluster are nearest to both, and on the tail of the other.
+
+    There is no valley between so few, but they are not what the two clusters are.
+    """
+    rng, k = np.random.default_rng(0), 3
+    points = Points.of(
+        rng.normal(size=(8_000, 2)) + np.repeat([[0.0, 0.0], [6.4, 1.0]], 4_000, 0), None
+    )
+    start = np.array([[0.0, -0.8], [0.0, 0.8], [6.4, 1.0]])
+    found = solve(points, k, init=start, n_jobs=1)
+    own = points.rows, points.weights, np.ones(8_000, dtype=np.int64), found.centers, found.labels
+    neighbours = tell_apart(*own)
+    assert (0, 2) in zip(neighbours.first, neighbours.second, strict=True)
+    assert neighbours.joined == [(0, 1)]
 
 
 def test_weighted_draws_are_told_apart_as_rows_are() -> None:

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.choosing.levels import How, Limits, Sample, climb, solve_level
 from lwcs.choosing.stability_result import Stability
 from lwcs.coreset import explaining_points
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import part_of
 from lwcs.geometry import Centers
-from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.kmeans import precisely
 from lwcs.trust.record import shares_on_draws
 from lwcs.trust.separation import tell_apart
 
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
     from lwcs.foundation.journal import Journal
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry import Geometry, Measured
+    from lwcs.solvers.lloyd import Clustering
+    from lwcs.solvers.points import Points
 
 # Draws of a replicate: in all, per cluster, and of the smallest cluster that counts. Fewer are
 # solved faster, and all draws judge what was found.
 _DRAWS, _PER_CLUSTER, _OF_SMALLEST = 5_000, 100, 40
-# Starts of a replicate, the best of which is kept, and what they may take.
-_STARTS, _ITERATIONS = 2, 100
+_ITERATIONS, _TOL = 100, 1e-4
 # Replicates that wait for a thread at a time: an interrupt waits for those that have begun.
 _AT_A_TIME = 8
 
@@ -124,18 +126,14 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
     weights, counts = coreset.weights, coreset.counts
     rng = generator(seed, Stage.BOOTSTRAP, number)
     part = part_of(weights, counts, rng.multinomial(size, counts / counts.sum()))
-    found = cluster(
-        coreset.points[part.at],
-        part.weights,
-        geometry,
-        k,
-        init="local-search",
-        n_init=_STARTS,
-        max_iter=_ITERATIONS,
-        seed=int(rng.integers(2**63)),
-        stage=Stage.BOOTSTRAP,
-        n_jobs=1,
-    )
+    how = How(k, "local-search", None, _ITERATIONS, None, int(rng.integers(2**63)), 1)
+
+    def solve(points: Points) -> Clustering:
+        """Some starts, as a fit makes them, and the best of them solved."""
+        best = climb(Sample(points, part.counts), [], how).found
+        return solve_level(points, best.centers, best.cost, how, Limits(_ITERATIONS, 0.0, _TOL))
+
+    found = precisely(coreset.points[part.at], part.weights, geometry, solve)
     centers = Centers(found.centers.points, geometry)
     labels = original.rows.labels(centers)
     fitted = np.zeros(len(weights))

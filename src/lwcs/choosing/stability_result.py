@@ -11,6 +11,8 @@ import numpy as np
 from lwcs.foundation.tabular import Tabular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from lwcs.foundation.fields import Fields
@@ -21,7 +23,8 @@ STABLE = 0.85
 """Clusters that a mixture really has score more."""
 DOUBTFUL = 0.6
 """Halves of a cluster score less."""
-_SHOWN = 20
+SHOWN = 20
+"""Clusters and pairs in a table of text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,12 +83,12 @@ class Stability(Tabular):
             f"{each:>7}  {self.score[each]:5.2f}  {self.jaccard[each]:7.2f}  "
             f"{share_words(self.share[each], self.share_error[each]):>14}  "
             f"{self.center_error[each]:12.3g}"
-            for each in order[:_SHOWN]
+            for each in order[:SHOWN]
         ]
-        if len(order) > _SHOWN:
-            more = len(order) - _SHOWN
-            lines.append(f"and {more} more, which score {self.score[order[_SHOWN]]:.2f} or more")
-        return "\n".join([*lines, *self.pair_words()])
+        if len(order) > SHOWN:
+            more = len(order) - SHOWN
+            lines.append(f"and {more} more, which score {self.score[order[SHOWN]]:.2f} or more")
+        return "\n".join([*lines, pair_words(self.pairs)])
 
     def __repr__(self) -> str:
         return f"<Stability of {len(self)} clusters, {int((self.score > STABLE).sum())} stable>"
@@ -100,25 +103,22 @@ class Stability(Tabular):
             f"<td>{self.center_error[each]:.3g}</td></tr>"
             for each in self.worst_first()
         )
-        words = "".join(f"<p>{escape(line)}</p>" for line in self.pair_words())
-        return f"<p>{escape(self._heading())}</p><table><tr>{head}</tr>{rows}</table>{words}"
+        first, last = (
+            f"<p>{escape(each)}</p>" for each in (self._heading(), pair_words(self.pairs))
+        )
+        return f"{first}<table><tr>{head}</tr>{rows}</table>{last}"
 
-    def _heading(self) -> str:
+    def words(self) -> str:
+        """How many clusters are stable, and how many are not."""
         stable, doubtful = (self.score > STABLE).sum(), (self.score < DOUBTFUL).sum()
         return (
             f"{stable} of {len(self)} clusters are stable (score > {STABLE}), {doubtful} are not "
-            f"(score < {DOUBTFUL}): {self.n_bootstrap} bootstrap coresets of "
-            f"{self.replicate_draws:,} draws"
+            f"(score < {DOUBTFUL})"
         )
 
-    def pair_words(self) -> list[str]:
-        """Sentences on the pairs that cannot be told apart."""
-        if not self.pairs:
-            return ["Every two neighbouring clusters can be told apart."]
-        shown = ", ".join(f"{one} and {other}" for one, other in self.pairs[:_SHOWN])
-        more = len(self.pairs) - _SHOWN
-        rest = f", and {more} more pairs" if more > 0 else ""
-        return [f"The data cannot tell these clusters apart: {shown}{rest}."]
+    def _heading(self) -> str:
+        draws = f"{self.n_bootstrap} bootstrap coresets of {self.replicate_draws:,} draws"
+        return f"{self.words()}, by {draws}"
 
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table: one row per cluster, without the pairs."""
@@ -164,6 +164,16 @@ class Stability(Tabular):
 _PER_CLUSTER = ("score", "jaccard", "share", "share_error", "center_error")
 _PARTS = ("score", "jaccard", "share")
 _NUMBERS = ("n_bootstrap", "draws", "replicate_draws")
+
+
+def pair_words(pairs: Sequence[Sequence[int]]) -> str:
+    """A sentence on the pairs that cannot be told apart."""
+    if not pairs:
+        return "Every two neighbouring clusters can be told apart."
+    shown = ", ".join(f"{one} and {other}" for one, other in pairs[:SHOWN])
+    more = len(pairs) - SHOWN
+    rest = f", and {more} more pairs" if more > 0 else ""
+    return f"The data cannot tell these clusters apart: {shown}{rest}."
 
 
 def share_words(share: float, error: float) -> str:

@@ -69,6 +69,11 @@ _FIXED = ("size", "target_error", "method", "standardize", "memory")
 @click.option(
     "--cost", is_flag=True, help="Measure the cost on all rows, in one more pass over the data."
 )
+@click.option(
+    "--stability",
+    is_flag=True,
+    help="Say which clusters are real, by bootstrap coresets; `lwcs inspect` shows it.",
+)
 @drawing
 @measuring
 @reading
@@ -89,6 +94,7 @@ def fit(
     tol: float | str,
     polish: int,
     cost: bool,
+    stability: bool,
     standardize: bool,
     seed: int | None,
     jobs: int | None,
@@ -105,6 +111,7 @@ def fit(
     Example: lwcs fit "events/*.parquet" -k 100 -o model.parquet
     """
     import lwcs
+    from lwcs.cli.clusters import clusters_of
     from lwcs.estimators.saved import saved_errors
 
     start = time.perf_counter()
@@ -135,6 +142,8 @@ def fit(
         n_jobs=jobs,
         verbose=progress(quiet),
     ).fit(rows)
+    if stability:
+        model.stability()
     write_to(output, model.save)
     seconds = time.perf_counter() - start
     on_all = cost or model.coreset_.method == "all rows"
@@ -148,6 +157,7 @@ def fit(
         "cost": model.inertia_,
         "cost_of": cost_of,
         **saved_errors(model),
+        **(clusters_of(model) if stability else {}),
         "iterations": model.n_iter_,
         "dropped": dropped,
         "seconds": round(seconds, 3),
@@ -157,6 +167,7 @@ def fit(
         f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
         f"{model.inertia_:.6g} on {cost_of}"
         + _error_words(model, on_all=on_all)
+        + (f"; {model.stability_.words()}" if stability else "")
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli.clusters import CLUSTERS, PAIRS, clusters_of, show_clusters
 from lwcs.cli.logs import progress
 from lwcs.cli.options import choosing, open_rows, saying
 from lwcs.cli.standard_input import NAME, saved_file, standard_input
@@ -49,10 +50,14 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
 
         table = Table(title=name, show_header=False)
         for name, value in facts.items():
+            if name in (CLUSTERS, PAIRS):
+                continue
             if name == TIMINGS:
                 name, value = "seconds", _seconds(value)
             table.add_row(name.replace("_", " "), _shown(value))
-        Console().print(table)
+        console = Console()
+        console.print(table)
+        show_clusters(facts, console)
 
 
 def _shown(value: Any) -> str:
@@ -138,6 +143,7 @@ def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, An
         "iterations": int(found.n_iter_),
         "scaled": found.scale_ is not None,
         **_known_timings(found.timings_),
+        **clusters_of(found),
     }
 
 

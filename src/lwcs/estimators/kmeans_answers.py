@@ -81,7 +81,7 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
         data: Any = None,
         *,
         sample_weight: Any = None,
-        n_bootstrap: int = 30,
+        n_bootstrap: int = 20,
         random_state: Any = None,
     ) -> Stability:
         """Say which clusters are real: whether each is found again in bootstrap coresets.
@@ -100,9 +100,9 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
             model that was loaded from a file has none. Rows are drawn from in one build.
         sample_weight : array of shape (n_samples,), optional
             Weights of these rows.
-        n_bootstrap : int, default=30
-            Number of bootstrap coresets, at least 2. Each takes about as long as two starts on
-            5,000 draws, 100 per cluster, or as many more as small clusters need to be seen again.
+        n_bootstrap : int, default=20
+            Number of bootstrap coresets, at least 2. Each is solved as a small fit is, on 5,000
+            draws, 100 per cluster, or as many more as small clusters need to be seen again.
         random_state : None, int or NumPy generator, default=None
             Random seed; that of the model by default.
 

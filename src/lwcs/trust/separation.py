@@ -50,10 +50,12 @@ _SHALLOW = 0.5
 _LEVEL = 0.03
 # Fewer draws than this are never told apart from their nearest cluster.
 _FEWEST_DRAWS = 13
-# Clusters with a smaller part between them than this, and nothing at their border, do not touch.
-_TOUCHING = 0.25
+# Two clusters touch if both have a part of the draws between them, measured by the smaller one:
+# so much if nothing is at the border, and so much if there is.
+_TOUCHING, _HARDLY_TOUCHING = 0.25, 0.02
 # A draw that is nearly all of its cluster is taken for this part of it.
 _LARGEST_SHARE = 0.9
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,11 +151,11 @@ class _Draws:
         fitted: FloatArray, k: int,
     ) -> _Draws:  # fmt: skip
         # Only ratios of weights matter, whose squares may be out of range.
-        weights, fitted = weights / weights.max(), fitted / max(fitted.max(), 1e-300)
+        weights, fitted = weights / weights.max(), fitted / max(fitted.max(), _TINY)
         squares = weights * (weights / counts)
         totals: FloatArray = np.bincount(labels, weights, k).astype(np.float64)
-        sizes = totals**2 / np.maximum(np.bincount(labels, squares, k), 1e-300)
-        shares = fitted / np.maximum(np.bincount(labels, fitted, k)[labels], 1e-300)
+        sizes = totals**2 / np.maximum(np.bincount(labels, squares, k), _TINY)
+        shares = fitted / np.maximum(np.bincount(labels, fitted, k)[labels], _TINY)
         factors = (1.0 - np.minimum(shares, _LARGEST_SHARE)) ** -2.0
         return cls(rows, weights, squares, labels, factors, sizes, totals)
 
@@ -190,22 +192,21 @@ def _profiles(draws: _Draws, at: IntArray, centers: Centers) -> _Profiles:
     k, rows, each = len(centers), draws.rows[at], np.arange(len(at))
     distances: Any = rows.all_distances(centers)
     if rows.geometry.squared:
-        distances **= 2
+        np.square(distances, out=distances)
     distances[each, draws.labels[at]] *= draws.factors[at]
     own = np.argmin(distances, axis=1)
     nearest = distances[each, own]
-    others = distances.copy()
-    others[each, own] = np.inf
-    second = np.argmin(others, axis=1)
+    distances[each, own] = np.inf
+    second = np.argmin(distances, axis=1)
     # The mean of both distances is at most the third for the second nearest center, and for
     # others at most the second.
-    row, other = np.nonzero(others <= (2.0 * others[each, second] - nearest)[:, None])
-    i, j = np.minimum(own[row], other), np.maximum(own[row], other)
-    spans = _spans(centers, i * k + j)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        t = 0.5 + (distances[row, i] - distances[row, j]) / spans
-        cells = np.floor((t - _FROM) / _PER_CELL)
+    row, other = np.nonzero(distances <= (2.0 * distances[each, second] - nearest)[:, None])
+    ahead = own[row] < other
+    i, j = np.where(ahead, own[row], other), np.where(ahead, other, own[row])
     keys, pairs = np.unique(i * k + j, return_inverse=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        nearer = (distances[row, other] - nearest[row]) / _spans(centers, keys)[pairs]
+        cells = np.floor((0.5 - np.where(ahead, nearer, -nearer) - _FROM) / _PER_CELL)
     inside = np.flatnonzero((cells >= 0) & (cells < _CELLS))
     places = pairs[inside] * _CELLS + cells[inside].astype(np.int64)
     weights, squares = (
@@ -221,14 +222,12 @@ def _profiles(draws: _Draws, at: IntArray, centers: Centers) -> _Profiles:
 def _spans(centers: Centers, keys: IntArray) -> FloatArray:
     """d(c_i, c_j) + d(c_j, c_i) of the pairs; twice the one that is finite, if only one is."""
     k, points, metric = len(centers), centers.points, centers.geometry.metric
-    pairs, at = np.unique(keys, return_inverse=True)
-    one, other = points[pairs // k], points[pairs % k]
+    one, other = points[keys // k], points[keys % k]
     with np.errstate(all="ignore"):
         there = metric.between(one, other).sum(axis=1)
         back = metric.between(other, one).sum(axis=1)
         finite = np.where(np.isfinite(there), there, back)
-        spans = finite + np.where(np.isfinite(back), back, finite)
-    return np.asarray(spans[at])
+        return np.asarray(finite + np.where(np.isfinite(back), back, finite))
 
 
 def _judged(profiles: _Profiles, draws: _Draws, k: int) -> Neighbours:
@@ -239,12 +238,10 @@ def _judged(profiles: _Profiles, draws: _Draws, k: int) -> Neighbours:
 
     ends = np.cumsum(np.pad(profiles.weights, ((0, 0), (1, 0))), axis=1)
     empty = np.any([ends[:, at + _VALLEY] == ends[:, at] for at in _VALLEYS], axis=0)
-    middle = _CELLS // 2
-    between = np.minimum(
-        ends[:, middle] / np.maximum(draws.totals[first], 1e-300),
-        (ends[:, -1] - ends[:, middle]) / np.maximum(draws.totals[second], 1e-300),
-    )
-    apart |= empty & (between < _TOUCHING)
+    left, right = ends[:, _CELLS // 2], ends[:, -1] - ends[:, _CELLS // 2]
+    smaller = np.minimum(draws.totals[first], draws.totals[second])
+    between = np.minimum(left, right) / np.maximum(smaller, _TINY)
+    apart |= between < np.where(empty, _TOUCHING, _HARDLY_TOUCHING)
 
     few = draws.sizes < _FEWEST_DRAWS
     apart |= few[first] | few[second]
