@@ -1,0 +1,190 @@
+"""choose_k(): how many clusters are in the data, from one build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from lwcs.divergences import SquaredEuclidean, as_divergence
+from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.journal import Journal
+from lwcs.foundation.parallel import as_threads, single_threaded_blas
+from lwcs.foundation.randomness import as_seed
+from lwcs.judging.k_choice import KChoice
+from lwcs.judging.k_clusters import judged, kmeans_model, solve_clusters
+from lwcs.judging.k_draws import Rules, check_confidence, check_ks, draw
+from lwcs.judging.k_mixtures import fit_mixtures, judge_mixtures
+from lwcs.judging.k_verdict import judge_clusters
+from lwcs.samplers import as_sampler
+from lwcs.solvers.families import new_family
+
+if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
+    from lwcs.foundation.progress import Callback
+    from lwcs.judging.k_draws import Drawn
+    from lwcs.samplers import Sampler
+
+_MODELS = ("kmeans", "mixture")
+_GAUSSIAN = "gaussian"
+
+
+def choose_k(
+    data: Any,
+    ks: Iterable[int] = range(2, 51),
+    *,
+    model: Literal["kmeans", "mixture"] = "kmeans",
+    divergence: str | Divergence = "sqeuclidean",
+    family: str = _GAUSSIAN,
+    covariance_type: str = "full",
+    method: str | Sampler = "lightweight",
+    size: int | Literal["auto"] = "auto",
+    sample_weight: Any = None,
+    n_bootstrap: int = 20,
+    confidence: float = 0.95,
+    random_state: object = None,
+    n_jobs: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: bool | Callback = False,
+) -> KChoice:
+    """Choose the number of clusters, from one build of the data.
+
+    Every k is solved on three quarters of the draws, each starting from the solutions for its
+    neighbours; the other draws, which know nothing of them, price and judge them. For k-means, the
+    recommended k is the largest one whose clusters are all real: the data has a valley at the
+    border of any two neighbours, and every cluster recurs in bootstrap coresets. Below the true
+    number that holds, too; one above it, a cluster is cut where there is no valley. If it holds
+    for no k >= 2, there is no structure, and none is recommended. For mixtures, the recommended k
+    is the one with the least BIC, or the smallest k whose BIC is within noise of it.
+
+    Parameters
+    ----------
+    data : array, memory map, scipy sparse array, table, path, list of rows, Source or Coreset
+        Whatever `lwcs.scan` accepts, or a coreset.
+    ks : iterable of int, default=range(2, 51)
+        Numbers of clusters to try, in any order. The time is about that of solving them all.
+    model : {"kmeans", "mixture"}, default="kmeans"
+        What to fit: clusters, or mixtures of distributions.
+    divergence : str or Divergence, default="sqeuclidean"
+        Divergence that distances are measured by; for k-means only.
+    family : str, default="gaussian"
+        Distribution of the components of a mixture, as for CoresetMixture.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Covariance type of Gaussian mixtures.
+    method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
+            default="lightweight"
+        Sampling method, as for `lwcs.build`.
+    size : int or "auto", default="auto"
+        Number of draws. "auto" is 400 for each of the largest number of clusters, and at least
+        20,000. Data with no more rows than that is clustered itself; a Coreset has its own size.
+    sample_weight : array of shape (n_samples,), optional
+        A row with weight 3 counts as that row three times.
+    n_bootstrap : int, default=20
+        Number of bootstrap coresets for the stability of clusters. It is computed only where it
+        matters: for the largest k whose clusters are told apart. 0 leaves it out.
+    confidence : float, default=0.95
+        Confidence of the intervals, which are those of the central limit theorem: too short where
+        most of the cost is in very few rows. `lwcs.certify` has one that always holds.
+    random_state : None, int or NumPy generator, default=None
+        Random seed of the draws and the solutions. The same seed gives the same result, whatever
+        the number of threads.
+    n_jobs : int, optional
+        Number of threads; by default all cores that the container allows, or what joblib's context
+        or OMP_NUM_THREADS say.
+    memory_limit : int or str, optional
+        Maximum memory for rows that are being read, such as ``"512MB"``; see `lwcs.scan`.
+    progress : bool or callable, default=False
+        Whether to show progress on standard error, or a function that is called with a
+        `lwcs.Progress`, as for `lwcs.build`.
+
+    Returns
+    -------
+    KChoice
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(c, 1, (2_000, 2)) for c in (0, 8, 16, 24)])
+    >>> choice = lwcs.choose_k(X, range(2, 9), random_state=0)
+    >>> choice.k
+    4
+    >>> choice.model().cluster_centers_.shape
+    (4, 2)
+    >>> lwcs.choose_k(rng.uniform(size=(2_000, 2)), range(2, 9), random_state=0).k is None
+    True
+    """
+    tried, seed, journal = check_ks(ks), as_seed(random_state), Journal(progress)
+    check_choice(model, "model", _MODELS)
+    check_count(n_bootstrap, "n_bootstrap", least=0)
+    measured = _measured_by(model, divergence, family, covariance_type, method)
+    rules = Rules(
+        measured,
+        as_sampler(method, tried[-1]),
+        None if size == "auto" else check_count(size, "size"),
+        check_confidence(confidence),
+        seed,
+        as_threads(n_jobs),
+        journal,
+    )
+    with single_threaded_blas():
+        drawn = draw(data, tried[-1], rules, sample_weight, memory_limit)
+        if model == "mixture":
+            parameters = {"family": family, "covariance_type": covariance_type}
+            return _mixtures(drawn, tried, parameters, rules)
+        return _clusters(drawn, tried, n_bootstrap, rules)
+
+
+def _measured_by(
+    model: str, divergence: Any, family: str, covariance_type: str, method: Any
+) -> Divergence:
+    """The divergence of the draws; what is for the other model is refused."""
+    measured = as_divergence(divergence)
+    if model == "kmeans":
+        for name, value, default in (
+            ("family", family, _GAUSSIAN),
+            ("covariance_type", covariance_type, "full"),
+        ):
+            if value != default:
+                raise ValueError(
+                    f"{name}={value!r} is for mixtures; pass model='mixture', or leave it out"
+                )
+        return measured
+    if type(measured) is not SquaredEuclidean:
+        raise ValueError(
+            f"divergence={measured.name!r} is for model='kmeans'; a mixture has a family instead: "
+            "pass for example family='poisson', and leave out divergence"
+        )
+    options = {"covariance_type": covariance_type, "reg_covar": 1e-6}
+    own = new_family(family, options)
+    return own.start if as_sampler(method).solves_first else own.divergence
+
+
+def _clusters(drawn: Drawn, ks: tuple[int, ...], n_bootstrap: int, rules: Rules) -> KChoice:
+    """Solve k-means for every k, and choose."""
+    solved = drawn.solved
+    found = solve_clusters(drawn, ks, rules)
+    rows = judged(drawn, found, n_bootstrap, rules)
+    verdict = judge_clusters(rows)
+    parameters = {"divergence": rules.divergence, "random_state": rules.seed}
+    by_k = dict(zip(ks, found, strict=True))
+
+    @cache
+    def make(k: int) -> Any:
+        return kmeans_model(solved, by_k[k], parameters)
+
+    timings = rules.journal.timings()
+    return KChoice(*verdict.parts, rows, "kmeans", solved, timings, make)
+
+
+def _mixtures(
+    drawn: Drawn, ks: tuple[int, ...], parameters: dict[str, Any], rules: Rules
+) -> KChoice:
+    """Fit mixtures for every k, and choose."""
+    own = {**parameters, "random_state": rules.seed, "n_jobs": rules.n_jobs}
+    found = fit_mixtures(drawn, ks, own, rules.journal)
+    verdict = judge_mixtures(found.rows)
+    timings = rules.journal.timings()
+    return KChoice(
+        *verdict.parts, found.rows, "mixture", drawn.solved, timings, found.models.__getitem__
+    )

@@ -1,0 +1,152 @@
+"""The draws of `choose_k`: one build, dealt into those that are solved and those that judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.building import Job
+from lwcs.choosing.kmeans import first_size
+from lwcs.choosing.summaries import summarize
+from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.estimators.inputs import check_rows, measured_by
+from lwcs.foundation.checks import check_count, check_number
+from lwcs.judging.k_rows import Interval
+from lwcs.sources import scan
+
+if TYPE_CHECKING:
+    from lwcs.divergences import Divergence
+    from lwcs.foundation.journal import Journal
+    from lwcs.foundation.types import FloatArray
+    from lwcs.kernels import KernelName
+    from lwcs.samplers import Sampler
+    from lwcs.trust.referee import Mean, Price
+
+# The part of the draws that is solved; the others judge.
+_SOLVED = 0.75
+
+
+def check_ks(ks: Any) -> tuple[int, ...]:
+    """Check the numbers of clusters; return them in increasing order, each once."""
+    if isinstance(ks, str | bytes) or not isinstance(ks, Iterable):
+        raise TypeError(f"ks={ks!r} is not a list of integers; pass for example range(2, 51)")
+    found = sorted({check_count(k, "k") for k in ks})
+    if not found:
+        raise ValueError("ks is empty; pass numbers of clusters, for example range(2, 51)")
+    return tuple(found)
+
+
+def check_confidence(value: Any) -> float:
+    """Check a probability of an interval."""
+    if not check_number(value, "confidence", above=0.0) < 1.0:
+        raise ValueError(f"confidence={value!r} is not allowed; pass a number between 0 and 1")
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How draws are made, and intervals of what they say."""
+
+    divergence: Divergence
+    method: str | Sampler
+    size: int | None
+    """None: as many as the largest number of clusters takes."""
+    confidence: float
+    seed: int
+    n_jobs: int
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The draws that are solved, and those that judge: the same ones, if they are all rows."""
+
+    whole: Coreset
+    """Both together."""
+    solved: Coreset
+    judges: Coreset
+    kernel: KernelName
+    confidence: float
+
+    @property
+    def fitted(self) -> FloatArray:
+        """The weight of every row of the whole among those that are solved."""
+        weights = np.zeros(len(self.whole))
+        weights[np.searchsorted(self.whole.indices, self.solved.indices)] = self.solved.weights
+        return weights
+
+    @property
+    def exact(self) -> bool:
+        """Whether all rows of the data are here, so that nothing has been sampled."""
+        return self.solved.exact
+
+    def cost(self, price: Price) -> Interval:
+        """A cost with its interval."""
+        half = 0.0 if self.exact else self._quantile * sqrt(price.variance)
+        return Interval(price.cost, price.cost * max(1.0 - half, 0.0), price.cost * (1.0 + half))
+
+    def mean(self, mean: Mean) -> Interval:
+        """A mean with its interval."""
+        half = 0.0 if self.exact else self._quantile * sqrt(mean.variance)
+        return Interval(mean.value, mean.value - half, mean.value + half)
+
+    @property
+    def _quantile(self) -> float:
+        from scipy.special import ndtri
+
+        return float(ndtri(0.5 + 0.5 * self.confidence))
+
+
+def draw(
+    data: Any, most: int, rules: Rules, sample_weight: Any, memory_limit: int | str | None
+) -> Drawn:
+    """One build of the data, or a coreset of it, for up to `most` clusters."""
+    if isinstance(data, Coreset):
+        coreset, kernel = _given(data, most, rules, sample_weight), kernels.choose(data.points.size)
+    else:
+        source = scan(data, weight=sample_weight, memory_limit=memory_limit)
+        job = Job.of(source, rules.divergence)
+        coreset = summarize(
+            job,
+            rules.size or first_size(most),
+            most,
+            method=rules.method,
+            seed=rules.seed,
+            n_jobs=rules.n_jobs,
+            journal=rules.journal,
+            name="max(ks)",
+        )
+        kernel = job.geometry.kernel
+    solved = judges = coreset
+    if not coreset.exact:
+        size = min(max(round(_SOLVED * coreset.size), 1), coreset.size - 1)
+        if size:
+            solved, judges = coreset.split(size, random_state=rules.seed)
+        if not size or len(solved) < most:
+            raise ValueError(
+                f"of the {coreset.size} draws, {size} are solved, which are {len(solved)} distinct "
+                f"rows for max(ks)={most}; pass a smaller one, or more draws: about "
+                f"{first_size(most)}"
+            )
+    return Drawn(coreset, solved, judges, kernel, rules.confidence)
+
+
+def _given(coreset: Coreset, most: int, rules: Rules, sample_weight: Any) -> Coreset:
+    """A coreset that was built before; of all rows of large data, some."""
+    refuse_sample_weight(sample_weight)
+    if rules.size is not None:
+        raise ValueError(
+            f"size={rules.size} is for rows that are still to be drawn, but this Coreset has "
+            f"{coreset.size} draws; leave out size, or pass coreset.reduce({rules.size})"
+        )
+    coreset = measured_by(coreset, rules.divergence)
+    check_rows(coreset, most, "max(ks)")
+    enough = first_size(most)
+    if coreset.exact and coreset.size > enough:
+        return coreset.reduce(enough, random_state=rules.seed)
+    return coreset
