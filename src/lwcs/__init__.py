@@ -20,6 +20,8 @@ _HOMES = {
     "CoresetKMeans": "lwcs.estimators",
     "CoresetMixture": "lwcs.estimators",
     "Drift": "lwcs.judging.drifting",
+    "ElbowDisplay": "lwcs.displays",
+    "KChoice": "lwcs.judging.k_choice",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
     "Progress": "lwcs.foundation.progress",
@@ -31,6 +33,7 @@ _HOMES = {
     "Uniform": "lwcs.samplers",
     "build": "lwcs.building",
     "certify": "lwcs.judging.certifying",
+    "choose_k": "lwcs.judging.choosing_k",
     "compare": "lwcs.comparing",
     "divergences": "lwcs.divergences",
     "drift": "lwcs.judging.drifting",
@@ -48,6 +51,8 @@ __all__ = [
     "CoresetKMeans",
     "CoresetMixture",
     "Drift",
+    "ElbowDisplay",
+    "KChoice",
     "Lightweight",
     "PartitionedSource",
     "Progress",
@@ -60,6 +65,7 @@ __all__ = [
     "__version__",
     "build",
     "certify",
+    "choose_k",
     "compare",
     "divergences",
     "drift",
@@ -74,12 +80,14 @@ if TYPE_CHECKING:
     from lwcs.choosing.stability_result import Stability
     from lwcs.comparing import CompareResult, compare
     from lwcs.coreset import Coreset
-    from lwcs.displays import CompareDisplay
+    from lwcs.displays import CompareDisplay, ElbowDisplay
     from lwcs.estimators import CoresetKMeans, CoresetMixture
     from lwcs.foundation.notices import ColumnWarning
     from lwcs.foundation.progress import Progress
     from lwcs.judging.certifying import certify
     from lwcs.judging.drifting import Drift, drift
+    from lwcs.judging.choosing_k import choose_k
+    from lwcs.judging.k_choice import KChoice
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan

@@ -7,7 +7,8 @@ import click
 import lwcs
 from lwcs.cli.assign import assign
 from lwcs.cli.build import build
-from lwcs.cli.certify import certify
+for command in (
+    build, fit, mixture, assign, certify, drift, choose_k, inspect, compare, demo, completion,
 from lwcs.cli.compare import compare
 from lwcs.cli.completion import completion
 from lwcs.cli.demo import demo
@@ -25,6 +26,6 @@ def main() -> None:
 
 
 for command in (
-    build, fit, mixture, assign, certify, drift, inspect, compare, demo, completion,
+    build, fit, mixture, assign, certify, drift, choose_k, inspect, compare, demo, completion,
 ):  # fmt: skip
     main.add_command(command)

@@ -37,13 +37,15 @@ class LazyChoice(click.Choice):  # type: ignore[type-arg]
         return tuple(self._find())
 
 
-def _families() -> Iterable[str]:
+def families() -> Iterable[str]:
+    """Names of the families of mixtures."""
     from lwcs.solvers import families
 
     return families.available()
 
 
-def _covariances() -> Iterable[str]:
+def covariances() -> Iterable[str]:
+    """Names of the covariance types."""
     from lwcs.solvers.families.gaussian import COVARIANCES
 
     return COVARIANCES
@@ -59,14 +61,14 @@ def _covariances() -> Iterable[str]:
     "--family",
     default="gaussian",
     show_default=True,
-    type=LazyChoice(_families),
+    type=LazyChoice(families),
     help="Distribution of the components.",
 )
 @click.option(
     "--covariance",
     default="full",
     show_default=True,
-    type=LazyChoice(_covariances),
+    type=LazyChoice(covariances),
     help="Covariance type; Gaussian only.",
 )
 @click.option(

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from lwcs.displays.compare import CompareDisplay
+from lwcs.displays.elbow import ElbowDisplay
 
-__all__ = ["CompareDisplay"]
+__all__ = ["CompareDisplay", "ElbowDisplay"]

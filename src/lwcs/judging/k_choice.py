@@ -90,12 +90,13 @@ class KChoice(Tabular):
 
         By default that of the recommended number of clusters.
         """
-        if k is None and self.k is None:
+        wanted = self.k if k is None else k
+        if wanted is None:
             raise ValueError(
                 f"no number of clusters is recommended ({self.reason}); pass k, one of "
                 f"{', '.join(map(str, self.ks))}"
             )
-        return self._models(self.row(self.k if k is None else k).k)
+        return self._models(self.row(wanted).k)
 
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table with one row per number of clusters."""

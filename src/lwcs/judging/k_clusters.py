@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
-import numpy as np
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from lwcs.choosing.kmeans import Answer
 from lwcs.choosing.path import Path
 from lwcs.choosing.solution import Solution
+from lwcs.choosing.stability import Original, bootstrap
 from lwcs.coreset import explaining_points
 from lwcs.estimators import CoresetKMeans
 from lwcs.estimators.inputs import set_features
+from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import workers
 from lwcs.geometry import Centers
 from lwcs.judging.k_rows import KRow
+from lwcs.judging.k_verdict import passes
 from lwcs.trust.indices import TwoNearest, davies_bouldin, silhouette
 from lwcs.trust.referee import NONE, Price, SamplingError
 from lwcs.trust.separation import tell_apart
@@ -24,8 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.coreset import Coreset
+    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.geometry import Measured
     from lwcs.judging.k_draws import Drawn, Rules
     from lwcs.solvers.lloyd import Clustering
+
+# Solutions that have to pass before fewer clusters are left alone.
+_WANTED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +77,72 @@ def solve_clusters(drawn: Drawn, ks: Sequence[int], rules: Rules) -> list[Priced
 def judged(
     drawn: Drawn, found: Sequence[Priced], n_bootstrap: int, rules: Rules
 ) -> tuple[KRow, ...]:
-    """What is known of every solution."""
-    whole = drawn.whole
-    geometry = whole.geometry(drawn.kernel)
-    rows = geometry.measured(whole.points)
-    out = []
-    import os
-    for each in found:
-        row = _row(drawn, each)
-        if row.k > 1:
-            c = Centers(each.found.centers.points, geometry)
-            if os.environ.get("HELD"):
-                own = drawn.judges
-                r = geometry.measured(own.points)
-                nb = tell_apart(r, own.weights, own.counts, c, each.near.labels, fitted=np.zeros(len(own)))
-            else:
-                nb = tell_apart(rows, whole.weights, whole.counts, c, rows.labels(c), fitted=drawn.fitted)
-            row = replace(row, separated=not nb.joined, weakest=float(nb.depth.min()) if len(nb.depth) else None)
-        out.append(row)
-    return tuple(out)
+    """What is known of every solution.
+
+    Whether clusters are told apart and stable is found out from the most clusters down, until two
+    solutions have passed: the one that is recommended, and the runner-up. Bootstrap coresets, which
+    take long, are looked at for the first alone.
+    """
+    evidence, rows = Evidence.of(drawn, rules), [_row(drawn, each) for each in found]
+    passed = 0
+    with rules.journal.stage("telling apart", len(found)) as stage:
+        for at in range(len(found) - 1, -1, -1):
+            if rows[at].k > 1 and passed < _WANTED:
+                rows[at] = evidence.told_apart(rows[at], found[at])
+                if rows[at].separated and n_bootstrap and not passed:
+                    rows[at] = evidence.sought_again(rows[at], found[at], n_bootstrap)
+                passed += passes(rows[at])
+            stage.step()
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All draws, which say whether clusters are real."""
+
+    drawn: Drawn
+    rules: Rules
+    measured: Measured
+    fitted: FloatArray
+    places: tuple[IntArray, IntArray]
+    """Of the draws that were solved, and of those that judge, among all."""
+
+    @classmethod
+    def of(cls, drawn: Drawn, rules: Rules) -> Evidence:
+        """Measure all draws."""
+        whole, parts = drawn.whole, (drawn.solved, drawn.judges)
+        with explaining_points(whole):
+            measured = whole.geometry(drawn.kernel).measured(whole.points)
+        solved, judges = (np.searchsorted(whole.indices, part.indices) for part in parts)
+        fitted = np.zeros(len(whole))
+        fitted[solved] = drawn.solved.weights
+        return cls(drawn, rules, measured, fitted, (solved, judges))
+
+    def told_apart(self, row: KRow, priced: Priced) -> KRow:
+        """Whether the draws have a valley between any two neighbours."""
+        whole, labels = self.drawn.whole, np.empty(len(self.fitted), dtype=np.int64)
+        for at, known in zip(self.places, (priced.found.labels, priced.near.labels), strict=True):
+            labels[at] = known
+        near = tell_apart(
+            self.measured,
+            whole.weights,
+            whole.counts,
+            Centers(priced.found.centers.points, self.measured.geometry),
+            labels,
+            fitted=self.fitted,
+            n_jobs=self.rules.n_jobs,
+        )
+        least = float(near.depth.min()) if len(near.depth) else None
+        # Clusters without neighbours are centers that coincide: there is but one.
+        return replace(row, separated=bool(len(near.apart)) and not near.joined, weakest=least)
+
+    def sought_again(self, row: KRow, priced: Priced, n_bootstrap: int) -> KRow:
+        """How well the clusters recur in bootstrap coresets."""
+        geometry = self.measured.geometry
+        original = Original.of(self.drawn.whole, geometry, geometry.to_data(priced.found.centers))
+        # Its stage would take the place of the one that is shown.
+        seen = bootstrap(original, n_bootstrap, self.rules.seed, self.rules.n_jobs, Journal())
+        return replace(row, stability=float(seen.score.min()))
 
 
 def _row(drawn: Drawn, priced: Priced) -> KRow:
@@ -113,5 +169,5 @@ def kmeans_model(solved: Coreset, priced: Priced, parameters: dict[str, Any]) ->
     model = CoresetKMeans(len(found.centers), **parameters)
     set_features(model, solved)
     answer = Answer(solution, solution.centers, found.cost, error)
-    vars(model).update(model._fitted_to(answer, model._wish()))
+    model.__dict__.update(model._fitted_to(answer, model._wish()))
     return model

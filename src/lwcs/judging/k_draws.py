@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lwcs import kernels
 from lwcs.building import Job
 from lwcs.choosing.kmeans import first_size
@@ -22,7 +20,6 @@ from lwcs.sources import scan
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.foundation.journal import Journal
-    from lwcs.foundation.types import FloatArray
     from lwcs.kernels import KernelName
     from lwcs.samplers import Sampler
     from lwcs.trust.referee import Mean, Price
@@ -72,13 +69,6 @@ class Drawn:
     judges: Coreset
     kernel: KernelName
     confidence: float
-
-    @property
-    def fitted(self) -> FloatArray:
-        """The weight of every row of the whole among those that are solved."""
-        weights = np.zeros(len(self.whole))
-        weights[np.searchsorted(self.whole.indices, self.solved.indices)] = self.solved.weights
-        return weights
 
     @property
     def exact(self) -> bool:

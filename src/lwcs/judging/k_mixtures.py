@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.estimators import CoresetMixture
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 # Differences of BIC of fewer standard errors may be chance; of less than this, they are no evidence
 # even if all rows are known (Kass and Raftery 1995: 6 to 10 is strong).
 _CHANCE, _NO_EVIDENCE = 2.0, 6.0
+_RUNNERS_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _rows(
         mean = Mean.on_draws(own.weights, own.counts, values)
         bic = -2.0 * omega * mean.value + model._n_parameters() * log(omega)
         rows.append(KRow(k, log_likelihood=drawn.mean(mean), bic=bic))
-    least = int(np.argmin([row.bic for row in rows]))
+    least = rows.index(min(rows, key=_bic))
 
     def noise(values: FloatArray) -> float:
         if drawn.exact:
@@ -100,17 +100,17 @@ def _rows(
 
 def judge_mixtures(rows: Sequence[KRow]) -> Verdict:
     """The least BIC, or the fewest components that are no worse beyond noise."""
-    best = min(rows, key=lambda row: row.bic or 0.0)
+    best = min(rows, key=_bic)
     near = [row for row in rows if _excess(row, best) <= _noise(row)]
     chosen = near[0]
     if chosen is best:
-        reason = f"k = {chosen.k}: it has the least BIC, {_figure(best.bic)}"
+        reason = f"k = {chosen.k}: it has the least BIC, {best.bic:,.6g}"
         if len(rows) > 1:
             reason += f", of {rows[0].k} to {rows[-1].k} components"
     else:
         reason = (
-            f"k = {chosen.k}: the fewest components whose BIC, {_figure(chosen.bic)}, is within "
-            f"noise of the least one, {_figure(best.bic)} for k = {best.k}"
+            f"k = {chosen.k}: the fewest components whose BIC, {chosen.bic:,.6g}, is within "
+            f"noise of the least one, {best.bic:,.6g} for k = {best.k}"
         )
     if chosen.k == 1:
         reason = f"no structure: {reason}"
@@ -122,20 +122,19 @@ def judge_mixtures(rows: Sequence[KRow]) -> Verdict:
         reason,
         tuple(
             RunnerUp(row.k, f"its BIC is {_excess(row, chosen):+.3g}, within noise")
-            for row in sorted(others, key=lambda row: row.bic or 0.0)[:3]
+            for row in sorted(others, key=_bic)[:_RUNNERS_UP]
         ),
     )
 
 
-def _excess(row: KRow, best: KRow) -> float:
+def _bic(row: KRow) -> float:
     assert row.bic is not None
-    assert best.bic is not None
-    return row.bic - best.bic
+    return row.bic
+
+
+def _excess(row: KRow, best: KRow) -> float:
+    return _bic(row) - _bic(best) if row is not best else 0.0
 
 
 def _noise(row: KRow) -> float:
     return max(_NO_EVIDENCE, _CHANCE * (row.bic_noise or 0.0))
-
-
-def _figure(value: float | None) -> str:
-    return f"{value:,.6g}"

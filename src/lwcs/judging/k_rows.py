@@ -1,4 +1,4 @@
-"""What is known of every number of clusters: the rows of the table of `choose_k`, and their text."""
+"""The rows of the table of `choose_k`: what is known of every number of clusters, and its text."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.choosing.stability_result import DOUBTFUL
 from lwcs.judging.k_choice import RunnerUp
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from lwcs.judging.k_rows import KRow
 
-STABLE = 0.75
-"""Mean Jaccard overlap from which on a cluster is stable (Hennig 2007)."""
 _RUNNERS_UP = 3
 
 
@@ -58,7 +57,7 @@ def judge_clusters(rows: Sequence[KRow]) -> Verdict:
 
 def passes(row: KRow) -> bool:
     """Whether all clusters are told apart, and stable as far as that is known."""
-    return bool(row.separated) and (row.stability is None or row.stability >= STABLE)
+    return bool(row.separated) and (row.stability is None or row.stability > DOUBTFUL)
 
 
 def _no_structure(rows: Sequence[KRow]) -> str:

@@ -1,0 +1,155 @@
+"""The curves of `choose_k`: cost, silhouette and stability, or BIC, against k."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.displays import figures
+from lwcs.foundation.places import Access
+from lwcs.judging.k_choice import KChoice
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from lwcs.foundation.types import FloatArray
+
+# Costs that span a larger factor are drawn on a log axis.
+_WIDE = 30.0
+
+
+class ElbowDisplay:
+    """Plot of the cost against the number of clusters, with silhouette and stability below.
+
+    The recommended number of clusters is marked. For mixtures, the log-likelihood is plotted, with
+    BIC below. Create it with `from_choice`.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : array of matplotlib Axes
+        The panels, from top to bottom.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(c, 1, (1_000, 2)) for c in (0, 8, 16)])
+    >>> choice = lwcs.choose_k(X, range(2, 7), random_state=0)
+    >>> display = lwcs.ElbowDisplay.from_choice(choice)
+    >>> display.axes_.shape
+    (2,)
+    """
+
+    def __init__(self, choice: KChoice) -> None:
+        self.choice = choice
+
+    @classmethod
+    def from_choice(cls, choice: KChoice) -> ElbowDisplay:
+        """Plot the result of `lwcs.choose_k`.
+
+        Parameters
+        ----------
+        choice : KChoice
+            Result of `lwcs.choose_k`.
+
+        Returns
+        -------
+        ElbowDisplay
+        """
+        if not isinstance(choice, KChoice):
+            raise TypeError(
+                f"choice is a {type(choice).__name__}, not a KChoice; pass the result of "
+                "lwcs.choose_k"
+            )
+        return cls(choice).plot()
+
+    def plot(self) -> ElbowDisplay:
+        """Plot the curves again."""
+        plt = figures.pyplot()
+        self.figure_, self.axes_ = plt.subplots(
+            2, 1, figsize=(7.0, 5.2), sharex=True, layout="constrained", height_ratios=(3, 2)
+        )
+        top, below = self.axes_
+        if self.choice.model_kind == "mixture":
+            self._band(top, "log_likelihood", "log-likelihood per row")
+            self._line(below, "bic", figures.ORANGE, "s", "BIC")
+            below.set_ylabel("BIC (lower is better)")
+        else:
+            self._band(top, "cost", "cost of all rows")
+            self._indices(below)
+        self._mark(top, below)
+        below.set_xlabel("number of clusters k")
+        below.xaxis.get_major_locator().set_params(integer=True)
+        for ax in self.axes_:
+            ax.grid(alpha=0.3)
+            ax.spines[["top", "right"]].set_visible(False)
+        plt.close(self.figure_)
+        return self
+
+    def _band(self, ax: Any, name: str, label: str) -> None:
+        """An estimate with its interval."""
+        ks, values = self._known(name)
+        low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
+        found = [value.value for value in values]
+        ax.fill_between(ks, low, high, color=figures.BLUE, alpha=0.2, linewidth=0)
+        ax.plot(ks, found, color=figures.BLUE, marker="o", markersize=4, linewidth=1.5)
+        if name == "cost" and min(found) > 0.0 and max(found) > _WIDE * min(found):
+            ax.set_yscale("log")
+        ax.set_ylabel(label)
+
+    def _indices(self, ax: Any) -> None:
+        """Silhouette and stability, and which numbers of clusters are told apart."""
+        self._line(ax, "silhouette", figures.GREEN, "D", "silhouette")
+        self._line(ax, "stability", figures.RED, "*", "stability")
+        apart = [row.k for row in self.choice.rows if row.separated]
+        if apart:
+            ax.plot(
+                apart, np.full(len(apart), -0.06), color=figures.BLACK, marker="o", markersize=3,
+                linestyle="none", label="all told apart",
+            )  # fmt: skip
+        ax.set_ylim(-0.12, 1.05)
+        ax.set_ylabel("index (higher is better)")
+        if ax.lines:
+            ax.legend(loc="upper right", ncols=3, frameon=False, fontsize="small")
+
+    def _line(self, ax: Any, name: str, colour: str, marker: str, label: str) -> None:
+        ks, values = self._known(name)
+        if not len(ks):
+            return
+        size = 11 if marker == "*" else 4
+        style = "none" if marker == "*" else "-"
+        ax.plot(
+            ks, values, color=colour, marker=marker, markersize=size, linewidth=1.5,
+            linestyle=style, label=label,
+        )  # fmt: skip
+
+    def _known(self, name: str) -> tuple[FloatArray, list[Any]]:
+        """Where a column is known, and its values."""
+        known = [(row.k, getattr(row, name)) for row in self.choice.rows]
+        known = [(k, value) for k, value in known if value is not None]
+        return np.array([k for k, _ in known], dtype=np.float64), [value for _, value in known]
+
+    def _mark(self, top: Any, below: Any) -> None:
+        """A line at the recommended number of clusters, or a title that says there is none."""
+        k = self.choice.k
+        top.set_title("no structure found" if k is None else f"recommended: k = {k}", fontsize=11)
+        if k is not None:
+            for ax in (top, below):
+                ax.axvline(k, color=figures.BLACK, linestyle=":", linewidth=1.2, zorder=0)
+
+    def save(
+        self,
+        *paths: str | os.PathLike[str],
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf).
+
+        Paths may be URIs; `filesystem` and `storage_options` are those of `Coreset.save`.
+        """
+        for path in paths:
+            figures.save_figure(self.figure_, path, Access(filesystem, storage_options))
