@@ -117,7 +117,7 @@ class KChoice(Tabular):
         from rich.console import Console
 
         text = StringIO()
-        Console(width=200, file=text).print(k_rows.to_rich(self.rows, self.k))
+        Console(width=100, file=text).print(k_rows.to_rich(self.rows, self.k))
         return f"{text.getvalue()}{self.words()}"
 
     def _repr_html_(self) -> str:

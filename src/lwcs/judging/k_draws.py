@@ -16,6 +16,7 @@ from lwcs.estimators.inputs import check_rows, measured_by
 from lwcs.foundation.checks import check_count, check_number
 from lwcs.judging.k_rows import Interval
 from lwcs.sources import scan
+from lwcs.streaming import StreamingCoreset
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
@@ -96,6 +97,8 @@ def draw(
     data: Any, most: int, rules: Rules, sample_weight: Any, memory_limit: int | str | None
 ) -> Drawn:
     """One build of the data, or a coreset of it, for up to `most` clusters."""
+    if isinstance(data, StreamingCoreset):
+        data = data.coreset()
     if isinstance(data, Coreset):
         coreset, kernel = _given(data, most, rules, sample_weight), kernels.choose(data.points.size)
     else:
@@ -112,18 +115,23 @@ def draw(
             name="max(ks)",
         )
         kernel = job.geometry.kernel
-    solved = judges = coreset
-    if not coreset.exact:
-        size = min(max(round(_SOLVED * coreset.size), 1), coreset.size - 1)
-        if size:
-            solved, judges = coreset.split(size, random_state=rules.seed)
-        if not size or len(solved) < most:
-            raise ValueError(
-                f"of the {coreset.size} draws, {size} are solved, which are {len(solved)} distinct "
-                f"rows for max(ks)={most}; pass a smaller one, or more draws: about "
-                f"{first_size(most)}"
-            )
+    solved, judges = (coreset, coreset) if coreset.exact else _dealt(coreset, most, rules.seed)
     return Drawn(coreset, solved, judges, kernel, rules.confidence)
+
+
+def _dealt(coreset: Coreset, most: int, seed: int) -> tuple[Coreset, Coreset]:
+    """Deal the draws into those that are solved and those that judge."""
+    size = round(_SOLVED * coreset.size)
+    solved = None
+    if 0 < size < coreset.size:
+        solved, judges = coreset.split(size, random_state=seed)
+    if solved is None or len(solved) < most:
+        raise ValueError(
+            f"{coreset.size} draws are too few for max(ks)={most}: three quarters of them are "
+            f"solved, and need as many distinct rows; pass a smaller max(ks), or more draws, "
+            f"about {first_size(most)}"
+        )
+    return solved, judges
 
 
 def _given(coreset: Coreset, most: int, rules: Rules, sample_weight: Any) -> Coreset:

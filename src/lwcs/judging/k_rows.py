@@ -65,20 +65,28 @@ def to_arrow(rows: Sequence[KRow]) -> pa.Table:
     return pa.Table.from_pylist([row.record() for row in rows], schema=schema)
 
 
-def _interval(value: Interval) -> str:
-    if value.low == value.high:
-        return f"{value.value:.5g}"
-    return f"{value.value:.5g} ({value.low:.5g} to {value.high:.5g})"
+def _cost(cost: Interval) -> str:
+    """A cost and how far the end of its interval is away, as a part of it."""
+    exact = cost.low == cost.high or not cost.value
+    percent = "" if exact else f" ± {100.0 * (cost.high / cost.value - 1.0):.2g} %"
+    return f"{cost.value:.5g}{percent}"
+
+
+def _likelihood(mean: Interval) -> str:
+    """A log-likelihood and how far the end of its interval is away."""
+    return f"{mean.value:.6g}" + (
+        "" if mean.low == mean.high else f" ± {mean.high - mean.value:.2g}"
+    )
 
 
 _COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("k", "k", str),
-    ("cost", "cost (interval)", _interval),
-    ("log_likelihood", "log-likelihood (interval)", _interval),
+    ("cost", "cost", _cost),
+    ("log_likelihood", "log-likelihood", _likelihood),
     ("bic", "BIC", "{:.6g}".format),
     ("silhouette", "silhouette", "{:.3f}".format),
-    ("davies_bouldin", "Davies–Bouldin", "{:.3f}".format),
-    ("separated", "told apart", lambda value: "yes" if value else "no"),
+    ("davies_bouldin", "Davies–\nBouldin", "{:.3f}".format),
+    ("separated", "told\napart", lambda value: "yes" if value else "no"),
     ("stability", "stability", "{:.2f}".format),
 )
 
@@ -121,7 +129,8 @@ def to_html(rows: Sequence[KRow], recommended: int | None) -> str:
     from html import escape
 
     text = to_text(rows)
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in text.headings)
+    names = [heading.replace("–\n", "–").replace("\n", " ") for heading in text.headings]
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = []
     for row, line in zip(rows, text.lines, strict=True):
         own = row.k == recommended
