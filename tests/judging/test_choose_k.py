@@ -295,6 +295,8 @@ def test_a_path_goes_on_in_float64_where_float32_has_no_digits():
     spread = X.astype(float).reshape(2, -1).var(axis=1).sum() * 1_000
     assert two.cost == pytest.approx(spread, rel=1e-6)
     assert three.cost < 0.75 * two.cost
+    for found in (two, three):
+        assert found.centers.geometry.precision_of_products == "float64"
 
 
 def test_more_clusters_than_distinct_rows():

@@ -1,11 +1,11 @@
 """k-means for many numbers of clusters on one sample, each started from its neighbours.
 
-Upwards: to go from k to more clusters, points are added as centers. Of a few that are drawn in
-proportion to w·d(x, centers), as greedy k-means++ does, the one is taken that lowers the cost most.
-Swaps (`local_search`) mend what was right for k clusters and is not for more, and Lloyd's
-algorithm goes on from there. Downwards, once all are solved: the center whose loss costs least is
-left out, and what that gives is kept where it is better. Below the number of clusters that the
-data has, this finds which of them belong together; starts from random points seldom do.
+Upwards: to go from k to more clusters, clusters are split. Of a few that are drawn in proportion to
+their cost, each between two of its points, the split is taken that lowers the cost most. Swaps
+(`local_search`) mend what was right for k clusters and is not for more, and Lloyd's algorithm goes
+on from there. Downwards, once all are solved: the center whose loss costs least is left out, and
+what that gives is kept where it is better. Below the number of clusters that the data has, this
+finds which of them belong together; starts from random points seldom do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Geometry
 
 # Few clusters are also started afresh, which costs little there; the first number of clusters has
@@ -121,22 +121,68 @@ def _is_clear(points: Points, found: Clustering) -> bool:
 
 
 def _with_more(points: Points, before: Clustering, k: int, rng: np.random.Generator) -> Centers:
-    """Centers and, until there are k, points that lower the cost."""
-    rows, closest, centers = points.rows, before.distances, before.centers.points
+    """Centers of which some are split in two, until there are k."""
+    rows, centers = points.rows, before.centers.points
+    costs, labels = points.weights * before.distances, before.labels
     while len(centers) < k:
-        sums = np.cumsum(points.weights * closest)
-        if not 0.0 < sums[-1] < np.inf:
+        splits = [
+            split
+            for _ in range(greedy_candidates(k))
+            if (split := _Split.of(points, costs, labels, rng)) is not None
+        ]
+        if not splits:
             # Every point is a center already: as in k-means++, some are centers twice.
             again = np.repeat(centers[:1], k - len(centers), axis=0)
             centers = np.concatenate([centers, again])
             break
-        uniforms = rng.random(greedy_candidates(k)) * (1.0 - 1e-15)
-        drawn = draw_points(sums, uniforms)[:, None]
-        reached = [np.minimum(closest, rows.distances_to(rows.as_centers(at))) for at in drawn]
-        best = int(np.argmin([points.weights @ each for each in reached]))
-        closest = reached[best]
-        centers = np.concatenate([centers, rows.full(drawn[best])])
+        best = max(splits, key=lambda split: split.gain)
+        costs, labels = costs.copy(), labels.copy()
+        costs[best.at] = best.costs
+        labels[best.at[best.beyond]] = len(centers)
+        centers = np.concatenate([centers, best.centers[1:]])
+        centers[best.cluster] = best.centers[0]
     return Centers(centers, rows.geometry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A cluster in two: which of its points go to the second center, and what they cost then."""
+
+    cluster: int
+    at: IntArray
+    """The points of the cluster."""
+    beyond: IntArray
+    """Which of these are nearer to the second center."""
+    centers: FloatArray
+    costs: FloatArray
+    gain: float
+
+    @classmethod
+    def of(
+        cls, points: Points, costs: FloatArray, labels: IntArray, rng: np.random.Generator
+    ) -> _Split | None:
+        """Split a cluster, drawn by its cost, between two of its points, drawn by theirs.
+
+        The centers are the means of both sides. Points themselves would be poor ones in many
+        dimensions, where a point is nearer to the mean of its cluster than to any other point.
+        None if nothing costs anything.
+        """
+        uniforms = rng.random(3) * (1.0 - 1e-15)
+        sums = np.cumsum(costs)
+        if not 0.0 < sums[-1] < np.inf:
+            return None
+        cluster = int(labels[draw_points(sums, uniforms[:1])[0]])
+        at = np.flatnonzero(labels == cluster)
+        rows, weights = points.rows[at], points.weights[at]
+        drawn = draw_points(np.cumsum(costs[at]), uniforms[1:])
+        ends = rows.as_centers(drawn)
+        sides, _ = rows.nearest(ends)
+        both = np.ones(2, dtype=bool)
+        means = rows.geometry.means(ends, *rows.cluster_sums(weights, sides, both, ends))
+        sides, distances = rows.nearest(means)
+        after = weights * distances
+        gain = float(costs[at].sum() - after.sum())
+        return cls(cluster, at, np.flatnonzero(sides), means.points, after, gain)
 
 
 def _with_fewer(points: Points, above: Clustering, k: int, run: Map) -> Centers:

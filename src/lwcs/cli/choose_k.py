@@ -97,7 +97,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--bootstrap",
-    default=10,
+    default=5,
     show_default=True,
     type=click.IntRange(0),
     help="Number of bootstrap coresets for the stability of clusters.",

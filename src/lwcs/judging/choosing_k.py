@@ -40,7 +40,7 @@ def choose_k(
     method: str | Sampler = "lightweight",
     size: int | Literal["auto"] = "auto",
     sample_weight: Any = None,
-    n_bootstrap: int = 10,
+    n_bootstrap: int = 5,
     confidence: float = 0.95,
     random_state: object = None,
     n_jobs: int | None = None,
@@ -82,7 +82,7 @@ def choose_k(
         20,000. Data with no more rows than that is clustered itself; a Coreset has its own size.
     sample_weight : array of shape (n_samples,), optional
         A row with weight 3 counts as that row three times.
-    n_bootstrap : int, default=10
+    n_bootstrap : int, default=5
         Number of bootstrap coresets for the stability of clusters. It is computed only where it
         matters: for the largest k whose clusters are told apart. 0 leaves it out.
     confidence : float, default=0.95
