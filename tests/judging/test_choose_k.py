@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -92,6 +94,12 @@ def test_the_model_is_that_of_a_fit(choice, four):
     assert len(np.unique(model.predict(four))) == 4
     assert 0.0 <= model.sampling_error_ < 0.05
     assert model.fitted_on_.shares == pytest.approx(np.full(4, 0.25), abs=0.03)
+
+
+def test_a_choice_can_be_pickled(choice):
+    again = pickle.loads(pickle.dumps(choice))
+    assert again.rows == choice.rows
+    assert np.array_equal(again.model().cluster_centers_, choice.model().cluster_centers_)
 
 
 def test_the_table_has_every_k(choice):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.divergences import SquaredEuclidean, as_divergence
@@ -12,7 +11,7 @@ from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.judging.k_choice import KChoice
-from lwcs.judging.k_clusters import judged, kmeans_model, solve_clusters
+from lwcs.judging.k_clusters import Models, judged, solve_clusters
 from lwcs.judging.k_draws import Rules, check_confidence, check_ks, draw
 from lwcs.judging.k_mixtures import fit_mixtures, judge_mixtures
 from lwcs.judging.k_verdict import judge_clusters
@@ -170,14 +169,9 @@ def _clusters(drawn: Drawn, ks: tuple[int, ...], n_bootstrap: int, rules: Rules)
     rows = judged(drawn, found, n_bootstrap, rules)
     verdict = judge_clusters(rows)
     parameters = {"divergence": rules.divergence, "random_state": rules.seed}
-    by_k = dict(zip(ks, found, strict=True))
-
-    @cache
-    def make(k: int) -> Any:
-        return kmeans_model(solved, by_k[k], parameters)
-
+    models = Models(solved, dict(zip(ks, found, strict=True)), parameters)
     timings = rules.journal.timings()
-    return KChoice(*verdict.parts, rows, "kmeans", solved, timings, make)
+    return KChoice(*verdict.parts, rows, "kmeans", solved, timings, models)
 
 
 def _mixtures(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from lwcs.trust.referee import NONE, Price, SamplingError
 from lwcs.trust.separation import tell_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lwcs.coreset import Coreset
     from lwcs.foundation.types import FloatArray, IntArray
@@ -161,13 +161,27 @@ def _row(drawn: Drawn, priced: Priced) -> KRow:
     )
 
 
-def kmeans_model(solved: Coreset, priced: Priced, parameters: dict[str, Any]) -> CoresetKMeans:
-    """A solution as the model that a fit on the same coreset would give."""
-    found, own = priced.found, priced.own
-    error = NONE if solved.exact else SamplingError.of(own, priced.other)
-    solution = Solution(solved, found.centers.geometry, found, own, error)
-    model = CoresetKMeans(len(found.centers), **parameters)
-    set_features(model, solved)
-    answer = Answer(solution, solution.centers, found.cost, error)
-    model.__dict__.update(model._fitted_to(answer, model._wish()))
-    return model
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The solutions as fitted models, made when they are asked for."""
+
+    solved: Coreset
+    priced: Mapping[int, Priced]
+    parameters: Mapping[str, Any]
+    made: dict[int, CoresetKMeans] = field(default_factory=dict)
+
+    def __call__(self, k: int) -> CoresetKMeans:
+        """The model that a fit on the same coreset would give."""
+        if k not in self.made:
+            self.made[k] = self._make(self.priced[k])
+        return self.made[k]
+
+    def _make(self, priced: Priced) -> CoresetKMeans:
+        found, own = priced.found, priced.own
+        error = NONE if self.solved.exact else SamplingError.of(own, priced.other)
+        solution = Solution(self.solved, found.centers.geometry, found, own, error)
+        model = CoresetKMeans(len(found.centers), **self.parameters)
+        set_features(model, self.solved)
+        answer = Answer(solution, solution.centers, found.cost, error)
+        model.__dict__.update(model._fitted_to(answer, model._wish()))
+        return model
