@@ -4,30 +4,43 @@ Draws are made and solved on their inner levels; the draws that were not used sa
 them will be enough, and if not, how many would be. Where a pass over all rows is made anyway, it
 knows the exact cost of the answer. If that is further above what the coreset promised than the
 target allows, the draws have missed something, and rows are drawn again around the present centers,
-by sensitivity, as those of a refined coreset are.
+by sensitivity, as those of a refined coreset are. Where the method is ours to choose, that is also
+done without such a pass if it is clearly better than more draws (`method`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, inf, isfinite
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
+from lwcs.choosing.around import Around, draw_around
+from lwcs.choosing.complaints import CHANCE, warn_of_answer
 from lwcs.choosing.growth import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws
+from lwcs.choosing.method import (
+    ASKED,
+    CLEARLY,
+    GIVEN,
+    MISSED,
+    diagnose,
+    draws_around,
+    first_sampler,
+    goes_around,
+    may_miss,
+    seen_on_draws,
+    seen_on_level,
+    warn_of_method,
+    why_first,
+)
 from lwcs.choosing.solution import Solution, climb_coreset, finish, solve_on_one_level
 from lwcs.choosing.summaries import check_n_rows, summarize
-from lwcs.coreset import Coreset
 from lwcs.foundation.logs import decided
-from lwcs.foundation.notices import warn
-from lwcs.foundation.timings import TIMINGS
 from lwcs.passes import AssignTask, polish
-from lwcs.samplers import Refined, Run
-from lwcs.samplers.around_centers import Assignment, assign, weigh
-from lwcs.samplers.base import Summary
-from lwcs.samplers.by_sensitivity import draw_by_sensitivity
+from lwcs.samplers import Lightweight, Run
+from lwcs.samplers.around_centers import Assignment, weigh
+from lwcs.samplers.refined import STILL_ABOVE
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import watched_blocks
 from lwcs.trust.referee import UNKNOWN, Price, SamplingError
@@ -39,19 +52,16 @@ if TYPE_CHECKING:
 
     from lwcs.building import Job
     from lwcs.choosing.levels import How
-    from lwcs.foundation.journal import Journal
-    from lwcs.foundation.types import DenseRows
+    from lwcs.coreset import Coreset
+    from lwcs.foundation.types import DenseRows, FloatArray
     from lwcs.samplers import Sampler
     from lwcs.samplers.around_centers import Clusters
+    from lwcs.trust.diagnosis import Diagnosis
 
 # Draws to begin with; the last inner level has a quarter of them.
 DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
 # How often rows may be drawn around the present centers.
 _AROUND = 3
-# A gap of more standard errors is no chance: these are estimates, and too small for heavy tails.
-_CHANCE = 4.0
-# With a size that the user chose, a gap is expected; not this one.
-_FAR_OFF = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,10 @@ class Wish:
     labels: bool
     """Whether a final pass is made over all rows."""
     holdout: float
+    asked: str = ""
+    """The method that was asked for, by its name."""
+    chooses: bool = False
+    """Whether the method is ours to choose; `sampler` is the one to begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,9 @@ class Answer:
     labels: npt.NDArray[np.int32] | None = None
     weighed: Sequence[Clusters] | None = None
     """The clusters of every partition, where the final pass has weighed them."""
+    why: str = ASKED
+    """Why its rows were drawn as they were."""
+    diagnosis: Diagnosis | None = None
 
     @property
     def on_all_rows(self) -> bool:
@@ -92,9 +109,25 @@ class Answer:
         passed = self.labels is not None or self.weighed is not None
         return passed or self.solution.coreset.exact
 
+    def on_draws(self) -> tuple[Any, FloatArray]:
+        """Label of every row of the coreset, and its distance from the nearest center."""
+        solution = self.solution
+        coreset, found = solution.coreset, solution.found
+        whole = len(found.labels) == len(coreset)
+        # Centers may have been polished, or fitted on some of the draws.
+        if whole and np.array_equal(self.centers, solution.centers):
+            return found.labels, found.distances
+        rows = solution.geometry.measured(coreset.points)
+        return rows.nearest(solution.geometry.own_centers(self.centers))
+
 
 def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
     """Cluster a coreset."""
+    answer = _solved(coreset, kernel, wish)
+    return replace(answer, diagnosis=diagnose(answer, wish, GIVEN))
+
+
+def _solved(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
     how, holdout = wish.how, 0.0 if coreset.exact else wish.holdout
     if wish.size is None and not holdout:
         draws = coreset
@@ -110,27 +143,76 @@ def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
 
 def fit_rows(job: Job, wish: Wish) -> Answer:
     """Cluster the rows of a job."""
-    kernel = job.geometry.kernel
-    if wish.size is not None:
-        coreset = summarize(
-            job,
-            wish.size,
-            wish.how.k,
-            method=wish.sampler,
-            seed=wish.how.seed,
-            n_jobs=wish.how.n_jobs,
-            journal=wish.how.journal,
-        )
-        judged = job.source.rereadable and (wish.labels or wish.polish)
-        # All rows are the better referee, and all draws the better sample.
-        own = replace(wish, holdout=0.0) if judged else wish
-        answer = _on_all_rows(job, fit_coreset(coreset, kernel, own), wish)
-        # If there are fewer draws than clusters, that is said already.
-        enough = len(np.unique(answer.solution.found.labels)) == wish.how.k
-        if enough and answer.on_all.gap > _FAR_OFF:
-            _warn_of_missed(answer, wish, "leave out coreset_size, so that it is chosen")
+    if wish.chooses:
+        wish = replace(wish, sampler=first_sampler(job, wish))
+    answer = _to_target(job, wish) if wish.size is None else _of_size(job, wish, wish.size)
+    told = warn_of_answer(answer, wish)
+    found = diagnose(answer, wish, why_first(answer, wish, job))
+    if not (told or wish.chooses):
+        warn_of_method(found, wish.target, rereadable=job.source.rereadable)
+    return replace(answer, diagnosis=found)
+
+
+def _of_size(job: Job, wish: Wish, size: int) -> Answer:
+    """Solve draws of a given size, by one method or by another."""
+    how, kernel = wish.how, job.geometry.kernel
+    coreset = summarize(
+        job,
+        size,
+        how.k,
+        method=wish.sampler,
+        seed=how.seed,
+        n_jobs=how.n_jobs,
+        journal=how.journal,
+    )
+    judged = job.source.rereadable and (wish.labels or wish.polish)
+    # All rows are the better referee, and all draws the better sample.
+    own = replace(wish, holdout=0.0) if judged else wish
+    answer = _solved(coreset, kernel, own)
+    ours = wish.chooses and job.source.rereadable and not coreset.exact
+    if ours:
+        answer = _around_if_better(job, answer, own)
+    answer = _on_all_rows(job, answer, wish)
+    for attempt in range(_AROUND if ours else 0):
+        if not answer.on_all.gap > STILL_ABOVE - 1.0:
+            break
+        drawn, _ = _drawn_around(job, answer, wish, _AROUND + attempt)
+        again = _on_all_rows(job, _solved_again(job, drawn, own, MISSED), wish)
+        if wish.labels and again.cost >= answer.cost:
+            break
+        answer = again
+    return answer
+
+
+def _around_if_better(job: Job, answer: Answer, wish: Wish) -> Answer:
+    """Draw as many rows around the centers of an answer, if these are clearly better."""
+    coreset, seen = answer.solution.coreset, seen_on_draws(answer)
+    if not goes_around(seen, coreset, wish.target, answer.error.estimate):
         return answer
-    answer = _on_all_rows(job, _as_large_as_it_takes(job, wish), wish)
+    why = MISSED if may_miss(seen, coreset) else CLEARLY
+    for attempt in range(_AROUND):
+        drawn, cost = _drawn_around(job, answer, wish, attempt)
+        missed = cost > STILL_ABOVE * answer.solution.own.cost
+        answer = _solved_again(job, drawn, wish, why)
+        if not missed:
+            break
+    return answer
+
+
+def _solved_again(job: Job, drawn: Coreset, wish: Wish, why: str) -> Answer:
+    """Solve draws around centers, with care: where clusters are far apart, each needs a center."""
+    how = replace(wish.how, init="local-search") if wish.how.chooses_init else wish.how
+    return replace(_solved(drawn, job.geometry.kernel, replace(wish, how=how)), why=why)
+
+
+def _to_target(job: Job, wish: Wish) -> Answer:
+    """Solve as many draws as it takes, and others around the answer if all rows ask for it."""
+    answer = _as_large_as_it_takes(job, wish)
+    coreset, silent = answer.solution.coreset, not (wish.labels or wish.polish)
+    if wish.chooses and silent and job.source.rereadable and not coreset.exact:
+        # Clusters that no draw has seen are seen by nothing but a pass over all rows.
+        wish = replace(wish, labels=may_miss(seen_on_draws(answer), coreset))
+    answer = _on_all_rows(job, answer, wish)
     for attempt in range(_AROUND):
         if not answer.on_all.estimate > wish.target:
             break
@@ -138,11 +220,6 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
         if wish.labels and again.cost >= answer.cost:
             break
         answer = again
-    seen = answer.on_all
-    if seen.gap - _CHANCE * seen.noise > 2.0 * wish.target:
-        _warn_of_missed(answer, wish, "pass a larger n_clusters")
-    else:
-        _warn_of_target(answer, wish)
     return answer
 
 
@@ -152,15 +229,18 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
     size, most = first_size(how.k), LARGEST * first_size(how.k)
     n_rows = source.n_rows
     present: list[DenseRows] = []
+    sampler, around, why = wish.sampler, None, ASKED
     for attempt in range(REDRAWS + 1):
         if n_rows is not None and n_rows <= SMALL_ROWS:
             check_n_rows(n_rows, how.k)
             draws = top = job.all_rows(how.n_jobs, how.journal)
         else:
             seed = how.seed if not attempt else another_seed(how.seed, attempt)
-            draws = top = job.coreset(
-                size, wish.sampler, seed, n_jobs=how.n_jobs, journal=how.journal
-            )
+            if around is not None:
+                draws, _ = draw_around(job, around, size, seed, how)
+            else:
+                draws = job.coreset(size, sampler, seed, n_jobs=how.n_jobs, journal=how.journal)
+            top = draws
             n_rows = draws.n_samples
             check_n_rows(n_rows, how.k)
             if source.rereadable and size >= n_rows // 2:
@@ -173,11 +253,19 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
         decided("size", "%d draws: sampling error %.3g, target %g", size, error, wish.target)
         if top.exact or not error > wish.target or size == most or not source.rereadable:
             break
-        size = min(most, enough_draws(size, error, wish.target))
+        found = climbed.found.centers
+        present = [found.geometry.to_data(found)]
+        asked = enough_draws(size, error, wish.target)
+        if wish.chooses:
+            sampler = Lightweight()
+            better = draws_around(seen_on_level(climbed), draws, error, wish.target, most)
+            if better is not None or around is not None:
+                around, why = Around(draws, found.geometry, present[0]), CLEARLY
+            asked = asked if better is None else better
+        size = min(most, asked)
         decided("size", "%d rows are drawn instead, attempt %d", size, attempt + 2)
-        present = [climbed.found.centers.geometry.to_data(climbed.found.centers)]
     solution = finish(climbed, draws, top, kernel, how, wish.target)
-    return Answer(solution, solution.centers, solution.found.cost, solution.error)
+    return Answer(solution, solution.centers, solution.found.cost, solution.error, why=why)
 
 
 def first_size(k: int) -> int:
@@ -217,7 +305,7 @@ def _judged(answer: Answer, costs: Sequence[float]) -> Answer:
     drop = 1.0 - costs[-1] / costs[0] if costs[0] else 0.0
     seen = SamplingError.of(solution.own, Price(costs[0])).unfinished(solution.found.remaining)
     error, told = seen, solution.error
-    if told.known and seen.gap < _CHANCE * seen.noise:
+    if told.known and seen.gap < CHANCE * seen.noise:
         error = replace(seen, estimate=told.estimate, gap=max(seen.gap, told.gap))
     return replace(answer, error=error.less(drop), on_all=seen.less(drop))
 
@@ -232,81 +320,26 @@ def _priced(job: Job, answer: Answer, wish: Wish) -> Answer:
         with source.explaining():
             cost = fsum(watched_blocks(costs, source, journal, "labels", source.block_rows))
         return replace(answer, cost=cost, labels=labels)
-    run = _run(answer.solution, wish.how, wish.how.journal, wish.how.seed)
+    run = Run(wish.how.seed, answer.solution.geometry, wish.how.n_jobs, wish.how.journal)
     weighed = weigh(source, Assignment(own), run, "cost")
     return replace(answer, cost=fsum(float(part.costs.sum()) for part in weighed), weighed=weighed)
 
 
-def _run(solution: Solution, how: How, journal: Journal, seed: int) -> Run:
-    return Run(seed, solution.geometry, how.n_jobs, journal)
+def _drawn_around(job: Job, answer: Answer, wish: Wish, attempt: int) -> tuple[Coreset, float]:
+    """Draw as many rows again, by sensitivity around the present centers."""
+    before, seed = answer.solution, another_seed(wish.how.seed, REDRAWS + 1 + attempt)
+    around = Around(before.coreset, before.geometry, answer.centers, answer.weighed)
+    return draw_around(job, around, before.coreset.size, seed, wish.how)
 
 
 def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
-    """Draw again, by sensitivity around the present centers, and solve from there."""
-    source, before, how = job.source, answer.solution, wish.how
-    coreset, geometry = before.coreset, before.geometry
-    seed = another_seed(how.seed, REDRAWS + 1 + attempt)
+    """Draw again around the present centers, and solve from there."""
+    how, kernel = wish.how, answer.solution.geometry.kernel
     decided(
         "missed clusters", "the cost on all rows is %.3g times as high as the draws promised; %d "
-        "rows are drawn around the centers", 1.0 + answer.on_all.gap, coreset.size,
+        "rows are drawn around the centers", 1.0 + answer.on_all.gap, answer.solution.coreset.size,
     )  # fmt: skip
-    journal = how.journal.part()
-    run, centers = _run(before, how, journal, seed), geometry.own_centers(answer.centers)
-    if isinstance(source, LocalSource):
-        assignment = assign(source, centers, run)
-    else:
-        assignment = Assignment(centers)
-    known = Summary(
-        coreset.n_samples,
-        coreset.total_weight,
-        geometry.mean,
-        coreset.total_cost,
-        coreset.scale,
-    )
-    noise = 0.0
-    if geometry.mean is not None and known.cost is not None:
-        noise = geometry.noise(known.weight, known.rows, known.cost, coreset.points.dtype)
-    draws = draw_by_sensitivity(
-        source, assignment, how.k, coreset.size, known, run, noise, answer.weighed
-    )
-    again = Coreset.drawn(
-        draws,
-        method=Refined.name,
-        divergence=coreset.divergence,
-        seed=seed,
-        feature_names=coreset.feature_names,
-        details={**coreset.details, TIMINGS: journal.timings()},
-    )
-    kernel = geometry.kernel
+    again, _ = _drawn_around(job, answer, wish, attempt)
     climbed = climb_coreset(again, kernel, how, [answer.centers])
     solution = finish(climbed, again, again, kernel, how, wish.target)
-    return Answer(solution, solution.centers, solution.found.cost, solution.error)
-
-
-def _warn_of_target(answer: Answer, wish: Wish) -> None:
-    """Warn if neither the draws that were not used nor all rows say that the target is reached."""
-    before, coreset = answer.solution.error, answer.solution.coreset
-    reached = min(before.estimate, answer.error.estimate)
-    if not wish.target < reached < inf:
-        return
-    wanted = enough_draws(coreset.size, reached, wish.target)
-    more = f", or more draws, for example coreset_size={wanted}"
-    warn(
-        f"the sampling error is about {reached:.2g} with {coreset.size:,} draws, more than "
-        f"target_error={wish.target:g}; pass a larger target_error"
-        f"{more if wanted < coreset.n_samples else ''}",
-        ConvergenceWarning,
-    )
-
-
-def _warn_of_missed(answer: Answer, wish: Wish, remedy: str) -> None:
-    draws = f"the {answer.solution.coreset.size:,} draws that they were fitted on"
-    times = 1.0 + answer.on_all.gap
-    seen = f"{times:.3g} times as much on all rows as on {draws}"
-    if not isfinite(times):
-        seen = f"{answer.cost:.3g} on all rows, but nothing on {draws}"
-    other = "refined" if wish.sampler.name == "sensitivity" else "sensitivity"
-    warn(
-        f"the centers cost {seen}: the draws have missed clusters; {remedy}, or method={other!r}",
-        ConvergenceWarning,
-    )
+    return Answer(solution, solution.centers, solution.found.cost, solution.error, why=MISSED)

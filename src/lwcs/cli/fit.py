@@ -12,7 +12,7 @@ import click
 from lwcs.cli.logs import progress
 from lwcs.cli.options import (
     divergence_of,
-    drawing,
+    drawing_or_auto,
     dropped_words,
     given_flags,
     in_files,
@@ -74,7 +74,7 @@ _FIXED = ("size", "target_error", "method", "standardize", "memory")
     is_flag=True,
     help="Say which clusters are real, by bootstrap coresets; `lwcs inspect` shows it.",
 )
-@drawing
+@drawing_or_auto
 @measuring
 @reading
 @saying
@@ -146,7 +146,7 @@ def fit(
         model.stability()
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    on_all = cost or model.coreset_.method == "all rows"
+    on_all = model.diagnosis_.on_all_rows
     cost_of = "all rows" if on_all else "the coreset, biased low"
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
@@ -154,6 +154,7 @@ def fit(
         "divergence": measured_by.name,
         "rows": model.coreset_.n_samples,
         "size": model.coreset_.size,
+        "method": model.coreset_.method,
         "cost": model.inertia_,
         "cost_of": cost_of,
         **saved_errors(model),
@@ -168,6 +169,7 @@ def fit(
         f"{model.inertia_:.6g} on {cost_of}"
         + _error_words(model, on_all=on_all)
         + (f"; {model.stability_.words()}" if stability else "")
+        + (f"; {model.diagnosis_.choice}" if method == "auto" else "")
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,

@@ -105,20 +105,25 @@ _READING = [
         "250MB for Python and its libraries.  [default: 1GB, or 256MB per core]",
     ),
 ]
-_DRAWING = [
-    click.option(
-        "--method",
-        default="lightweight",
-        show_default=True,
-        type=click.Choice(list(available_samplers())),
-        help="Sampling method.",
-    ),
-    click.option(
-        "--seed",
-        type=click.IntRange(0),
-        help="Random seed; the same seed gives the same result.",
-    ),
-]
+_METHOD = click.option(
+    "--method",
+    default="lightweight",
+    show_default=True,
+    type=click.Choice(list(available_samplers())),
+    help="Sampling method.",
+)
+_METHOD_OR_AUTO = click.option(
+    "--method",
+    default="lightweight",
+    show_default=True,
+    type=click.Choice(["auto", *available_samplers()]),
+    help="Sampling method; auto: chosen by the data.",
+)
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Random seed; the same seed gives the same result.",
+)
 _MEASURING = [
     click.option(
         "--divergence",
@@ -182,7 +187,12 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for sampling."""
-    return _with(command, _DRAWING)
+    return _with(command, [_METHOD, _SEED])
+
+
+def drawing_or_auto(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for sampling, where the method may be chosen by the data."""
+    return _with(command, [_METHOD_OR_AUTO, _SEED])
 
 
 def measuring(command: Callable[..., Any]) -> Callable[..., Any]:

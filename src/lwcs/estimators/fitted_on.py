@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from lwcs.solvers.mixture import log_likelihoods, prepared, responsibilities
 from lwcs.trust.record import FittedOn
@@ -19,13 +17,8 @@ if TYPE_CHECKING:
 def kmeans_record(answer: Answer) -> FittedOn:
     """Record a clustering, by the rows of its coreset, and by the cost on all rows if known."""
     solution, error = answer.solution, answer.error
-    coreset, found = solution.coreset, solution.found
-    labels: Any = found.labels
-    distances = found.distances
-    # Centers may have been polished, or fitted on some of the draws.
-    if len(labels) != len(coreset) or not np.array_equal(answer.centers, solution.centers):
-        rows = solution.geometry.measured(coreset.points)
-        labels, distances = rows.nearest(solution.geometry.own_centers(answer.centers))
+    coreset = solution.coreset
+    labels, distances = answer.on_draws()
     if answer.on_all_rows:
         cost = Mean(answer.cost / coreset.total_weight)
     else:

@@ -24,9 +24,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.choosing.kmeans import first_size, fit_coreset
+from lwcs.choosing.method import is_auto
 from lwcs.divergences import as_divergence
 from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
 from lwcs.foundation.randomness import Stage, as_seed, generator
+from lwcs.samplers import Lightweight
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
 
@@ -45,6 +47,7 @@ _ANSWERS = (
     "geometry_",
     "fitted_on_",
     "stability_",
+    "diagnosis_",
     "timings_",
     "_n_features_out",
 )
@@ -94,7 +97,7 @@ class Incremental:
     def _take(self, X: Any, sample_weight: Any) -> None:
         model: Any = self
         size = check_parameters(model) or POINTS_PER_CLUSTER * self.n_clusters
-        if self.method not in METHODS:
+        if self._method not in METHODS:
             raise ValueError(
                 f"method={self.method!r} is not supported by partial_fit; pass one of "
                 f"{', '.join(map(repr, METHODS))}"
@@ -118,6 +121,11 @@ class Incremental:
             known.pop(name, None)
         known.update(answers, _stream=stream)
 
+    @property
+    def _method(self) -> Any:
+        """How batches are drawn from: they are gone afterwards, which leaves little to choose."""
+        return Lightweight.name if is_auto(self.method) else self.method
+
     def _continued(self, size: int) -> StreamingCoreset:
         """The stream of the batches before, which was created with the same parameters."""
         stream: StreamingCoreset = copy(self._stream)
@@ -125,7 +133,7 @@ class Incremental:
         # The size "auto" follows from n_clusters, which may change.
         sizes = (stream.size, stream.size if model.coreset_size == "auto" else size)
         for name, own, given in (
-            ("method", stream.method, self.method),
+            ("method", stream.method, self._method),
             ("divergence", stream.divergence, as_divergence(self.divergence)),
             ("coreset_size", *sizes),
         ):
@@ -166,7 +174,7 @@ class Incremental:
 
     def _new_stream(self, size: int, seed: int) -> StreamingCoreset:
         return StreamingCoreset(
-            size, method=self.method, divergence=self.divergence, random_state=seed
+            size, method=self._method, divergence=self.divergence, random_state=seed
         )
 
     def _cluster(self, coreset: Coreset, size: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from lwcs.choosing.method import sampler_of
 from lwcs.choosing.summaries import check_n_rows
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
@@ -16,7 +17,6 @@ from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count, check_number, refuse_masked
 from lwcs.foundation.tabular import refuse_results
 from lwcs.foundation.types import is_sparse
-from lwcs.samplers import as_sampler
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
@@ -50,7 +50,7 @@ def check_parameters(model: CoresetKMeans) -> int | None:
             "an array of centers or a callable are allowed, too"
         )
     check_errors(model)
-    as_sampler(model.method)
+    sampler_of(model.method)
     as_divergence(model.divergence)
     chosen = isinstance(model.coreset_size, str) and model.coreset_size == "auto"
     if chosen and model.target_error is not None:

@@ -12,6 +12,7 @@ from lwcs import kernels
 from lwcs.building import Job
 from lwcs.choosing.kmeans import Answer, Wish, fit_coreset, fit_rows
 from lwcs.choosing.levels import How
+from lwcs.choosing.method import is_auto, sampler_of
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import Domain, as_divergence, available
 from lwcs.estimators.fitted_on import kmeans_record
@@ -31,7 +32,6 @@ from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
-from lwcs.samplers import as_sampler
 
 if TYPE_CHECKING:
     from lwcs.foundation.progress import Callback
@@ -56,9 +56,14 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         all rows had been clustered. If it is not reached, there is a warning with the figure,
         except for a Coreset, whose size is given. None draws 100 × n_clusters rows and solves them
         at once.
-    method : {"lightweight", "uniform", "sensitivity", "refined"} or sampler, \
+    method : {"auto", "lightweight", "uniform", "sensitivity", "refined"} or sampler, \
             default="lightweight"
-        Sampling method, as for `lwcs.build`.
+        Sampling method, as for `lwcs.build`. "auto" begins with lightweight draws, and draws rows
+        around their centers instead, as "refined" does, where that is predicted to be clearly
+        better than more of them; where the draws may have missed clusters, one pass over all rows
+        tells, also without `compute_labels`. Draws are uniform where a few rows show that this
+        costs nothing, and there is a final pass to judge. `diagnosis_` says what was chosen and
+        why. Any other method that is wrong for the data is a warning, which names a better one.
     divergence : str or Divergence, default="sqeuclidean"
         Divergence that distances are measured by: the squared Euclidean distance, or a Bregman
         divergence by its name ("kl" for counts, "itakura_saito" for power spectra, "cosine" for
@@ -138,6 +143,11 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         in files of earlier versions.
     stability_ : Stability
         What `stability` has found; only set once that was called, also in the file.
+    diagnosis_ : Diagnosis or None
+        What was seen of the data, and which method was used; `str(model.diagnosis_)` says it in
+        words. It has the sampling error that is predicted for every method with as many draws
+        (`errors`), the error that was measured, and how the cost and the clusters are spread. None
+        in files of earlier versions.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
         passes over the rows by their names, and "seeding", "local search", "Lloyd", which have
@@ -237,6 +247,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     def _wish(self) -> Wish:
         """The parameters, checked."""
         size, threads = check_parameters(self), as_threads(self.n_jobs)
+        sampler = sampler_of(self.method, self.n_clusters)
         how = How(
             k=self.n_clusters,
             init=self.init,
@@ -249,12 +260,14 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         )
         return Wish(
             how,
-            as_sampler(self.method, self.n_clusters),
+            sampler,
             size,
             self.target_error or 0.0,
             self.polish,
             self.compute_labels,
             self.holdout,
+            "auto" if is_auto(self.method) else sampler.label,
+            is_auto(self.method),
         )
 
     def _check_polish(self, why: str, instead: str) -> None:
@@ -279,10 +292,13 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "scale_": coreset.scale,
             "geometry_": solution.geometry,
             "fitted_on_": kmeans_record(answer),
+            "diagnosis_": answer.diagnosis,
             "timings_": wish.how.journal.timings(),
             "_n_features_out": self.n_clusters,
         }
-        return fitted if answer.labels is None else fitted | {"labels_": answer.labels}
+        if answer.labels is None or not self.compute_labels:
+            return fitted
+        return fitted | {"labels_": answer.labels}
 
     def _restarts(self) -> int | None:
         """One if the centers to start from are given: all restarts would be the same."""

@@ -15,6 +15,7 @@ from lwcs.estimators.kmeans import CoresetKMeans
 from lwcs.estimators.saved import (
     check_numbering,
     read_errors,
+    saved_diagnosis,
     saved_errors,
     saved_record,
     with_parameters,
@@ -33,6 +34,7 @@ from lwcs.foundation.tables import (
 )
 from lwcs.foundation.timings import TIMINGS, read_timings
 from lwcs.geometry import Geometry
+from lwcs.trust.diagnosis import Diagnosis
 from lwcs.trust.record import FittedOn
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         **saved_errors(model),
         **saved_record(model),
         **_saved_stability(model),
+        **saved_diagnosis(model),
         # A model that an earlier version pickled has none.
         TIMINGS: getattr(model, "timings_", {}),
         "scale": listed(geometry.scale),
@@ -97,6 +100,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
         **read_errors(fields),
         "fitted_on_": FittedOn.read(fields, len(table)),
         **_read_stability(fields, len(table)),
+        "diagnosis_": Diagnosis.read(fields),
         "timings_": read_timings(fields),
         "scale_": geometry.scale,
         "geometry_": geometry,

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from lwcs.choosing.method import AUTO
 from lwcs.foundation.fields import NotDefinedError
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.tables import column_of
 from lwcs.samplers import available
+from lwcs.trust.diagnosis import DIAGNOSIS
 from lwcs.trust.record import FITTED_ON
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def with_parameters(
         if isinstance(saved[name], list | dict):
             raise fields.inner("parameters").fail(name, "a number, a text, true, false or null")
     method = saved.get("method", "lightweight")
-    if isinstance(method, str) and method not in available():
+    if isinstance(method, str) and method not in (AUTO, *available()):
         raise NotDefinedError(
             f"was saved with method={method!r}, which is not registered here; import the module "
             "that defines this sampler first"
@@ -67,6 +69,12 @@ def saved_record(model: Any) -> dict[str, Any]:
     # A model that an earlier version pickled has none.
     known = getattr(model, f"{FITTED_ON}_", None)
     return {FITTED_ON: None if known is None else known.saved()}
+
+
+def saved_diagnosis(model: Any) -> dict[str, Any]:
+    """What was seen of the method of a model, for its metadata."""
+    known = getattr(model, f"{DIAGNOSIS}_", None)
+    return {DIAGNOSIS: None if known is None else known.saved()}
 
 
 def saved_errors(model: Any) -> dict[str, float | None]:

@@ -43,6 +43,11 @@ def as_sampler(method: str | Sampler, n_clusters: int | None = None) -> Sampler:
     One that needs a number of clusters and was not told any gets `n_clusters`.
     """
     if isinstance(method, str):
+        if method == "auto":
+            raise ValueError(
+                "method='auto' is for CoresetKMeans, which chooses the method by its first "
+                f"solution; here, pass one of {', '.join(map(repr, available()))}"
+            )
         check_choice(method, "method", tuple(available()))
         method = available()[method]()
     elif not isinstance(method, Sampler):
