@@ -19,8 +19,8 @@ def test_fit_chooses_the_method_and_says_why(tmp_path, monkeypatch):
     assert code == 0
     assert "method='refined': rows drawn around the centers" in said
     assert lwcs.load("m").diagnosis_.asked == "auto"
-    code, out, _ = run("fit", "x.npy", "-k", "18", "--seed", "0", "--json", "-o", "m")
-    assert json.loads(out)["method"] == "lightweight"
+    given = ("--method", "auto", "--seed", "0", "--json", "-o", "m")
+    assert json.loads(run("fit", "x.npy", "-k", "18", *given)[1])["method"] == "refined"
 
 
 @pytest.mark.parametrize("command", [("build", "--size", "9"), ("mixture", "--components", "2")])

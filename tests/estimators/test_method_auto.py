@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.comparing.families import FAMILIES, Family
+from lwcs.choosing import method as choice
+from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
 from lwcs.passes import euclidean_cost
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
@@ -17,25 +18,6 @@ from lwcs.sources.partitioned import PartitionedSource
 RNG = np.random.default_rng(0)
 HEAVY = RNG.standard_t(4, size=(60_000, 6)) + 20.0 * RNG.integers(0, 3, (60_000, 1))
 ROUND = RNG.normal(size=(60_000, 10))
-
-
-def small_at_the_mean(n: int, k: int, _: np.random.Generator) -> np.ndarray:
-    """Two clusters with nearly all rows, and k − 2 of 20 rows each."""
-    sizes = np.full(k, 20)
-    sizes[:2] = (n - 20 * (k - 2)) // 2
-    sizes[0] += n - sizes.sum()
-    return sizes
-
-
-def around_the_mean(d: int, k: int, rng: np.random.Generator) -> np.ndarray:
-    """The first two far from their mean, on both sides of it, and the others near it."""
-    places = 0.1 * rng.normal(size=(k, d))
-    places[0] = 3.0
-    places[1] = -places[0]
-    return places
-
-
-AT_THE_MEAN = Family(small_at_the_mean, around_the_mean, 1e-3)
 
 
 def fitted(X, k: int, **options) -> CoresetKMeans:
@@ -79,7 +61,13 @@ def test_fewer_draws_around_centers_take_the_place_of_all_rows():
     assert over_best(model, X, places) < 1.01
 
 
-def test_rows_about_equally_far_from_their_mean_are_drawn_uniformly_if_that_is_judged():
+@pytest.fixture
+def slow_to_read(monkeypatch) -> None:
+    """All data is so large that a pass is worth saving."""
+    monkeypatch.setattr(choice, "_WORTH_VALUES", 0)
+
+
+def test_rows_about_equally_far_from_their_mean_are_drawn_uniformly_if_that_is_judged(slow_to_read):
     model = fitted(ROUND, 20)
     assert model.coreset_ == lwcs.build(ROUND, 20_000, method="uniform", random_state=0)
     assert model.diagnosis_.on_all_rows
@@ -88,7 +76,7 @@ def test_rows_about_equally_far_from_their_mean_are_drawn_uniformly_if_that_is_j
     assert unjudged.coreset_.method == "lightweight", "nothing would tell what they have missed"
 
 
-def test_rows_that_uniform_draws_have_missed_are_found():
+def test_rows_that_uniform_draws_have_missed_are_found(slow_to_read):
     """Single rows far away, which the pilot does not contain."""
     X = np.vstack([ROUND, 500.0 * np.eye(10)[:3]])
     for size in ("auto", 1_000):

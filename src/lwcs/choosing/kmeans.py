@@ -189,7 +189,7 @@ def _around_if_better(job: Job, answer: Answer, wish: Wish) -> Answer:
     coreset, seen = answer.solution.coreset, seen_on_draws(answer)
     if not goes_around(seen, coreset, wish.target, answer.error.estimate):
         return answer
-    why = MISSED if may_miss(seen, coreset) else CLEARLY
+    why = MISSED if may_miss(seen, coreset, wish.target) else CLEARLY
     for attempt in range(_AROUND):
         drawn, cost = _drawn_around(job, answer, wish, attempt)
         missed = cost > STILL_ABOVE * answer.solution.own.cost
@@ -211,7 +211,7 @@ def _to_target(job: Job, wish: Wish) -> Answer:
     coreset, silent = answer.solution.coreset, not (wish.labels or wish.polish)
     if wish.chooses and silent and job.source.rereadable and not coreset.exact:
         # Clusters that no draw has seen are seen by nothing but a pass over all rows.
-        wish = replace(wish, labels=may_miss(seen_on_draws(answer), coreset))
+        wish = replace(wish, labels=may_miss(seen_on_draws(answer), coreset, wish.target))
     answer = _on_all_rows(job, answer, wish)
     for attempt in range(_AROUND):
         if not answer.on_all.estimate > wish.target:

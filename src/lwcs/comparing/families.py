@@ -80,6 +80,14 @@ def halving(n: int, k: int, _: np.random.Generator) -> IntArray:
     return np.concatenate([_rounded(n - singles, shares), np.ones(singles, dtype=np.int64)])
 
 
+def two_and_small(n: int, k: int, _: np.random.Generator) -> IntArray:
+    """Two clusters of nearly all rows, and k − 2 of twenty rows each."""
+    sizes = np.full(k, 20)
+    sizes[:2] = (n - 20 * (k - 2)) // 2
+    sizes[0] += n - sizes.sum()
+    return sizes
+
+
 def scattered(d: int, k: int, rng: np.random.Generator) -> FloatArray:
     """Places drawn from a normal distribution."""
     return rng.normal(size=(k, d))
@@ -89,6 +97,14 @@ def corners(d: int, k: int, _: np.random.Generator) -> FloatArray:
     """Corners of a simplex; where k > d, those of further ones, each twice as large."""
     places = np.zeros((k, d))
     places[np.arange(k), np.arange(k) % d] = 2.0 ** (np.arange(k) // d)
+    return places
+
+
+def around_the_mean(d: int, k: int, rng: np.random.Generator) -> FloatArray:
+    """Two places on both sides of the origin, far from it, and the others near it."""
+    places = 0.1 * rng.normal(size=(k, d))
+    places[0] = 10.0 / np.sqrt(d)
+    places[1] = -places[0]
     return places
 
 
@@ -105,6 +121,9 @@ FAMILIES: dict[str, Family] = {
     "geometric": Family(decaying, corners, 1e-3),
     "halving": Family(halving, scattered, 1e-4),
 }
+
+AT_THE_MEAN = Family(two_and_small, around_the_mean, 1e-3)
+"""Small clusters at the mean of all rows, which lightweight draws are least likely to be of."""
 
 
 def distortion(source: Source, coreset: Coreset, k: int, seed: int, starts: int = 3) -> float:

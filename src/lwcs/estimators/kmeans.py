@@ -61,9 +61,10 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Sampling method, as for `lwcs.build`. "auto" begins with lightweight draws, and draws rows
         around their centers instead, as "refined" does, where that is predicted to be clearly
         better than more of them; where the draws may have missed clusters, one pass over all rows
-        tells, also without `compute_labels`. Draws are uniform where a few rows show that this
-        costs nothing, and there is a final pass to judge. `diagnosis_` says what was chosen and
-        why. Any other method that is wrong for the data is a warning, which names a better one.
+        tells, also without `compute_labels`. Draws from large arrays are uniform, which saves a
+        pass, where a few rows show that this loses nothing, and there is a final pass to judge.
+        `diagnosis_` says what was chosen and why. Any other method that is wrong for the data is a
+        warning, which names a better one.
     divergence : str or Divergence, default="sqeuclidean"
         Divergence that distances are measured by: the squared Euclidean distance, or a Bregman
         divergence by its name ("kl" for counts, "itakura_saito" for power spectra, "cosine" for

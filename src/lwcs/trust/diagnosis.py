@@ -18,7 +18,7 @@ factor that is the same for all methods: so a measured error of the method in us
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, isfinite, isnan, nan, sqrt
+from math import inf, isfinite, nan, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -163,11 +163,14 @@ def family_of(method: str) -> str:
     return "refined" if name == "sensitivity" else name
 
 
-def errors_by_method(seen: Seen, used: str, draws: int, measured: float = nan) -> dict[str, float]:
+def errors_by_method(
+    seen: Seen, used: str, draws: int, measured: float = nan, *, on_all_rows: bool = False
+) -> dict[str, float]:
     """Predict the error of every method with so many draws; nothing if nothing is known.
 
     `measured` is that of the method in use. Where it is far above the formula, the draws have
-    missed what matters, and a method that looks at the rows more closely would have seen it.
+    missed what matters, and a method that looks at the rows more closely would have seen it. Only
+    if it was measured on all rows, it includes what clusters cost that no draw is of.
     """
     found, name = seen.formulas(draws), family_of(used)
     if not found:
@@ -176,7 +179,7 @@ def errors_by_method(seen: Seen, used: str, draws: int, measured: float = nan) -
     own = found.setdefault(name, drawn)
     if not 0.0 < own.means < inf:
         return {}
-    rest = measured - own.missed
+    rest = measured - own.missed if on_all_rows else measured
     # Where missed clusters explain all of it, nothing is known of the factor.
     times = max(rest / own.means, 1.0) if rest > 0.0 else _TOUCHING
     closely = METHODS.index(name) if name in METHODS else 0
@@ -187,7 +190,7 @@ def errors_by_method(seen: Seen, used: str, draws: int, measured: float = nan) -
         return factor * found[other].means + found[other].missed
 
     errors = {other: error(other) for other in found}
-    return errors if isnan(measured) else errors | {name: max(measured, own.means)}
+    return errors | {name: max(measured, own.means)} if on_all_rows else errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +238,7 @@ class Diagnosis:
             why,
             size,
             on_all_rows,
-            errors_by_method(seen, used, size, measured),
+            errors_by_method(seen, used, size, measured, on_all_rows=on_all_rows),
             measured,
             0.5 * error.noise,
             seen.cost_share,

@@ -1,0 +1,258 @@
+"""`python -m benchmarks.methods [--markdown FILE]`: the right method, and whether it is chosen.
+
+Errors and times of `method=` uniform, lightweight, refined and auto; what the diagnosis predicts of
+the first three against what is measured; warnings of a wrong method, and how many of them are
+false; and what the diagnosis costs. Real data comes from the folder in LWCS_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+import lwcs
+from benchmarks.cells import BestKnown, customers, read
+from benchmarks.families import best_known
+from benchmarks.measure import machine
+from lwcs import CoresetKMeans
+from lwcs.choosing import kmeans as fitting
+from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
+from lwcs.passes import euclidean_cost
+
+METHODS = ("uniform", "lightweight", "refined")
+SEEDS = 3
+REAL = {"KDD": 100, "RNA": 200, "covtype": 100, "GloVe": 100}
+ROWS, COLUMNS, CLUSTERS = 100_000, 20, 20
+FAILING = FAMILIES | {"at the mean": AT_THE_MEAN}
+# Data on which no method is wrong, and which is none of the above.
+OTHERS = ("normal", "Student t", "customers")
+# Draws per cluster where the size is given.
+DRAWS = (10, 50)
+POINT, PART, FALSE, SHARE = 0.01, 0.1, 0.05, 0.1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows, a number of clusters, and the best cost known."""
+
+    name: str
+    rows: np.ndarray
+    k: int
+    best: float
+
+    @cached_property
+    def source(self) -> lwcs.Source:
+        """The rows, to price centers."""
+        return lwcs.scan(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One fit: its error, its time, what it said."""
+
+    error: float
+    seconds: float
+    diagnosing: float
+    model: CoresetKMeans
+    warned: list[str]
+
+
+def real() -> Iterator[Cell]:
+    """The data sets whose files are there."""
+    best = BestKnown()
+    for name, k in REAL.items():
+        data = read(name)
+        if data is not None:
+            yield Cell(data.title, data.rows, k, best.cost(data.title, k))
+
+
+def failing() -> Iterator[Cell]:
+    """Families on which lightweight or uniform draws fail."""
+    for name, family in FAILING.items():
+        X = family(ROWS, COLUMNS, CLUSTERS, 0)
+        places = family.centers(ROWS, COLUMNS, CLUSTERS, 0)
+        yield Cell(name, X, CLUSTERS, best_known(X, places))
+
+
+def others() -> Iterator[Cell]:
+    """Data on which no method is wrong; errors are over the best of all fits."""
+    rng = np.random.default_rng(0)
+    yield Cell(OTHERS[0], rng.normal(size=(ROWS, 8)), 20, np.nan)
+    yield Cell(OTHERS[1], rng.standard_t(4, size=(ROWS, 6)), 20, np.nan)
+    yield Cell(OTHERS[2], customers(), 4, np.nan)
+
+
+def fit(cell: Cell, method: str, seed: int, **options: object) -> Fit:
+    """Fit once, and price the centers on all rows."""
+    spent, plain = [0.0], fitting.diagnose
+
+    def timed(*arguments: object) -> object:
+        start = time.perf_counter()
+        found = plain(*arguments)  # type: ignore[arg-type]
+        spent[0] += time.perf_counter() - start
+        return found
+
+    model = CoresetKMeans(cell.k, method=method, random_state=seed, **options)  # type: ignore[arg-type]
+    fitting.diagnose = timed  # type: ignore[assignment]
+    try:
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            start = time.perf_counter()
+            model.fit(cell.rows)
+            seconds = time.perf_counter() - start
+    finally:
+        fitting.diagnose = plain
+    cost = euclidean_cost(cell.source, model.cluster_centers_)
+    said = [str(each.message) for each in caught]
+    return Fit(cost / cell.best - 1.0, seconds, spent[0], model, said)
+
+
+def chosen_sizes(cell: Cell, *, labels: bool, shares: list[float]) -> Iterator[str]:
+    """Lines of a table: every method with the sizes that the target asks for."""
+    found: dict[str, list[Fit]] = {name: [] for name in (*METHODS, "auto")}
+    fit(cell, "auto", SEEDS, compute_labels=labels)  # compiles, and fills the caches
+    for seed in range(SEEDS):
+        for method, own in found.items():
+            own.append(fit(cell, method, seed, compute_labels=labels))
+    least = min(np.mean([each.error for each in found[method]]) for method in METHODS)
+    for method, own in found.items():
+        errors, seconds = [each.error for each in own], [each.seconds for each in own]
+        shares += [each.diagnosing / each.seconds for each in own]
+        used = ", ".join(dict.fromkeys(each.model.coreset_.method for each in own))
+        size = f"{np.median([each.model.coreset_.size for each in own]):,.0f}"
+        warned, verdict = sum(bool(each.warned) for each in own), ""
+        if method == "auto":
+            near = np.mean(errors) <= max(least + POINT, (1.0 + PART) * least)
+            verdict = "yes" if near or warned == len(own) else "NO"
+        error = f"{percent(np.mean(errors))} / {percent(np.max(errors))}"
+        took = f"{np.median(seconds):.2f} s"
+        yield _row(cell.name, cell.k, method, used, size, error, took, warned, verdict)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Warnings of a wrong method over fits with a given size."""
+
+    fits: int = 0
+    warned: int = 0
+    false: int = 0
+
+
+def given_sizes(cell: Cell, tally: Tally) -> Iterator[str]:
+    """Lines of a table: measured and predicted errors, and warnings."""
+    for each in DRAWS:
+        size, found, quiet = each * cell.k, {}, {}
+        for method in METHODS:
+            options = {"coreset_size": size, "init": "local-search"}
+            found[method] = [fit(cell, method, seed, **options) for seed in range(SEEDS)]
+            options["compute_labels"] = False
+            quiet[method] = [fit(cell, method, seed, **options) for seed in range(SEEDS)]
+        costs = {method: [fitted.model.inertia_ for fitted in own] for method, own in found.items()}
+        best = cell.best if cell.best > 0.0 else min(map(min, costs.values()))
+        warned = 0
+        for method in METHODS:
+            for seed in range(SEEDS):
+                for fitted in (found[method][seed], quiet[method][seed]):
+                    tally.fits += 1
+                    if not fitted.warned:
+                        continue
+                    warned, tally.warned = warned + 1, tally.warned + 1
+                    named = fitted.model.diagnosis_.better()
+                    # Others warn that clusters were missed, which is judged by the cost alone.
+                    rival = np.mean(costs["refined" if named is None else named])
+                    tally.false += (costs[method][seed] - rival) / best < POINT
+        measured = [
+            percent(np.mean([one.model.sampling_error_ for one in found[m]])) for m in METHODS
+        ]
+        predicted = [
+            " / ".join(
+                percent(np.mean([one.model.diagnosis_.errors.get(m, np.nan) for one in own]))
+                for m in METHODS
+            )
+            for own in found.values()
+        ]
+        yield _row(cell.name, cell.k, f"{size:,}", " / ".join(measured), *predicted, warned)
+
+
+def percent(part: float) -> str:
+    """A part as a percentage."""
+    return f"{100.0 * part:.1f} %" if abs(part) < 10.0 else f"{100.0 * part:.1e} %"
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def page() -> Iterator[str]:
+    """All tables."""
+    shares: list[float] = []
+    yield (
+        f"Measured {machine()}, by `LWCS_DATA=… python -m benchmarks.methods --markdown "
+        f"docs/results/methods.md`. {SEEDS} seeds; families of `lwcs.comparing.families` with "
+        f"{ROWS:,} × {COLUMNS} rows."
+    )
+    for labels in (False, True):
+        yield from (
+            "",
+            f"## Sizes that the target asks for, {'with labels' if labels else 'without labels'}",
+            "",
+            "Error of the cost on all rows against the best known, mean / worst, and the median "
+            "time of a fit. Aim for `auto`: within 1 point or 10 % of the best of the others, "
+            "whatever time that takes, or a warning.",
+            "",
+            "| data | k | method | used | draws | error | time | warned | reached |",
+            "|---|---:|---|---|---:|---:|---:|---:|---|",
+        )
+        for cell in (*real(), *failing()):
+            yield from chosen_sizes(cell, labels=labels, shares=shares)
+    share = float(np.median(shares))
+    reached = "yes" if share <= SHARE else "NO"
+    yield from (
+        "",
+        f"The diagnosis takes {percent(share)} of the time of a fit (median; worst "
+        f"{percent(max(shares))}); aim ≤ {percent(SHARE)}: {reached}.",
+        "",
+        "## Given sizes: predicted and measured errors, and warnings",
+        "",
+        "Sampling error by uniform / lightweight / refined draws: measured on all rows, and as the "
+        "diagnosis of each method's own fits predicts all three, means over the seeds. Warned: of "
+        f"{6 * SEEDS} fits, half of them without a final pass.",
+        "",
+        "| data | k | draws | measured | predicted by uniform | by lightweight | by refined | "
+        "warned |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    )
+    tally = Tally()
+    for cell in (*real(), *failing(), *others()):
+        yield from given_sizes(cell, tally)
+    part = tally.false / tally.fits
+    yield from (
+        "",
+        f"{tally.fits} fits, {tally.warned} warnings. False is a warning where the method that it "
+        f"names (refined, where it says that clusters were missed) is not better by a point with "
+        f"as many draws: {tally.false}, {percent(part)} of the fits; aim ≤ {percent(FALSE)}: "
+        f"{'yes' if part <= FALSE else 'NO'}.",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.methods", description=__doc__)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    options = parser.parse_args()
+    lines = []
+    for line in page():
+        print(line, flush=True)
+        lines.append(line)
+    if options.markdown:
+        options.markdown.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
