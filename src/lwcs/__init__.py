@@ -85,8 +85,8 @@ if TYPE_CHECKING:
     from lwcs.foundation.notices import ColumnWarning
     from lwcs.foundation.progress import Progress
     from lwcs.judging.certifying import certify
-    from lwcs.judging.drifting import Drift, drift
     from lwcs.judging.choosing_k import choose_k
+    from lwcs.judging.drifting import Drift, drift
     from lwcs.judging.k_choice import KChoice
     from lwcs.loading import load
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform

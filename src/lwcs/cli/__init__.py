@@ -7,8 +7,8 @@ import click
 import lwcs
 from lwcs.cli.assign import assign
 from lwcs.cli.build import build
-for command in (
-    build, fit, mixture, assign, certify, drift, choose_k, inspect, compare, demo, completion,
+from lwcs.cli.certify import certify
+from lwcs.cli.choose_k import choose_k
 from lwcs.cli.compare import compare
 from lwcs.cli.completion import completion
 from lwcs.cli.demo import demo
