@@ -29,12 +29,11 @@ from lwcs.trust.certificate import (
     by_bernstein,
     largest_drawn,
     largest_share,
-    normal_quantile,
     of_cost,
     of_log_likelihood,
 )
 from lwcs.trust.extremes import largest_value
-from lwcs.trust.referee import Mean, Price
+from lwcs.trust.referee import Mean, Price, deviations
 
 CONFIDENCE = 0.95
 SIZES = (2_000, DRAWS)
@@ -157,7 +156,7 @@ def of_centers(
         largest = largest_value(coreset, centers)
         own = of_cost(price, size, largest_drawn(*drawn), largest, CONFIDENCE)
         proven = by_bernstein(price, size, largest, CONFIDENCE)
-        half = normal_quantile(CONFIDENCE) * price.cost * price.variance**0.5
+        half = deviations(1.0 - CONFIDENCE) * price.cost * price.variance**0.5
         found.append(
             Repetition(
                 abs(price.cost - true) <= half,
@@ -180,7 +179,7 @@ def of_mixture(rows: np.ndarray, k: int, size: int, times: int) -> list[Repetiti
         own = coreset.weights, coreset.counts, values[coreset.indices]
         mean = Mean.on_draws(*own)
         given = of_log_likelihood(mean, largest_share(*own), CONFIDENCE)
-        half = normal_quantile(CONFIDENCE) * mean.variance**0.5
+        half = deviations(1.0 - CONFIDENCE) * mean.variance**0.5
         plain, offered = abs(mean.value - true) <= half, given.kind == "clt"
         width = half / abs(true)
         found.append(Repetition(plain, offered, given.low <= true <= given.high, None, width, 0.0))

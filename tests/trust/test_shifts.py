@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from lwcs.trust.record import FittedOn
-from lwcs.trust.referee import Mean
+from lwcs.trust.referee import Mean, deviations
 from lwcs.trust.shifts import (
     Estimate,
     Sample,
     Shares,
     cost_shift,
-    deviations,
     optimism,
     recorded_cost,
     relative_regret,

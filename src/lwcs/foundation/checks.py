@@ -54,6 +54,17 @@ def check_number(value: object, name: str, *, above: float | None = None) -> flo
     return number
 
 
+def check_confidence(confidence: object) -> float:
+    """Check the confidence of an interval: a probability that is neither 0 nor 1."""
+    number = isinstance(confidence, Real) and not isinstance(confidence, bool)
+    if not number or not 0.0 < float(confidence) < 1.0:  # type: ignore[arg-type]
+        raise ValueError(
+            f"confidence={confidence!r} is not allowed; pass a number above 0 and below 1, such "
+            "as 0.95"
+        )
+    return float(confidence)  # type: ignore[arg-type]
+
+
 def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
     """Check that `value` is one of `choices`, and name the nearest one if it is not."""
     if value in choices:

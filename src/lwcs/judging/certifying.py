@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.building import Job
+from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean
-from lwcs.foundation.checks import check_count
+from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed
@@ -127,17 +127,6 @@ def certify(
         return certificate_of(coreset, answer, confidence, given=False)
 
 
-def check_confidence(confidence: Any) -> float:
-    """Check a probability."""
-    number = isinstance(confidence, Real) and not isinstance(confidence, bool)
-    if not number or not 0.0 < float(confidence) < 1.0:
-        raise ValueError(
-            f"confidence={confidence!r} is not allowed; pass a number above 0 and below 1, such "
-            "as 0.95"
-        )
-    return float(confidence)
-
-
 def open_rows(data: Any, answer: Answer, sample_weight: Any, memory_limit: Any) -> Source:
     """Scan data for the columns of an answer, in standard deviations if that is measured so."""
     # The columns and the scale of a Source are fixed.
@@ -155,15 +144,10 @@ def open_rows(data: Any, answer: Answer, sample_weight: Any, memory_limit: Any) 
 
 def draws_of(job: Job, size: int, seed: int, n_jobs: int | None, journal: Journal) -> Coreset:
     """Draw rows independently of any fit with this seed; if there are no more than `size`, all."""
-    coreset, n_rows = None, job.source.n_rows
-    if n_rows is None or n_rows > size:
-        coreset = job.coreset(
-            size, Lightweight(), seed, n_jobs=n_jobs, journal=journal, stage=Stage.HOLDOUT
-        )
-        n_rows = coreset.n_samples
-    if coreset is None or (n_rows <= size and job.source.rereadable):
-        return job.all_rows(n_jobs, journal)
-    return coreset
+    return summarize(
+        job, size, 1, method=Lightweight(), seed=seed, n_jobs=n_jobs, journal=journal,
+        stage=Stage.HOLDOUT,
+    )  # fmt: skip
 
 
 def _given(coreset: Coreset, answer: Answer, size: object, sample_weight: object) -> Coreset:

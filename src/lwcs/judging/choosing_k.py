@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.checks import check_choice, check_confidence, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.judging.k_choice import KChoice
 from lwcs.judging.k_clusters import Models, judged, solve_clusters
-from lwcs.judging.k_draws import Rules, check_confidence, check_ks, draw
+from lwcs.judging.k_draws import Rules, check_ks, draw
 from lwcs.judging.k_mixtures import fit_mixtures, judge_mixtures
 from lwcs.judging.k_verdict import judge_clusters
 from lwcs.samplers import as_sampler

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, nan
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators import CoresetMixture
 from lwcs.estimators.inputs import measured_by, scan_rows
 from lwcs.foundation.amounts import as_bytes
-from lwcs.foundation.checks import check_count
+from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
@@ -133,17 +132,6 @@ def drift(
                 _limit_memory(source, new_data, memory_limit)
             seen = look.drawn(source, scales=not isinstance(new_data, Source))
         return look.compared(seen, _Then.of(record, model))
-
-
-def check_confidence(confidence: Any) -> float:
-    """Check a probability that is neither 0 nor 1."""
-    number = isinstance(confidence, Real) and not isinstance(confidence, bool)
-    if not number or not 0.0 < confidence < 1.0:
-        raise ValueError(
-            f"confidence={confidence!r} is not allowed; pass a number above 0 and below 1, such "
-            "as 0.95"
-        )
-    return float(confidence)
 
 
 def _checked_size(size: Any, k: int) -> int:

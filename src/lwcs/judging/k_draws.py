@@ -13,10 +13,11 @@ from lwcs.choosing.kmeans import first_size
 from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import check_rows, measured_by
-from lwcs.foundation.checks import check_count, check_number
+from lwcs.foundation.checks import check_count
 from lwcs.judging.k_rows import Interval
 from lwcs.sources import scan
 from lwcs.streaming import StreamingCoreset
+from lwcs.trust.referee import deviations
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
@@ -37,13 +38,6 @@ def check_ks(ks: Any) -> tuple[int, ...]:
     if not found:
         raise ValueError("ks is empty; pass numbers of clusters, for example range(2, 51)")
     return tuple(found)
-
-
-def check_confidence(value: Any) -> float:
-    """Check a probability of an interval."""
-    if not check_number(value, "confidence", above=0.0) < 1.0:
-        raise ValueError(f"confidence={value!r} is not allowed; pass a number between 0 and 1")
-    return float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +82,7 @@ class Drawn:
 
     @property
     def _quantile(self) -> float:
-        from scipy.special import ndtri
-
-        return float(ndtri(0.5 + 0.5 * self.confidence))
+        return deviations(1.0 - self.confidence)
 
 
 def draw(

@@ -29,7 +29,8 @@ from math import inf, isfinite, log, sqrt
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import ndtri
+
+from lwcs.trust.referee import deviations
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
@@ -67,7 +68,7 @@ def of_cost(price: Price, draws: int, seen: float, largest: float, confidence: f
     cost, error = price.cost, sqrt(price.variance)
     if draws < 2 or largest == 0.0 or largest / draws > MOST_BY_ONE_ROW * cost:
         return by_bernstein(price, draws, largest, confidence)
-    half, one = normal_quantile(confidence) * error, seen / draws
+    half, one = deviations(1.0 - confidence) * error, seen / draws
     low = cost * (1.0 - half) - one
     high = cost * (1.0 + half) - log(1.0 - confidence) * one
     return Interval(max(low, 0.0), high, "clt")
@@ -115,7 +116,7 @@ def of_log_likelihood(mean: Mean, share: float, confidence: float) -> Interval:
             "the central limit theorem is not valid, and no other bound is known; pass a larger "
             "size", -inf,
         )  # fmt: skip
-    half = normal_quantile(confidence) * error
+    half = deviations(1.0 - confidence) * error
     return Interval(mean.value - half, mean.value + half, "clt")
 
 
@@ -128,11 +129,6 @@ def largest_share(weights: FloatArray, counts: IntArray, values: FloatArray) -> 
     if not largest > 0.0:
         return 0.0
     return float(1.0 / (counts @ (errors / largest) ** 2))
-
-
-def normal_quantile(confidence: float) -> float:
-    """How many standard errors on either side have this probability."""
-    return -float(ndtri((1.0 - confidence) / 2.0))
 
 
 @dataclass(frozen=True, slots=True)

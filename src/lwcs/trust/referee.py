@@ -17,10 +17,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
+
+
+def deviations(level: float, degrees: float = inf) -> float:
+    """How many standard errors chance exceeds with this probability, in either direction.
+
+    By Student's distribution, if the degrees of freedom of the errors are known.
+    """
+    if degrees == inf:
+        return -NormalDist().inv_cdf(0.5 * level)
+    from scipy.special import stdtrit
+
+    return -float(stdtrit(max(degrees, 1.0), 0.5 * level))
 
 
 @dataclass(frozen=True, slots=True)

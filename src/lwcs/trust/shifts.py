@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.trust.record import shares_on_draws
-from lwcs.trust.referee import Mean
+from lwcs.trust.referee import Mean, deviations
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray
@@ -55,18 +54,6 @@ class Estimate:
         error = sqrt(mean.variance)
         reach = deviations(1.0 - confidence) * error if error else 0.0
         return cls(mean.value, mean.value - reach, mean.value + reach, error)
-
-
-def deviations(level: float, degrees: float = inf) -> float:
-    """How many standard errors chance exceeds with this probability, in either direction.
-
-    By Student's distribution, if the degrees of freedom of the errors are known.
-    """
-    if degrees == inf:
-        return -NormalDist().inv_cdf(0.5 * level)
-    from scipy.special import stdtrit
-
-    return -float(stdtrit(max(degrees, 1.0), 0.5 * level))
 
 
 @dataclass(frozen=True, slots=True)
