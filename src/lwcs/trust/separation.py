@@ -52,7 +52,7 @@ _LEVEL = 0.03
 _FEWEST_DRAWS = 13
 # Two clusters touch if both have a part of the draws between them, measured by the smaller one:
 # so much if nothing is at the border, and so much if there is.
-_TOUCHING, _HARDLY_TOUCHING = 0.25, 0.02
+_TOUCHING, _HARDLY_TOUCHING = 0.25, 0.1
 # A draw that is nearly all of its cluster is taken for this part of it.
 _LARGEST_SHARE = 0.9
 _TINY = float(np.finfo(np.float64).tiny)
