@@ -114,7 +114,8 @@ def speeds() -> Iterator[str]:
 
 
 def page(runs: int) -> Iterator[str]:
-    yield f"Measured {machine()}, by `python -m benchmarks.choose_k`."
+    # Without the date.
+    yield f"Measured on {machine().partition(', ')[2]}, by `python -m benchmarks.choose_k`."
     yield ""
     yield (
         f"How often `choose_k` recommends the true number of clusters. {ROWS:,} rows of spherical "
