@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _FIGURES = (".svg", ".png", ".pdf")
 _MOST = 100_000
 _OF_MIXTURES = ("family", "covariance")
-_OF_CLUSTERS = ("divergence", "smoothing", "floor", "standardize", "bootstrap")
+_OF_CLUSTERS = ("divergence", "smoothing", "floor", "standardize", "bootstrap", "every_k")
 
 
 class Counts(click.ParamType):  # type: ignore[type-arg]
@@ -102,6 +102,9 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
     type=click.IntRange(0),
     help="Number of bootstrap coresets for the stability of clusters.",
 )
+@click.option(
+    "--every-k", is_flag=True, help="Compute the stability for every k, which takes much longer."
+)
 @click.option("-o", "--output", help="File for the table (Parquet, CSV, …); - for standard output.")
 @click.option("--figure", help="File for the figure (.svg, .png or .pdf).")
 @drawing
@@ -116,6 +119,7 @@ def choose_k(
     covariance: str,
     size: int | None,
     bootstrap: int,
+    every_k: bool,
     output: str | None,
     figure: str | None,
     method: str,
@@ -164,6 +168,7 @@ def choose_k(
         method=method,
         size="auto" if size is None else size,
         n_bootstrap=bootstrap,
+        every_k=every_k,
         random_state=seed,
         n_jobs=jobs,
         progress=progress(quiet),

@@ -40,6 +40,7 @@ def choose_k(
     size: int | Literal["auto"] = "auto",
     sample_weight: Any = None,
     n_bootstrap: int = 5,
+    every_k: bool = False,
     confidence: float = 0.95,
     random_state: object = None,
     n_jobs: int | None = None,
@@ -55,9 +56,6 @@ def choose_k(
     number that holds, too; one above it, a cluster is cut where there is no valley. If it holds
     for no k >= 2, there is no structure, and none is recommended. For mixtures, the recommended k
     is the one with the least BIC, or the smallest k whose BIC is within noise of it.
-
-    Whether clusters are told apart is found out from the largest k down, until two have passed;
-    below, the table says nothing of it.
 
     Parameters
     ----------
@@ -82,8 +80,11 @@ def choose_k(
     sample_weight : array of shape (n_samples,), optional
         A row with weight 3 counts as that row three times.
     n_bootstrap : int, default=5
-        Number of bootstrap coresets for the stability of clusters. It is computed only where it
-        matters: for the largest k whose clusters are told apart. 0 leaves it out.
+        Number of bootstrap coresets for the stability of clusters. 0 leaves it out.
+    every_k : bool, default=False
+        Whether to compute the stability for every k, which takes several times as long as all the
+        rest. By default it is computed where it matters, for the largest k whose clusters are told
+        apart; for k-means only.
     confidence : float, default=0.95
         Confidence of the intervals, which are those of the central limit theorem: too short where
         most of the cost is in very few rows. `lwcs.certify` has one that always holds.
@@ -134,7 +135,7 @@ def choose_k(
         if model == "mixture":
             parameters = {"family": family, "covariance_type": covariance_type}
             return _mixtures(drawn, tried, parameters, rules)
-        return _clusters(drawn, tried, n_bootstrap, rules)
+        return _clusters(drawn, tried, n_bootstrap, rules, every_k=every_k)
 
 
 def _measured_by(
@@ -162,11 +163,13 @@ def _measured_by(
     return own.start if as_sampler(method).solves_first else own.divergence
 
 
-def _clusters(drawn: Drawn, ks: tuple[int, ...], n_bootstrap: int, rules: Rules) -> KChoice:
+def _clusters(
+    drawn: Drawn, ks: tuple[int, ...], n_bootstrap: int, rules: Rules, *, every_k: bool
+) -> KChoice:
     """Solve k-means for every k, and choose."""
     solved = drawn.solved
     found = solve_clusters(drawn, ks, rules)
-    rows = judged(drawn, found, n_bootstrap, rules)
+    rows = judged(drawn, found, n_bootstrap, rules, every_k=every_k)
     verdict = judge_clusters(rows)
     parameters = {"divergence": rules.divergence, "random_state": rules.seed}
     models = Models(solved, dict(zip(ks, found, strict=True)), parameters)

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from lwcs.judging.k_draws import Drawn, Rules
     from lwcs.solvers.lloyd import Clustering
 
-# Solutions that have to pass before fewer clusters are left alone.
-_WANTED = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Priced:
@@ -75,23 +72,22 @@ def solve_clusters(drawn: Drawn, ks: Sequence[int], rules: Rules) -> list[Priced
 
 
 def judged(
-    drawn: Drawn, found: Sequence[Priced], n_bootstrap: int, rules: Rules
+    drawn: Drawn, found: Sequence[Priced], n_bootstrap: int, rules: Rules, *, every_k: bool
 ) -> tuple[KRow, ...]:
-    """What is known of every solution.
+    """What is known of every solution, from the most clusters down.
 
-    Whether clusters are told apart and stable is found out from the most clusters down, until two
-    solutions have passed: the one that is recommended, and the runner-up. Bootstrap coresets, which
-    take long, are looked at for the first alone.
+    Bootstrap coresets, which take long, are looked at until one solution has passed, which is then
+    the one that is recommended; or for every k.
     """
     evidence, rows = Evidence.of(drawn, rules), [_row(drawn, each) for each in found]
-    passed = 0
+    passed = False
     with rules.journal.stage("telling apart", len(found)) as stage:
         for at in range(len(found) - 1, -1, -1):
-            if rows[at].k > 1 and passed < _WANTED:
+            if rows[at].k > 1:
                 rows[at] = evidence.told_apart(rows[at], found[at])
-                if rows[at].separated and n_bootstrap and not passed:
+                if n_bootstrap and (every_k or (rows[at].separated and not passed)):
                     rows[at] = evidence.sought_again(rows[at], found[at], n_bootstrap)
-                passed += passes(rows[at])
+                passed = passed or passes(rows[at])
             stage.step()
     return tuple(rows)
 
