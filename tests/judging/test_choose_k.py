@@ -55,6 +55,15 @@ def test_noise_has_no_structure(kind, columns):
         choice.model()
 
 
+def test_every_k_has_a_stability_if_that_is_asked_for(four, choice):
+    assert [row.k for row in choice.rows if row.stability is not None] == [4]
+    found = lwcs.choose_k(four, [3, 4, 5], size=SIZE, every_k=True, n_bootstrap=2, random_state=0)
+    low = [row.stability < 0.7 for row in found.rows]
+    assert low == [False, False, True]
+    with pytest.raises(ValueError, match="every_k is for k-means"):
+        lwcs.choose_k(four, [2], model="mixture", every_k=True)
+
+
 def test_small_data_is_clustered_itself_and_its_costs_are_exact(four):
     choice = lwcs.choose_k(four[:3_000], range(3, 6), n_bootstrap=2, random_state=0)
     assert choice.k == 4
@@ -105,7 +114,7 @@ def test_a_choice_can_be_pickled(choice):
 def test_the_table_has_every_k(choice):
     table = choice.to_arrow()
     assert table["k"].to_pylist() == [2, 3, 4, 5, 6, 7, 8]
-    assert table["separated"].to_pylist() == [None, True, True, False, False, False, False]
+    assert table["separated"].to_pylist() == [True, True, True, False, False, False, False]
     assert table["stability"].to_pylist()[2] > 0.9
     assert table["bic"].null_count == 7
     assert choice.to_pandas().shape == (7, table.num_columns)
@@ -247,7 +256,7 @@ WRONG = [
     ({"divergence": "euclid"}, "divergence='euclid'"),
     ({"size": 2.5}, "size=2.5 is not an integer"),
     ({"size": 3}, "3 draws are too few"),
-    ({"confidence": 95}, "between 0 and 1"),
+    ({"confidence": 95}, "above 0 and below 1"),
     ({"n_bootstrap": -1}, "n_bootstrap=-1 is too small"),
     ({"sample_weight": [1.0]}, "sample_weight has shape"),
 ]

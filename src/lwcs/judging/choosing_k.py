@@ -120,6 +120,8 @@ def choose_k(
     tried, seed, journal = check_ks(ks), as_seed(random_state), Journal(progress)
     check_choice(model, "model", _MODELS)
     check_count(n_bootstrap, "n_bootstrap", least=0)
+    if every_k and model == "mixture":
+        raise ValueError("every_k is for k-means: mixtures have no stability; leave it out")
     measured = _measured_by(model, divergence, family, covariance_type, method)
     rules = Rules(
         measured,
