@@ -69,4 +69,5 @@ def test_without_stability_the_shares_are_shown(rows: None) -> None:
 def test_of_many_clusters_twenty_are_shown_and_the_rest_counted(rows: None) -> None:
     run("fit", "rows.parquet", "-k", "23", "--seed", "0", "-o", "m.parquet")
     out = run("inspect", "m.parquet")[1]
+    assert sum(line.count("│") == 3 and "%" in line for line in out.splitlines()) == 20
     assert "and 3 more, which are no smaller" in out
