@@ -31,7 +31,7 @@ def over_best(model: CoresetKMeans, X: np.ndarray, places: np.ndarray) -> float:
 
 
 def test_it_stays_with_lightweight_to_the_last_bit_where_that_is_enough():
-    own, plain = fitted(HEAVY, 8), CoresetKMeans(8, random_state=0).fit(HEAVY)
+    own, plain = fitted(HEAVY, 8), CoresetKMeans(8, method="lightweight", random_state=0).fit(HEAVY)
     assert own.coreset_ == plain.coreset_
     assert np.array_equal(own.cluster_centers_, plain.cluster_centers_)
     assert own.sampling_error_ == plain.sampling_error_
@@ -55,7 +55,8 @@ def test_data_on_which_lightweight_fails_is_drawn_around_centers(family, size):
 def test_fewer_draws_around_centers_take_the_place_of_all_rows():
     """Where lightweight draws grow until all rows are taken, a twentieth of them is enough."""
     X, places = AT_THE_MEAN(200_000, 5, 20, 1), AT_THE_MEAN.centers(200_000, 5, 20, 1)
-    assert CoresetKMeans(20, random_state=0, compute_labels=False).fit(X).coreset_.exact
+    plain = CoresetKMeans(20, method="lightweight", random_state=0, compute_labels=False)
+    assert plain.fit(X).coreset_.exact
     model = fitted(X, 20, compute_labels=False)
     assert (model.coreset_.method, model.coreset_.size) == ("refined", 20_000)
     assert over_best(model, X, places) < 1.01

@@ -122,7 +122,10 @@ def test_rows_that_cost_nothing_say_nothing():
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ({"coreset_size": 1_000}, "1,000 draws by method='lightweight': as was asked for."),
+        (
+            {"coreset_size": 1_000, "method": "lightweight"},
+            "1,000 draws by method='lightweight': as was asked for.",
+        ),
         ({"coreset_size": 1_000, "method": "auto"}, "where 'auto' was asked for"),
         ({"coreset_size": 100_000}, "All 60,300 rows were clustered, and nothing was sampled"),
     ],
@@ -148,8 +151,9 @@ def test_a_coreset_is_diagnosed_and_not_warned_of(unequal):
 
 def test_a_wrong_method_is_a_warning_that_names_the_better_one():
     X = FAMILIES["imbalanced"](50_000, 10, 20, 0)
+    options = {"method": "lightweight", "compute_labels": False, "random_state": 1}
     with pytest.warns(UserWarning, match=r"method='lightweight' is not right.*method='refined'"):
-        model = CoresetKMeans(20, coreset_size=800, compute_labels=False, random_state=1).fit(X)
+        model = CoresetKMeans(20, coreset_size=800, **options).fit(X)
     assert model.diagnosis_.better() == "refined"
 
 
