@@ -101,7 +101,7 @@ def test_missed_clusters_are_found_in_partitions_too():
 def test_a_chosen_size_that_misses_clusters_is_a_warning():
     X = FAMILIES["halving"](42_000, 20, 20, 0)
     with pytest.warns(ConvergenceWarning, match=r"times as much on all rows .* missed clusters"):
-        CoresetKMeans(20, coreset_size=2_000, random_state=0).fit(X)
+        CoresetKMeans(20, coreset_size=2_000, method="lightweight", random_state=0).fit(X)
 
 
 def test_threads_change_nothing():
@@ -124,11 +124,11 @@ def test_a_file_gives_the_answer_of_the_same_rows_in_partitions(tmp_path):
 
 
 def test_an_integer_is_exactly_that():
-    model = CoresetKMeans(10, coreset_size=1_000, random_state=0).fit(HEAVY)
+    assert CoresetKMeans(10, coreset_size=1_000, random_state=0).fit(HEAVY).coreset_.size == 1_000
+    options = {"coreset_size": 1_000, "method": "lightweight", "random_state": 0}
+    model = CoresetKMeans(10, **options).fit(HEAVY)
     assert model.coreset_ == lwcs.build(HEAVY, 1_000, random_state=0)
-    at_once = CoresetKMeans(
-        10, coreset_size=1_000, init="k-means++", n_init=1, tol=1e-4, random_state=0
-    ).fit(HEAVY)
+    at_once = CoresetKMeans(10, init="k-means++", n_init=1, tol=1e-4, **options).fit(HEAVY)
     np.testing.assert_array_equal(model.cluster_centers_, at_once.cluster_centers_)
     own = model.coreset_.cost(model.cluster_centers_)
     assert model.sampling_error_ == pytest.approx(0.5 * (model.inertia_ / own - 1.0), rel=1e-6)

@@ -114,7 +114,7 @@ _METHOD = click.option(
 )
 _METHOD_OR_AUTO = click.option(
     "--method",
-    default="lightweight",
+    default="auto",
     show_default=True,
     type=click.Choice(["auto", *available_samplers()]),
     help="Sampling method; auto: chosen by the data.",

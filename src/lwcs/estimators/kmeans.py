@@ -49,15 +49,15 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         400 × n_clusters and at least 20,000 to begin with; solves them coarse to fine; draws again
         where a pass over all rows shows that clusters were missed; and clusters data of up to
         10,000 rows, or of which every second row would be drawn, itself. An integer is exactly
-        that: so many draws, solved at once, as in the paper. Data with no more rows than that is
-        clustered itself.
+        that: so many draws, solved at once; as in the paper with ``method="lightweight"``. Data
+        with no more rows than that is clustered itself.
     target_error : float or None, default=0.02
         Sampling error that "auto" aims at: how much more the centers may cost on all rows than if
         all rows had been clustered. If it is not reached, there is a warning with the figure,
         except for a Coreset, whose size is given. None draws 100 × n_clusters rows and solves them
         at once.
     method : {"auto", "lightweight", "uniform", "sensitivity", "refined"} or sampler, \
-            default="lightweight"
+            default="auto"
         Sampling method, as for `lwcs.build`. "auto" begins with lightweight draws, and draws rows
         around their centers instead, as "refined" does, where that is predicted to be clearly
         better than more of them; where the draws may have missed clusters, one pass over all rows
@@ -174,7 +174,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         n_clusters: int = 8,
         *,
         coreset_size: int | str = "auto",
-        method: Any = "lightweight",
+        method: Any = "auto",
         divergence: Any = "sqeuclidean",
         target_error: float | None = 0.02,
         init: Any = "auto",
