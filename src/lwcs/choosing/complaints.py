@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 CHANCE = 4.0
 """A gap of more standard errors is no chance: they are estimates, and too small for heavy tails."""
-# With a size that the user chose, a gap is expected; not this one.
-_FAR_OFF = 10.0
+FAR_OFF = 10.0
+"""With a size that the user chose, a gap is expected; not this one."""
 
 
 def warn_of_answer(answer: Answer, wish: Wish) -> bool:
@@ -27,7 +27,7 @@ def warn_of_answer(answer: Answer, wish: Wish) -> bool:
     if wish.size is not None:
         # If there are fewer draws than clusters, that is said already.
         enough = len(np.unique(answer.solution.found.labels)) == wish.how.k
-        missed = enough and seen.gap > _FAR_OFF
+        missed = enough and seen.gap > FAR_OFF
         remedy = "leave out coreset_size, so that it is chosen"
     if missed:
         _warn_of_missed(answer, wish, remedy)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.choosing.around import Around, draw_around
-from lwcs.choosing.complaints import CHANCE, warn_of_answer
+from lwcs.choosing.complaints import CHANCE, FAR_OFF, warn_of_answer
 from lwcs.choosing.growth import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws
 from lwcs.choosing.method import (
     ASKED,
@@ -26,8 +26,8 @@ from lwcs.choosing.method import (
     MISSED,
     diagnose,
     draws_around,
+    fails,
     first_sampler,
-    goes_around,
     may_miss,
     seen_on_draws,
     seen_on_level,
@@ -154,7 +154,7 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
 
 
 def _of_size(job: Job, wish: Wish, size: int) -> Answer:
-    """Solve draws of a given size, by one method or by another."""
+    """Solve draws of a given size; where they have failed, others around the centers."""
     how, kernel = wish.how, job.geometry.kernel
     coreset = summarize(
         job,
@@ -171,10 +171,10 @@ def _of_size(job: Job, wish: Wish, size: int) -> Answer:
     answer = _solved(coreset, kernel, own)
     ours = wish.chooses and job.source.rereadable and not coreset.exact
     if ours:
-        answer = _around_if_better(job, answer, own)
+        answer = _around_if_failed(job, answer, own)
     answer = _on_all_rows(job, answer, wish)
     for attempt in range(_AROUND if ours else 0):
-        if not answer.on_all.gap > STILL_ABOVE - 1.0:
+        if not answer.on_all.gap > FAR_OFF:
             break
         drawn, _ = _drawn_around(job, answer, wish, _AROUND + attempt)
         again = _on_all_rows(job, _solved_again(job, drawn, own, MISSED), wish)
@@ -184,16 +184,15 @@ def _of_size(job: Job, wish: Wish, size: int) -> Answer:
     return answer
 
 
-def _around_if_better(job: Job, answer: Answer, wish: Wish) -> Answer:
-    """Draw as many rows around the centers of an answer, if these are clearly better."""
-    coreset, seen = answer.solution.coreset, seen_on_draws(answer)
-    if not goes_around(seen, coreset, wish.target, answer.error.estimate):
+def _around_if_failed(job: Job, answer: Answer, wish: Wish) -> Answer:
+    """Draw as many rows around the centers of an answer, if its draws have failed."""
+    coreset = answer.solution.coreset
+    if not fails(seen_on_draws(answer), coreset):
         return answer
-    why = MISSED if may_miss(seen, coreset, wish.target) else CLEARLY
     for attempt in range(_AROUND):
         drawn, cost = _drawn_around(job, answer, wish, attempt)
         missed = cost > STILL_ABOVE * answer.solution.own.cost
-        answer = _solved_again(job, drawn, wish, why)
+        answer = _solved_again(job, drawn, wish, MISSED)
         if not missed:
             break
     return answer

@@ -49,8 +49,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         400 × n_clusters and at least 20,000 to begin with; solves them coarse to fine; draws again
         where a pass over all rows shows that clusters were missed; and clusters data of up to
         10,000 rows, or of which every second row would be drawn, itself. An integer is exactly
-        that: so many draws, solved at once; as in the paper with ``method="lightweight"``. Data
-        with no more rows than that is clustered itself.
+        that: so many draws, solved at once, as in the paper. Data with no more rows than that is
+        clustered itself.
     target_error : float or None, default=0.02
         Sampling error that "auto" aims at: how much more the centers may cost on all rows than if
         all rows had been clustered. If it is not reached, there is a warning with the figure,
@@ -63,8 +63,9 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         better than more of them; where the draws may have missed clusters, one pass over all rows
         tells, also without `compute_labels`. Draws from large arrays are uniform, which saves a
         pass, where a few rows show that this loses nothing, and there is a final pass to judge.
-        `diagnosis_` says what was chosen and why. Any other method that is wrong for the data is a
-        warning, which names a better one.
+        With an integer `coreset_size`, the draws are lightweight, as in the paper, unless they
+        have failed: then as many are drawn around their centers. `diagnosis_` says what was chosen
+        and why. Any other method that is wrong for the data is a warning, which names a better one.
     divergence : str or Divergence, default="sqeuclidean"
         Divergence that distances are measured by: the squared Euclidean distance, or a Bregman
         divergence by its name ("kl" for counts, "itakura_saito" for power spectra, "cosine" for

@@ -55,7 +55,7 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         gives them no cluster (null).
     coresetSize : int, default=0
         Number of draws of the coreset; 0 draws as many as it takes to reach `targetError`.
-    method : {"lightweight", "uniform", "sensitivity", "refined"}, default="lightweight"
+    method : {"auto", "lightweight", "uniform", "sensitivity", "refined"}, default="auto"
         Sampling method.
     targetError : float, default=0.02
         Sampling error that is aimed at if `coresetSize` is 0.
@@ -79,7 +79,7 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         distanceMeasure: str = "euclidean",
         handleInvalid: str = "error",
         coresetSize: int = 0,
-        method: str = "lightweight",
+        method: str = "auto",
         targetError: float = 0.02,
         polish: int = 0,
     ) -> None:

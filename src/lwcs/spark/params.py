@@ -85,7 +85,7 @@ class CoresetKMeansParams(
     method: Any = Param(
         Params._dummy(),
         "method",
-        "sampling method: lightweight, uniform, sensitivity or refined",
+        "sampling method: auto, lightweight, uniform, sensitivity or refined",
         typeConverter=TypeConverters.toString,
     )
     targetError: Any = Param(
@@ -111,7 +111,7 @@ class CoresetKMeansParams(
             distanceMeasure=EUCLIDEAN,
             handleInvalid="error",
             coresetSize=0,
-            method="lightweight",
+            method="auto",
             targetError=0.02,
             polish=0,
         )
