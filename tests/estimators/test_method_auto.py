@@ -52,6 +52,22 @@ def test_data_on_which_lightweight_fails_is_drawn_around_centers(family, size):
     assert model.diagnosis_.errors["lightweight"] > 10 * model.diagnosis_.errors["refined"]
 
 
+def test_all_rows_are_looked_at_where_draws_that_agree_may_have_missed_clusters():
+    """The draws that are not used have missed them too, so that they find no error."""
+    family = FAMILIES["halving"]
+    X, places = family(100_000, 20, 20, 0), family.centers(100_000, 20, 20, 0)
+    options = {"compute_labels": False, "random_state": 1}
+    with pytest.warns(UserWarning, match=r"method='lightweight' is not right.*method='refined'"):
+        plain = CoresetKMeans(20, method="lightweight", **options).fit(X)
+    assert plain.sampling_error_ < 0.02
+    assert over_best(plain, X, places) > 100.0
+    model = CoresetKMeans(20, method="auto", **options).fit(X)
+    assert over_best(model, X, places) < 1.01
+    assert model.diagnosis_.on_all_rows
+    assert "missed clusters" in model.diagnosis_.choice
+    assert model.inertia_ == pytest.approx(euclidean_cost(lwcs.scan(X), model.cluster_centers_))
+
+
 def test_fewer_draws_around_centers_take_the_place_of_all_rows():
     """Where lightweight draws grow until all rows are taken, a twentieth of them is enough."""
     X, places = AT_THE_MEAN(200_000, 5, 20, 1), AT_THE_MEAN.centers(200_000, 5, 20, 1)
