@@ -114,6 +114,7 @@ def speeds() -> Iterator[str]:
 
 
 def page(runs: int) -> Iterator[str]:
+    yield from ("# How often choose_k is right", "")
     # Without the date.
     yield f"Measured on {machine().partition(', ')[2]}, by `python -m benchmarks.choose_k`."
     yield ""

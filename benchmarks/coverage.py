@@ -213,6 +213,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=500)
     times = parser.parse_args().repetitions
     text = [
+        "# Coverage of certificates",
+        "",
         "How often the intervals of `lwcs.certify` have the true cost, by `python -m "
         f"benchmarks.coverage`: {times:,} repetitions, nominal {100 * CONFIDENCE:.0f} %. Centers "
         "were fitted on draws of another seed (100 per cluster).",

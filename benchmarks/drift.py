@@ -216,6 +216,7 @@ def page(names: list[str]) -> Iterator[str]:
     """The tables; lines that are not asked for stay as they are."""
     before = FILE.read_text("utf-8").splitlines() if names else []
     versions = machine().split(", ", 1)[1]
+    yield from ("# How often drift is right", "")
     yield f"Measured on {versions}, by `python -m benchmarks.drift`."
     yield ""
     yield "## Alarms of `lwcs.drift`, at a confidence of 95 %"

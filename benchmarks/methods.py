@@ -246,6 +246,7 @@ def _row(*cells: object) -> str:
 def page() -> Iterator[str]:
     """All tables."""
     shares: list[float] = []
+    yield from ("# Methods, and what the diagnosis says of them", "")
     yield (
         f"Measured {machine()}, by `LWCS_DATA=… python -m benchmarks.methods --markdown "
         f"docs/results/methods.md`. {SEEDS} seeds; families of `lwcs.comparing.families` with "

@@ -192,6 +192,7 @@ def _told(sizes: list[int], distance: float) -> Iterator[float]:
 
 def lines() -> Iterator[str]:
     """The page."""
+    yield "# Calibration of stability\n"
     yield f"{machine()}, by `python -m benchmarks.stability`.\n"
     yield (
         f"Scores of `model.stability(n_bootstrap={BOOTSTRAP})`, with the time that takes. "

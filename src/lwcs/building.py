@@ -180,7 +180,7 @@ def build(
 
     Parameters
     ----------
-    data : array, memory map, scipy sparse array, table, path, list of rows, or Source
+    data : array, memory map, scipy sparse array, table, path, nested list, or Source
         Whatever `lwcs.scan` accepts.
     size : int
         Number of draws m; about 100 per cluster is a good start. It may exceed the number of

@@ -59,7 +59,7 @@ def choose_k(
 
     Parameters
     ----------
-    data : array, memory map, scipy sparse array, table, path, list of rows, Source or Coreset
+    data : array, memory map, scipy sparse array, table, path, nested list, Source or Coreset
         Whatever `lwcs.scan` accepts, or a coreset, also a StreamingCoreset.
     ks : iterable of int, default=range(2, 51)
         Numbers of clusters to try, in any order. The time is about that of solving them all.
