@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import settings
 
 # Loaded before any fixture changes what they import from each other, or they would keep it.
 import lwcs.sources.sparse
 import lwcs.streaming_table  # noqa: F401
+
+# A slow machine is no failure, and every run tries the same examples.
+settings.register_profile("lwcs", max_examples=80, deadline=None, derandomize=True)
+settings.load_profile("lwcs")
 
 # These helpers show the values of a failed assertion as test modules do.
 pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.sameness")

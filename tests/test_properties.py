@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import lwcs
 from lwcs.samplers import Moments
-
-settings.register_profile("lwcs", max_examples=80, deadline=None, derandomize=True)
-settings.load_profile("lwcs")
 
 VALUES = {
     "float32": st.floats(-1e6, 1e6, width=32),

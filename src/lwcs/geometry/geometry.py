@@ -211,7 +211,7 @@ class Geometry:
         """What rows that lie on their center still cost, since a center is a rounded mean."""
         assert self.mean is not None
         if self.squared:
-            eps = np.finfo(np.float32 if dtype == np.float32 else np.float64).eps
+            eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
             mean = self.mean if self.scale is None else self.mean / self.scale
             return float((8.0 * eps) ** 2 * (cost + weight * float(mean @ mean)))
         spread = 8.0 * np.finfo(np.float64).eps * np.sqrt(rows)
