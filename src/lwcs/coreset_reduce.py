@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
     """So many of the draws of every row, as a coreset by themselves."""
     part = part_of(coreset.weights, coreset.counts, kept)
+    # Parts of one seed, unlike other coresets, may be independent of each other.
+    details = {**without_timings(coreset.details), "part_of": coreset.size}
+    least = details.get("least_draws")
+    if isinstance(least, int | float):
+        # A draw stands for the same value as in the whole, so that it is the same part of all.
+        details["least_draws"] = least * int(part.counts.sum()) / coreset.size
     return replace(
         coreset,
         points=coreset.points[part.at],
@@ -30,8 +36,7 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
         indices=coreset.indices[part.at],
         counts=part.counts,
         seed=seed,
-        # Parts of one seed, unlike other coresets, may be independent of each other.
-        details={**without_timings(coreset.details), "part_of": coreset.size},
+        details=details,
     )
 
 

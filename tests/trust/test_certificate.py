@@ -150,6 +150,20 @@ def test_the_values_of_a_union_are_bounded_by_its_smallest_part():
     assert again.details["least_draws"] == 50
 
 
+@pytest.mark.parametrize("size", [300, 1_700])
+def test_parts_of_a_union_have_draws_as_large_as_the_whole(size):
+    """20 draws of as many rows as 2,000 others: they are as rare among the parts."""
+    X = np.random.default_rng(0).normal(size=(50_000, 2))
+    union = lwcs.build(X, 2_000, random_state=0) + lwcs.build(X, 20, random_state=1)
+    centers = union.geometry().centers(np.zeros((1, 2)))
+    whole = largest_value(union, centers)
+    for part in union.split(size, random_state=0):
+        distances = (part.points**2).sum(axis=1)
+        largest = largest_value(part, centers)
+        assert largest_drawn(part.weights, part.counts, distances) <= largest
+        assert largest == pytest.approx(whole)
+
+
 def test_another_scale_is_in_the_bound():
     X = awkward_rows(0) * [1.0, 10.0, 100.0]
     coreset = lwcs.build(lwcs.scan(X, scale="standard"), 200, random_state=0)
