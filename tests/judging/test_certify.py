@@ -206,6 +206,27 @@ def test_draws_with_the_seed_of_the_fit_are_refused(X, tmp_path):
         assert lwcs.certify(lwcs.build(X, SIZE, random_state=6), own).kind == "clt"
 
 
+def test_draws_of_other_data_with_the_seed_of_the_fit_are_certified(X, tmp_path):
+    """Another month with as many rows; also if both months have the same mean and variance."""
+    for month, other in (
+        (X, X[::-1] + 1.0),
+        [(each - each.mean(axis=0)) / each.std(axis=0) for each in (X, X**3)],
+    ):
+        model = lwcs.CoresetKMeans(4, coreset_size=500, random_state=5).fit(month)
+        model.save(tmp_path / "m.parquet")
+        for own in (model, lwcs.load(tmp_path / "m.parquet")):
+            found = lwcs.certify(lwcs.build(other, SIZE, random_state=5), own)
+            assert found.low < cost(other, own.cluster_centers_) < found.high
+
+
+def test_the_same_data_is_known_in_another_container_and_divergence(X):
+    rows = np.abs(X) + 0.1
+    model = lwcs.CoresetKMeans(4, coreset_size=500, random_state=5, divergence="kl").fit(rows)
+    for data in (rows, sp.csr_array(rows), pl.DataFrame(rows)):
+        with pytest.raises(ValueError, match=r"same seed \(5\)"):
+            lwcs.certify(lwcs.build(data, SIZE, random_state=5), model)
+
+
 def test_parts_and_wholes_of_the_draws_are_refused_and_the_other_part_is_not(X):
     whole = lwcs.build(X, SIZE, random_state=1)
     first, second = whole.split(SIZE // 2, random_state=1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaincinv
 
-from lwcs.trust.record import digest
+from lwcs.trust.record import digest, digest_of_data
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
@@ -54,8 +54,9 @@ def _same_seed(record: FittedOn, coreset: Coreset) -> bool:
     # Both parts of a split have one seed, and are independent of each other.
     if record.seed is None or "part_of" in coreset.details:
         return False
-    own = (record.seed, record.n_samples, record.total_weight)
-    return own == (coreset.seed, coreset.n_samples, coreset.total_weight)
+    own = (record.seed, record.n_samples, record.total_weight, record.rows)
+    other = (coreset.seed, coreset.n_samples, coreset.total_weight, digest_of_data(coreset))
+    return own == other
 
 
 def _is_among(part: Coreset, whole: Coreset) -> bool:

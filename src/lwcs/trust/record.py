@@ -41,6 +41,8 @@ class FittedOn:
     """Share of each cluster in the total weight."""
     share_variances: FloatArray
     """Of the shares as estimates for these rows; 0 if all rows were used."""
+    rows: str = ""
+    """Digest of the data, so that draws of other data with the same seed are told apart."""
 
     @classmethod
     def of(
@@ -65,6 +67,7 @@ class FittedOn:
             spread,
             shares,
             np.zeros(k) if coreset.exact else variances,
+            digest_of_data(coreset),
         )
 
     def saved(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class FittedOn:
             "spread": _finite(self.spread),
             "shares": self.shares.tolist(),
             "share_variances": self.share_variances.tolist(),
+            "rows": self.rows,
         }
 
     @classmethod
@@ -99,6 +103,7 @@ class FittedOn:
             _variance(own, "spread"),
             shares,
             variances,
+            "" if own.null("rows", missing=True) else own.text("rows"),
         )
 
 
@@ -116,6 +121,15 @@ def digest(coreset: Coreset) -> str:
     for values in (coreset.indices, coreset.counts, coreset.weights):
         own.update(values.tobytes())
     return own.hexdigest()
+
+
+def digest_of_data(coreset: Coreset) -> str:
+    """Tell data sets apart by their means, whatever was drawn; empty if the mean is not known."""
+    if coreset.mean is None:
+        return ""
+    # The last digits of a mean depend on how the rows were read.
+    text = ",".join(f"{value:.9e}" for value in coreset.mean)
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def shares_on_draws(
