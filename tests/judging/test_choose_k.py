@@ -224,6 +224,31 @@ def test_bic_on_all_rows_is_that_of_scikit_learn(four):
     assert choice.row(4).bic == pytest.approx(theirs, rel=1e-3)
 
 
+@pytest.mark.parametrize("size", [SIZE, "auto"])
+def test_bic_does_not_depend_on_the_unit_of_the_weights(four, size):
+    """Also if they sum to 1, on draws and on all rows."""
+    plain, others = (
+        lwcs.choose_k(
+            four, [1, 3, 4, 5], model="mixture", size=size, sample_weight=weights, random_state=0
+        )
+        for weights in (None, np.full(len(four), 1.0 / len(four)))
+    )
+    assert plain.coreset.exact == (size == "auto")
+    assert others.k == plain.k == 4
+    for own, other in zip(plain.rows, others.rows, strict=True):
+        assert other.bic == pytest.approx(own.bic, rel=1e-6)
+
+
+def test_bic_does_not_count_rows_that_were_dropped(four):
+    X = four[:2_000]
+    gaps = np.vstack([X, np.full((500, 2), np.nan)])
+    own, other = (
+        lwcs.choose_k(data, [4], model="mixture", random_state=0)
+        for data in (X, lwcs.scan(gaps, missing="drop"))
+    )
+    assert other.row(4).bic == pytest.approx(own.row(4).bic, rel=1e-6)
+
+
 def test_a_mixture_of_counts():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.poisson(mean, (2_000, 3)) for mean in ([2, 20, 2], [20, 2, 2])])

@@ -80,11 +80,11 @@ class MixtureAnswers(Savable, Tabular):
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; lower is better."""
         total, weight = self._log_likelihood(X)
-        return float(-2.0 * total + self._n_parameters() * np.log(weight))
+        return float(-2.0 * total + self.n_parameters() * np.log(weight))
 
     def aic(self, X: Any) -> float:
         """Akaike information criterion on X; lower is better."""
-        return -2.0 * self._log_likelihood(X)[0] + 2.0 * self._n_parameters()
+        return -2.0 * self._log_likelihood(X)[0] + 2.0 * self.n_parameters()
 
     def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
         """Total log-likelihood of the rows of any source, and their total weight."""
@@ -99,7 +99,9 @@ class MixtureAnswers(Savable, Tabular):
         check_total(weight)
         return fsum(total for total, _ in parts), weight
 
-    def _n_parameters(self) -> int:
+    def n_parameters(self) -> int:
+        """Number of free parameters of the mixture, as `bic` and `aic` count them."""
+        check_is_fitted(self, "mixture_")
         return self.mixture_.family.n_parameters() + len(self.weights_) - 1
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, Any]:

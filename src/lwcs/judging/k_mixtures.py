@@ -26,6 +26,7 @@ from lwcs.trust.referee import Mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lwcs.coreset import Coreset
     from lwcs.foundation.journal import Journal
     from lwcs.foundation.types import FloatArray
     from lwcs.judging.k_draws import Drawn
@@ -79,11 +80,11 @@ def _likelihoods(drawn: Drawn, model: CoresetMixture) -> FloatArray:
 def _rows(
     drawn: Drawn, models: dict[int, CoresetMixture], found: list[FloatArray]
 ) -> tuple[KRow, ...]:
-    own, omega = drawn.judges, drawn.judges.total_weight
+    own, n = drawn.judges, _n_rows(drawn.judges)
     rows = []
     for (k, model), values in zip(models.items(), found, strict=True):
         mean = Mean.on_draws(own.weights, own.counts, values)
-        bic = -2.0 * omega * mean.value + model._n_parameters() * log(omega)
+        bic = -2.0 * n * mean.value + model.n_parameters() * log(n)
         rows.append(KRow(k, log_likelihood=drawn.mean(mean), bic=bic))
     least = rows.index(min(rows, key=_bic))
 
@@ -91,11 +92,17 @@ def _rows(
         if drawn.exact:
             return 0.0
         difference = Mean.on_draws(own.weights, own.counts, values - found[least])
-        return 2.0 * omega * sqrt(difference.variance)
+        return 2.0 * n * sqrt(difference.variance)
 
     return tuple(
         replace(row, bic_noise=noise(values)) for row, values in zip(rows, found, strict=True)
     )
+
+
+def _n_rows(coreset: Coreset) -> int:
+    """How many rows the data has, whatever the unit of their weights is."""
+    dropped = coreset.details.get("dropped", 0)
+    return max(coreset.n_samples - dropped, 1)
 
 
 def judge_mixtures(rows: Sequence[KRow]) -> Verdict:
