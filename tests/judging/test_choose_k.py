@@ -203,6 +203,16 @@ def test_equal_rows_have_no_structure():
     assert choice.row(2).cost.value == 0.0
 
 
+def test_values_that_recur_are_clusters():
+    """Every draw is at a center, and nothing beside it: counts, ratings, categories."""
+    rng = np.random.default_rng(0)
+    five = rng.choice(5, 20_000, p=[0.4, 0.3, 0.15, 0.1, 0.05])[:, None].astype(float)
+    nine = rng.integers(0, 3, (20_000, 2)).astype(float)
+    for X, k in ((five, 5), (nine, 9), (nine[:900], 9)):
+        size = SIZE if len(X) > SIZE else "auto"
+        assert lwcs.choose_k(X, range(2, k + 3), size=size, n_bootstrap=2, random_state=0).k == k
+
+
 def test_mixtures_are_chosen_by_bic(four):
     choice = lwcs.choose_k(four, range(1, 7), model="mixture", size=SIZE, random_state=0)
     assert choice.k == 4

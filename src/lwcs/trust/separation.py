@@ -42,8 +42,9 @@ _PER_CELL = (_TO - _FROM) / _CELLS
 # A valley is so many cells wide, and begins at one of these.
 _VALLEY = 4
 _VALLEYS = range(_CELLS // 2 - _VALLEY // 2 - 3, _CELLS // 2 - _VALLEY // 2 + 4)
-# A side reaches from the valley to its center, or a quarter of the way beyond.
-_BEYOND = (0, 5)
+# A side reaches from the valley to its center, or a quarter of the way beyond; with the cells on
+# both sides of the center, where all draws are if they have the same value.
+_BEYOND = (0, 4)
 # At the border, the density is below this part of that on both sides...
 _SHALLOW = 0.5
 # ... and no more likely to be so by chance in one cluster, at one place and side of it.
