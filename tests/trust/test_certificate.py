@@ -300,6 +300,8 @@ def certificate(**changed) -> Certificate:
              "500 draws."),
         ({"kind": "exact"}, "3 centers cost 1234.5 on all 9,000 rows (0.13717 per row); all rows "
                             "were measured."),
+        ({"kind": "exact", "total_weight": 900.0}, "3 centers cost 1234.5 on all 9,000 rows "
+         "(1.3717 per unit of weight); all rows were measured."),
         ({"kind": "bernstein", "reason": "the CLT is not valid", "n_clusters": 1},
          "1 center costs about 1234.5 on all 9,000 rows (0.13717 per row), 95 % interval 1200 to "
          "1300 (empirical Bernstein, for any data), by 500 draws. The CLT is not valid."),

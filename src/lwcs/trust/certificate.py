@@ -195,7 +195,8 @@ class Certificate:
             f"{'s' * (self.n_clusters == 1)}" if costs
             else f"A mixture of {self.n_clusters:,} has the log-likelihood"
         )  # fmt: skip
-        on = f"on all {self.n_samples:,} rows ({self.per_row:.5g} per row)"
+        unit = "row" if self.total_weight == self.n_samples else "unit of weight"
+        on = f"on all {self.n_samples:,} rows ({self.per_row:.5g} per {unit})"
         if self.kind == "exact":
             return [f"{what} {self.estimate:.6g} {on}; all rows were measured."]
         interval = ""
