@@ -44,6 +44,13 @@ def test_json_is_what_the_library_says(points):
     assert found["runners_up"] == [{"k": each.k, "why": each.why} for each in choice.runners_up]
 
 
+def test_the_confidence_is_that_of_the_intervals(points):
+    options = ("--k", "3", "--json", *FAST)
+    _, out, _ = run("choose-k", "points.npy", "--confidence", "0.5", *options)
+    choice = lwcs.choose_k(points, [3], size=2_000, n_bootstrap=2, confidence=0.5, random_state=0)
+    assert json.loads(out)["table"] == [choice.row(3).record()]
+
+
 def test_files_are_written():
     options = ("--k", "2-4", "--quiet", *FAST)
     assert run("choose-k", "points.npy", *options, "-o", "t.parquet", "--figure", "e.svg")[0] == 0
@@ -75,6 +82,8 @@ WRONG = [
     (("--k", "0-2"), "2-50 or 2,4,8"),
     (("--k", "two"), "2-50 or 2,4,8"),
     (("--k", "9000"), "should be >= --k 9000; pass more rows, or a smaller --k"),
+    (("--k", "9", "--size", "10"), "pass a smaller --k, or more draws"),
+    (("--confidence", "95"), "--confidence"),
     (("--figure", "e.txt"), "ends in .svg, .png, .pdf"),
     (("--figure", "none/e.svg"), "none"),
     (("-o", "t.docx"), "does not write"),

@@ -105,6 +105,13 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--every-k", is_flag=True, help="Compute the stability for every k, which takes much longer."
 )
+@click.option(
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    help="Probability that the interval of a cost has the true one.",
+)
 @click.option("-o", "--output", help="File for the table (Parquet, CSV, …); - for standard output.")
 @click.option("--figure", help="File for the figure (.svg, .png or .pdf).")
 @drawing
@@ -120,6 +127,7 @@ def choose_k(
     size: int | None,
     bootstrap: int,
     every_k: bool,
+    confidence: float,
     output: str | None,
     figure: str | None,
     method: str,
@@ -169,6 +177,7 @@ def choose_k(
         size="auto" if size is None else size,
         n_bootstrap=bootstrap,
         every_k=every_k,
+        confidence=confidence,
         random_state=seed,
         n_jobs=jobs,
         progress=progress(quiet),
