@@ -17,6 +17,7 @@ from lwcs.judging.k_rows import Interval, KRow
 from lwcs.judging.k_verdict import elbow, judge_clusters
 from lwcs.trust.indices import TwoNearest, davies_bouldin, silhouette
 from tests.judging.mixtures import separated
+from tests.judging.passes import passes_of
 
 SIZE = 4_000
 
@@ -264,6 +265,14 @@ def test_a_mixture_of_counts():
     X = np.vstack([rng.poisson(mean, (2_000, 3)) for mean in ([2, 20, 2], [20, 2, 2])])
     choice = lwcs.choose_k(X, [1, 2, 3], model="mixture", family="poisson", random_state=0)
     assert choice.k == 2
+
+
+@pytest.mark.parametrize("model", ["kmeans", "mixture"])
+def test_one_build_is_made_for_all_k(four, model):
+    built = passes_of(lambda: lwcs.build(four, SIZE, random_state=0))
+    assert len(built) == 1
+    own = passes_of(lambda: lwcs.choose_k(four, [3, 4], model=model, size=SIZE, random_state=0))
+    assert own == built
 
 
 def test_progress_is_told_in_steps(four):
