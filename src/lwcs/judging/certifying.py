@@ -32,7 +32,7 @@ from lwcs.trust.certificate import (
     of_cost,
     of_log_likelihood,
 )
-from lwcs.trust.extremes import NoBoundError, largest_value
+from lwcs.trust.extremes import NOT_BUILT, NoBoundError, largest_value, was_built
 from lwcs.trust.referee import Mean, Price
 
 if TYPE_CHECKING:
@@ -263,13 +263,8 @@ def _log_likelihood(coreset: Coreset, answer: MixtureAnswer, confidence: float) 
     estimate = total * mean.value
     if coreset.exact:
         return _Found.exact(estimate)
-    if coreset.depth > 1 or coreset.method == "given":
-        return _Found.unknown(
-            estimate,
-            "the coreset is a reduced union or was made by hand, and how far that is off the data "
-            "is not known; pass the data, or a coreset that was built from it",
-            -inf,
-        )
+    if not was_built(coreset):
+        return _Found.unknown(estimate, NOT_BUILT, -inf)
     mean_interval = of_log_likelihood(mean, share, confidence)
     interval = replace(
         mean_interval, low=total * mean_interval.low, high=total * mean_interval.high

@@ -36,6 +36,13 @@ _SLACK = 1.0 + 1e-6
 _POWERS, _STEPS = 50.0, 40
 
 
+NOT_BUILT = (
+    "the coreset is a reduced union or was made by hand, and how far that is off the data is not "
+    "known; pass the data, or a coreset that was built from it"
+)
+"""Why such a coreset has no interval of any kind."""
+
+
 class NoBoundError(ValueError):
     """Nothing bounds the values of draws; says why, and what to do."""
 
@@ -83,14 +90,16 @@ def largest_value(coreset: Coreset, centers: Centers) -> float:
     return found * _SLACK
 
 
+def was_built(coreset: Coreset) -> bool:
+    """Whether all draws are of the rows of the data themselves."""
+    return coreset.depth <= 1 and coreset.method != "given"
+
+
 def law_of(coreset: Coreset) -> Law:
     """How the rows of a coreset were drawn, by what it says of itself."""
     method, details = coreset.method, coreset.details
-    if coreset.depth > 1 or method == "given":
-        raise NoBoundError(
-            "the coreset is a reduced union or was made by hand, and how far that is off the data "
-            "is not known; pass the data, or a coreset that was built from it"
-        )
+    if not was_built(coreset):
+        raise NoBoundError(NOT_BUILT)
     if method.partition(",")[0] != "lightweight":
         raise NoBoundError(
             f"a coreset by method={method!r} does not bound what rows cost that were not drawn; "
