@@ -34,6 +34,8 @@ from lwcs.foundation.randomness import as_seed
 from lwcs.foundation.rows import count_distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lwcs.foundation.progress import Callback
 
 
@@ -352,6 +354,19 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         tags.input_tags.positive_only = _starts_at_zero(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def solved_model(answer: Answer, parameters: Mapping[str, Any]) -> CoresetKMeans:
+    """The model that a fit with this answer would give."""
+    model = CoresetKMeans(len(answer.centers), **parameters)
+    set_features(model, answer.solution.coreset)
+    model.__dict__.update(model._fitted_to(answer, model._wish()))
+    return model
+
+
+def check_fitted(model: CoresetKMeans) -> None:
+    """Raise NotFittedError, which says what is missing, if a model has no centers."""
+    model._check_is_fitted()
 
 
 def _starts_at_zero(divergence: Any) -> bool:

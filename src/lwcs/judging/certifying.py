@@ -17,8 +17,8 @@ from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed
-from lwcs.judging.answers import CentersAnswer, MixtureAnswer, as_answer
 from lwcs.judging.independence import look_fitted, refuse_fitted
+from lwcs.judging.targets import CentersTarget, MixtureTarget, as_target
 from lwcs.samplers import Lightweight
 from lwcs.sources import Source, scan
 from lwcs.sources.options import Fitted
@@ -38,7 +38,7 @@ from lwcs.trust.referee import Mean, Price
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.foundation.progress import Callback
-    from lwcs.judging.answers import Answer
+    from lwcs.judging.targets import Target
 
 DRAWS = 20_000
 _UNBOUNDED = "the log-likelihood of a row has no bound"
@@ -111,34 +111,34 @@ def certify(
     >>> certificate.kind, bool(certificate.low < np.sum(X**2) < certificate.high)
     ('clt', True)
     """
-    confidence, answer = check_confidence(confidence), as_answer(centers, divergence)
+    confidence, target = check_confidence(confidence), as_target(centers, divergence)
     if isinstance(data, StreamingCoreset):
         data = data.coreset()
     if isinstance(data, Coreset):
         with single_threaded_blas():
-            given = _given(data, answer, size, sample_weight)
-            return certificate_of(given, answer, confidence, given=True)
+            given = _given(data, target, size, sample_weight)
+            return certificate_of(given, target, confidence, given=True)
     draws = DRAWS if size is None else check_count(size, "size")
     how = as_seed(random_state), as_threads(n_jobs), Journal(progress)
-    source = open_rows(data, answer, sample_weight, memory_limit)
+    source = open_rows(data, target, sample_weight, memory_limit)
     # Once for all steps: to set the limit takes longer than some of them.
     with single_threaded_blas():
-        coreset = draws_of(Job.of(source, answer.divergence or SquaredEuclidean()), draws, *how)
-        return certificate_of(coreset, answer, confidence, given=False)
+        coreset = draws_of(Job.of(source, target.divergence or SquaredEuclidean()), draws, *how)
+        return certificate_of(coreset, target, confidence, given=False)
 
 
-def open_rows(data: Any, answer: Answer, sample_weight: Any, memory_limit: Any) -> Source:
-    """Scan data for the columns of an answer, in standard deviations if that is measured so."""
+def open_rows(data: Any, target: Target, sample_weight: Any, memory_limit: Any) -> Source:
+    """Scan data for the columns of a target, in standard deviations if that is measured so."""
     # The columns and the scale of a Source are fixed.
     fixed = isinstance(data, Source)
     source = scan(
         data,
-        columns=None if answer.names is None or fixed else Fitted(answer.names),
+        columns=None if target.names is None or fixed else Fitted(target.names),
         weight=sample_weight,
-        scale="standard" if answer.scaled and not fixed else None,
+        scale="standard" if target.scaled and not fixed else None,
         memory_limit=memory_limit,
     )
-    _check_columns(source, answer, "data")
+    _check_columns(source, target, "data")
     return source
 
 
@@ -150,7 +150,7 @@ def draws_of(job: Job, size: int, seed: int, n_jobs: int | None, journal: Journa
     )  # fmt: skip
 
 
-def _given(coreset: Coreset, answer: Answer, size: object, sample_weight: object) -> Coreset:
+def _given(coreset: Coreset, target: Target, size: object, sample_weight: object) -> Coreset:
     """A coreset that was built before, checked."""
     refuse_sample_weight(sample_weight)
     if size is not None:
@@ -158,23 +158,23 @@ def _given(coreset: Coreset, answer: Answer, size: object, sample_weight: object
             f"size={size!r} is given, but a Coreset has its own {coreset.size:,} draws; leave it "
             "out, or pass coreset.reduce(size)"
         )
-    _check_columns(coreset, answer, "coreset")
+    _check_columns(coreset, target, "coreset")
     refuse_bad_rows(coreset)
-    refuse_fitted(answer.model, coreset)
+    refuse_fitted(target.model, coreset)
     return coreset
 
 
-def _check_columns(data: Source | Coreset, answer: Answer, what: str) -> None:
-    if data.n_features != answer.n_features:
+def _check_columns(data: Source | Coreset, target: Target, what: str) -> None:
+    if data.n_features != target.n_features:
         raise ValueError(
-            f"the {what} has {data.n_features} columns but the centers have {answer.n_features}; "
+            f"the {what} has {data.n_features} columns but the centers have {target.n_features}; "
             "choose the same columns with lwcs.scan(…, columns=…)"
         )
     names = data.feature_names
-    if answer.names is not None and names is not None and tuple(names) != answer.names:
+    if target.names is not None and names is not None and tuple(names) != target.names:
         raise ValueError(
             f"the {what} has the columns {list(names)} but the model was fitted on "
-            f"{list(answer.names)}; choose these, in this order, with lwcs.scan(…, columns=…)"
+            f"{list(target.names)}; choose these, in this order, with lwcs.scan(…, columns=…)"
         )
 
 
@@ -201,14 +201,14 @@ class _Found:
 
 
 def certificate_of(
-    coreset: Coreset, answer: Answer, confidence: float, *, given: bool
+    coreset: Coreset, target: Target, confidence: float, *, given: bool
 ) -> Certificate:
-    """Certify an answer by draws, or by all rows; those that were given might know the answer."""
-    if isinstance(answer, MixtureAnswer):
-        found = _log_likelihood(coreset, answer, confidence)
+    """Certify a target by draws, or by all rows; those that were given might know the target."""
+    if isinstance(target, MixtureTarget):
+        found = _log_likelihood(coreset, target, confidence)
     else:
-        assert isinstance(answer, CentersAnswer)
-        found = _cost(coreset, answer, confidence, given=given)
+        assert isinstance(target, CentersTarget)
+        found = _cost(coreset, target, confidence, given=given)
     interval = found.interval
     return Certificate(
         estimate=found.estimate,
@@ -219,17 +219,17 @@ def certificate_of(
         bernstein=(found.proven.low, found.proven.high),
         reason=interval.reason,
         biased=found.biased,
-        quantity="log-likelihood" if isinstance(answer, MixtureAnswer) else "cost",
-        n_clusters=answer.k,
+        quantity="log-likelihood" if isinstance(target, MixtureTarget) else "cost",
+        n_clusters=target.k,
         n_draws=coreset.size,
         n_samples=coreset.n_samples,
         total_weight=coreset.total_weight,
     )
 
 
-def _cost(coreset: Coreset, answer: CentersAnswer, confidence: float, *, given: bool) -> _Found:
+def _cost(coreset: Coreset, target: CentersTarget, confidence: float, *, given: bool) -> _Found:
     """The cost of centers."""
-    costs, draws = answer.costs(coreset), coreset.size
+    costs, draws = target.costs(coreset), coreset.size
     own = coreset.weights, coreset.counts, costs.distances
     with np.errstate(over="ignore"):
         price = Price.on_draws(*own)
@@ -253,11 +253,11 @@ def _cost(coreset: Coreset, answer: CentersAnswer, confidence: float, *, given: 
     )
 
 
-def _log_likelihood(coreset: Coreset, answer: MixtureAnswer, confidence: float) -> _Found:
+def _log_likelihood(coreset: Coreset, target: MixtureTarget, confidence: float) -> _Found:
     """The total log-likelihood of a mixture: Ω times its mean, whose variance is smaller."""
     weights, counts, total = coreset.weights, coreset.counts, coreset.total_weight
     with explaining_points(coreset), np.errstate(over="ignore", invalid="ignore"):
-        values = answer.log_likelihoods(coreset.points)
+        values = target.log_likelihoods(coreset.points)
         mean = Mean.on_draws(weights, counts, values)
         share = largest_share(weights, counts, values)
     estimate = total * mean.value

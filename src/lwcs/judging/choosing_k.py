@@ -11,7 +11,7 @@ from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.judging.k_choice import KChoice
-from lwcs.judging.k_clusters import Models, judged, solve_clusters
+from lwcs.judging.k_clusters import Models, evidence_of, solve_clusters
 from lwcs.judging.k_draws import Rules, check_ks, draw
 from lwcs.judging.k_mixtures import fit_mixtures, judge_mixtures
 from lwcs.judging.k_verdict import judge_clusters
@@ -171,7 +171,7 @@ def _clusters(
     """Solve k-means for every k, and choose."""
     solved = drawn.solved
     found = solve_clusters(drawn, ks, rules)
-    rows = judged(drawn, found, n_bootstrap, rules, every_k=every_k)
+    rows = evidence_of(drawn, found, n_bootstrap, rules, every_k=every_k)
     verdict = judge_clusters(rows)
     parameters = {"divergence": rules.divergence, "random_state": rules.seed}
     models = Models(solved, dict(zip(ks, found, strict=True)), parameters)

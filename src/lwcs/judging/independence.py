@@ -11,7 +11,7 @@ from lwcs.trust.record import digest, digest_of_data
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
-    from lwcs.judging.answers import Costs
+    from lwcs.judging.targets import Costs
     from lwcs.trust.record import FittedOn
 
 # Probability that centers which know nothing of the draws are so close to the means there.

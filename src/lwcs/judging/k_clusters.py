@@ -13,8 +13,7 @@ from lwcs.choosing.path import Path
 from lwcs.choosing.solution import Solution
 from lwcs.choosing.stability import Original, bootstrap
 from lwcs.coreset import explaining_points
-from lwcs.estimators import CoresetKMeans
-from lwcs.estimators.inputs import set_features
+from lwcs.estimators.kmeans import solved_model
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import workers
 from lwcs.geometry import Centers
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lwcs.coreset import Coreset
+    from lwcs.estimators import CoresetKMeans
     from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.geometry import Measured
     from lwcs.judging.k_draws import Drawn, Rules
@@ -71,7 +71,7 @@ def solve_clusters(drawn: Drawn, ks: Sequence[int], rules: Rules) -> list[Priced
     return priced
 
 
-def judged(
+def evidence_of(
     drawn: Drawn, found: Sequence[Priced], n_bootstrap: int, rules: Rules, *, every_k: bool
 ) -> tuple[KRow, ...]:
     """What is known of every solution, from the most clusters down.
@@ -176,8 +176,5 @@ class Models:
         found, own = priced.found, priced.own
         error = NONE if self.solved.exact else SamplingError.of(own, priced.other)
         solution = Solution(self.solved, found.centers.geometry, found, own, error)
-        model = CoresetKMeans(len(found.centers), **self.parameters)
-        set_features(model, self.solved)
         answer = Answer(solution, solution.centers, found.cost, error)
-        model.__dict__.update(model._fitted_to(answer, model._wish()))
-        return model
+        return solved_model(answer, self.parameters)

@@ -16,6 +16,7 @@ from lwcs.choosing.kmeans import Wish, fit_coreset
 from lwcs.choosing.levels import How
 from lwcs.coreset import explaining_points
 from lwcs.estimators import CoresetKMeans, CoresetMixture
+from lwcs.estimators.kmeans import check_fitted
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.rows import pieces
@@ -197,7 +198,7 @@ def judged(model: Any) -> Clusters | Components:
         check_is_fitted(model, "mixture_")
         return Components(model, model.mixture_)
     if isinstance(model, CoresetKMeans):
-        model._check_is_fitted()
+        check_fitted(model)
         return Clusters(model.cluster_centers_, model.geometry_)
     if isinstance(model, type) or not hasattr(model, "get_params"):
         raise TypeError(

@@ -14,6 +14,7 @@ from lwcs.coreset import Coreset, explaining_points
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.estimators import CoresetKMeans, CoresetMixture
 from lwcs.estimators.inputs import measured_by
+from lwcs.estimators.kmeans import check_fitted
 from lwcs.foundation.checks import check_centers
 from lwcs.solvers.mixture import log_likelihoods, prepared
 
@@ -43,7 +44,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Answer(ABC):
+class Target(ABC):
     """Centers or a mixture."""
 
     k: int
@@ -62,7 +63,7 @@ class Answer(ABC):
 
 
 @dataclass(frozen=True)
-class CentersAnswer(Answer):
+class CentersTarget(Target):
     """Centers, in the units of the data."""
 
     points: npt.NDArray[Any]
@@ -88,20 +89,20 @@ class CentersAnswer(Answer):
 
 
 @dataclass(frozen=True)
-class MixtureAnswer(Answer):
+class MixtureTarget(Target):
     """A mixture, by the log-likelihood of rows."""
 
     log_likelihoods: Callable[[Rows], FloatArray]
 
 
-def as_answer(given: Any, divergence: str | Divergence | None) -> Answer:
+def as_target(given: Any, divergence: str | Divergence | None) -> Target:
     """Tell by its attributes what is to be certified; no other library is imported."""
     if isinstance(given, type):
         raise TypeError(f"centers={given.__name__} is a class; {_ALLOWED}")
     if isinstance(given, CoresetKMeans):
         _refuse_divergence(given, divergence)
-        given._check_is_fitted()
-        return CentersAnswer(
+        check_fitted(given)
+        return CentersTarget(
             **_of(given, len(given.cluster_centers_), given.n_features_in_),
             divergence=given.geometry_.divergence,
             points=given.cluster_centers_,
@@ -113,7 +114,7 @@ def as_answer(given: Any, divergence: str | Divergence | None) -> Answer:
     if hasattr(given, "fit") and not _centers_of(given)[0]:
         raise ValueError(f"{type(given).__name__} has no centers, or is not fitted; {_ALLOWED}")
     points = _as_points(given)
-    return CentersAnswer(
+    return CentersTarget(
         **_of(given, len(points), points.shape[1]),
         divergence=None if divergence is None else as_divergence(divergence),
         points=points,
@@ -122,7 +123,7 @@ def as_answer(given: Any, divergence: str | Divergence | None) -> Answer:
 
 
 def _of(model: Any, k: int, n_features: int) -> dict[str, Any]:
-    """What every answer has; a table of centers and most models know the names of columns."""
+    """What every target has; a table of centers and most models know the names of columns."""
     given = getattr(model, "feature_names_in_", getattr(model, "columns", None))
     names = () if given is None or callable(given) else tuple(given)
     named = len(names) == n_features and all(isinstance(name, str) for name in names)
@@ -168,7 +169,7 @@ def _is_mixture(given: Any) -> bool:
     return hasattr(given, "score_samples") and hasattr(given, "weights_")
 
 
-def _mixture(given: Any) -> MixtureAnswer:
+def _mixture(given: Any) -> MixtureTarget:
     if isinstance(given, CoresetMixture):
         if not hasattr(given, "mixture_"):
             raise ValueError(f"this CoresetMixture is not fitted; call fit first, or {_ALLOWED}")
@@ -186,7 +187,7 @@ def _mixture(given: Any) -> MixtureAnswer:
                 warnings.filterwarnings("ignore", message=".*valid feature names")
                 return np.asarray(given.score_samples(points), dtype=np.float64)
 
-    return MixtureAnswer(
+    return MixtureTarget(
         **_of(given, len(given.weights_), given.n_features_in_),
         divergence=SquaredEuclidean(),
         log_likelihoods=values,
