@@ -57,7 +57,7 @@ def test_all_rows_are_looked_at_where_draws_that_agree_may_have_missed_clusters(
     family = FAMILIES["halving"]
     X, places = family(100_000, 20, 20, 0), family.centers(100_000, 20, 20, 0)
     options = {"compute_labels": False, "random_state": 1}
-    with pytest.warns(UserWarning, match=r"method='lightweight' is not right.*method='refined'"):
+    with pytest.warns(UserWarning, match=r"^lightweight draws are not right.*'refined'"):
         plain = CoresetKMeans(20, method="lightweight", **options).fit(X)
     assert plain.sampling_error_ < 0.02
     assert over_best(plain, X, places) > 100.0
@@ -113,6 +113,66 @@ def test_files_and_partitions_and_sparse_rows_and_weights_are_chosen_for(tmp_pat
     weighted = CoresetKMeans(k, method="auto", random_state=0, compute_labels=False)
     weighted.fit(X, sample_weight=np.full(len(X), 2.0))
     assert weighted.coreset_.method == "refined"
+
+
+@pytest.fixture(scope="module")
+def uneven() -> np.ndarray:
+    """30 clusters of sizes 1:300, small ones wide: lightweight draws are 10 % worse, not lost."""
+    rng, k = np.random.default_rng(0), 30
+    sizes = np.geomspace(1.0, 300.0, k)
+    whose = rng.choice(k, 40_000, p=sizes / sizes.sum())
+    spreads = np.geomspace(3.0, 0.3, k)[whose]
+    noise = spreads[:, None] * rng.normal(size=(len(whose), 8))
+    return 20.0 * rng.normal(size=(k, 8))[whose] + noise
+
+
+def test_a_size_that_leaves_no_choice_is_warned_of_as_if_lightweight_was_asked_for(uneven):
+    options = {"coreset_size": 2_500, "compute_labels": False, "init": "local-search"}
+    with pytest.warns(
+        UserWarning,
+        match=r"^lightweight draws are not right.*with method='refined'; leave out coreset_size, "
+        r"or pass method='refined'$",
+    ):
+        own = fitted(uneven, 30, **options)
+    with pytest.warns(UserWarning, match=r"^lightweight draws.*; pass that, or method='auto'$"):
+        plain = CoresetKMeans(30, method="lightweight", random_state=0, **options).fit(uneven)
+    assert own.coreset_ == plain.coreset_
+    fitted(uneven, 30, compute_labels=False)
+    CoresetKMeans(30, method="refined", random_state=0, **options).fit(uneven)
+
+
+@pytest.mark.parametrize("method", ["auto", "lightweight"])
+def test_rows_that_are_gone_are_warned_of_and_can_be_written_to_a_file(uneven, method):
+    model = CoresetKMeans(30, coreset_size=2_500, method=method, random_state=0)
+    with pytest.warns(UserWarning, match=r"^lightweight draws are.*write the rows to a file first"):
+        model.fit(iter([uneven]))
+
+
+def test_rows_that_are_gone_are_advised_of_a_method_that_reads_them_once(uneven):
+    far = np.vstack([uneven, [1e4 * np.ones(8)] * 40])
+    model = CoresetKMeans(30, coreset_size=2_500, method="uniform", random_state=0)
+    with pytest.warns(UserWarning, match=r"^uniform draws are.*method='lightweight'; pass that$"):
+        model.fit(iter([np.random.default_rng(0).permutation(far)]))
+
+
+def test_a_pilot_hides_no_error_but_that_of_its_rows(slow_to_read, monkeypatch):
+    def broken(*_: object) -> bool:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(choice, "_isotropic", broken)
+    with pytest.raises(ValueError, match="a defect"):
+        fitted(ROUND, 20)
+
+
+def test_rows_that_a_pilot_refuses_are_refused_as_without_one(slow_to_read):
+    X = ROUND.copy()
+    X[7:, 3] = np.nan
+    said = []
+    for method in ("auto", "lightweight"):
+        with pytest.raises(ValueError, match="column 3 is nan") as refused:
+            CoresetKMeans(20, method=method, random_state=0).fit(X)
+        said.append(str(refused.value))
+    assert said[0] == said[1]
 
 
 def test_rows_that_can_be_read_only_once_leave_no_choice():

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs import CoresetKMeans
-from lwcs.choosing.method import seen_by
+from lwcs import CoresetKMeans, Lightweight
+from lwcs.choosing import method as choice
+from lwcs.choosing.method import seen_by, warn_of_method
 from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import cluster
-from lwcs.trust.diagnosis import METHODS, Diagnosis, Seen, errors_by_method
+from lwcs.trust.diagnosis import METHODS, Diagnosis, Seen, errors_by_method, family_of
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +125,20 @@ def test_rows_that_cost_nothing_say_nothing():
     [
         (
             {"coreset_size": 1_000, "method": "lightweight"},
-            "1,000 draws by method='lightweight': as was asked for.",
+            "1,000 lightweight draws, as requested. Predicted",
         ),
-        ({"coreset_size": 1_000, "method": "auto"}, "where 'auto' was asked for"),
+        (
+            {"coreset_size": 1_000, "method": Lightweight(draws="stratified")},
+            "1,000 stratified lightweight draws, as requested. Predicted",
+        ),
+        (
+            {"coreset_size": 1_000, "method": "sensitivity"},
+            "1,000 sensitivity draws, as requested. Predicted",
+        ),
+        (
+            {"coreset_size": 1_000, "method": "auto"},
+            "method='auto' chose 1,000 lightweight draws: the size is given, and",
+        ),
         ({"coreset_size": 100_000}, "All 60,300 rows were clustered, and nothing was sampled"),
     ],
 )
@@ -137,7 +149,7 @@ def test_a_file_keeps_the_diagnosis(unequal, kind, words, tmp_path):
     assert words in str(model.diagnosis_)
     assert str(loaded.diagnosis_) == str(model.diagnosis_)
     assert loaded.diagnosis_.errors == model.diagnosis_.errors
-    assert loaded.method == model.method
+    assert loaded.method == (model.method if isinstance(model.method, str) else "auto")
 
 
 def test_a_coreset_is_diagnosed_and_not_warned_of(unequal):
@@ -145,16 +157,89 @@ def test_a_coreset_is_diagnosed_and_not_warned_of(unequal):
     coreset = lwcs.build(unequal, 1_000, method="uniform", random_state=0)
     found = CoresetKMeans(5, random_state=0).fit(coreset).diagnosis_
     assert found.used == "uniform"
-    assert "made before" in str(found)
+    assert str(found).startswith("1,000 uniform draws, made before they were clustered. Predicted")
     assert set(found.errors) == set(METHODS)
 
 
 def test_a_wrong_method_is_a_warning_that_names_the_better_one():
     X = FAMILIES["imbalanced"](50_000, 10, 20, 0)
     options = {"method": "lightweight", "compute_labels": False, "random_state": 1}
-    with pytest.warns(UserWarning, match=r"method='lightweight' is not right.*method='refined'"):
+    with pytest.warns(
+        UserWarning,
+        match=r"^lightweight draws are not right.* with 800 of them.* with method='refined'; "
+        r"pass that, or method='auto'$",
+    ):
         model = CoresetKMeans(20, coreset_size=800, **options).fit(X)
     assert model.diagnosis_.better() == "refined"
+
+
+@pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        ("uniform", "uniform draws"),
+        ("lightweight, stratified", "stratified lightweight draws"),
+        ("sensitivity", "sensitivity draws"),
+        ("mine", "mine draws"),
+    ],
+)
+def test_any_label_of_a_wrong_method_is_a_warning(used, words):
+    errors = {"uniform": 0.01, "lightweight": 0.01, "refined": 0.01, "mine": 0.01}
+    errors[family_of(used)] = 0.9
+    found = Diagnosis(used, used, "", 1_000, errors=errors, measured=0.9, noise=0.01)
+    better = "lightweight" if used == "uniform" else "uniform"
+    with pytest.warns(UserWarning, match=rf"^{words} are not right.*about 0.9.*{better!r}; pass"):
+        warn_of_method(found, CoresetKMeans(5, method="lightweight")._wish(), rereadable=True)
+
+
+def test_draws_that_were_replaced_say_what_was_asked_for():
+    found = Diagnosis("lightweight", "refined", "the first draws had missed clusters", 1_000)
+    assert str(found) == (
+        "1,000 refined draws instead of lightweight draws: the first draws had missed clusters."
+    )
+    assert replace(found, asked="refined").choice == (
+        "1,000 refined draws: the first draws had missed clusters"
+    )
+
+
+def test_the_heaviest_draws_are_called_draws():
+    """Each stands for as many rows as its weight says."""
+    found = Diagnosis("auto", "uniform", "", 90, cost_share=0.5, smallest=0.1, heaviest=0.25)
+    assert "the 10 heaviest draws have 25 % of the cost" in str(found)
+
+
+@pytest.mark.parametrize("divergence", ["sqeuclidean", "kl", "cosine"])
+def test_every_center_that_may_be_missed_knows_how_far_the_next_one_is(divergence):
+    rng = np.random.default_rng(0)
+    X = rng.gamma(2.0, size=(500, 3)) + 0.1
+    coreset = lwcs.build(X, 200, divergence=divergence, random_state=0)
+    geometry = coreset.geometry()
+    rows, centers = geometry.measured(coreset.points), geometry.own_centers(X[:30])
+    seen = seen_by(rows, coreset.weights, coreset.counts, *rows.nearest(centers), centers, 200)
+    assert (seen.apart > 0.0).sum() > 10
+    for j in np.flatnonzero(seen.apart):
+        others = np.delete(centers.points, j, axis=0)
+        apart = geometry.metric.between(centers.points[j], others).sum(axis=1)
+        assert seen.apart[j] == pytest.approx(apart.min())
+
+
+def test_centers_beyond_the_range_of_squares_are_infinitely_far():
+    geometry = Geometry()
+    rows = geometry.measured(np.array([[0.0], [1.0]]))
+    centers = geometry.own_centers(np.array([[0.0], [1e160]]))
+    ones, counts, far = np.ones(2), np.ones(2, dtype=np.int64), np.array([0, 1])
+    seen = seen_by(rows, ones, counts, np.zeros(2, dtype=np.int64), far, centers, 10)
+    assert seen.apart.tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("size", ["auto", 1_000])
+def test_draws_are_looked_at_once(unequal, labels, size, monkeypatch):
+    looked, plain = [], choice.seen_by
+    monkeypatch.setattr(choice, "seen_by", lambda *rows: looked.append(rows) or plain(*rows))
+    options = {"coreset_size": size, "compute_labels": labels, "random_state": 0}
+    model = CoresetKMeans(5, method="auto", **options).fit(unequal)
+    of_all = [seen for seen in looked if seen[-1] == model.coreset_.size]
+    assert len(of_all) == 1
 
 
 def test_a_method_that_is_as_good_is_no_warning():

@@ -20,9 +20,7 @@ from lwcs.choosing.around import Around, draw_around
 from lwcs.choosing.complaints import CHANCE, FAR_OFF, warn_of_answer
 from lwcs.choosing.growth import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws
 from lwcs.choosing.method import (
-    ASKED,
     CLEARLY,
-    GIVEN,
     MISSED,
     diagnose,
     draws_around,
@@ -43,6 +41,7 @@ from lwcs.samplers.around_centers import Assignment, weigh
 from lwcs.samplers.refined import STILL_ABOVE
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import watched_blocks
+from lwcs.trust.diagnosis import ASKED, GIVEN
 from lwcs.trust.referee import UNKNOWN, Price, SamplingError
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import DenseRows, FloatArray
     from lwcs.samplers import Sampler
     from lwcs.samplers.around_centers import Clusters
-    from lwcs.trust.diagnosis import Diagnosis
+    from lwcs.trust.diagnosis import Diagnosis, Seen
 
 # Draws to begin with; the last inner level has a quarter of them.
 DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
@@ -101,6 +100,8 @@ class Answer:
     """The clusters of every partition, where the final pass has weighed them."""
     why: str = ASKED
     """Why its rows were drawn as they were."""
+    seen: Seen | None = None
+    """Its draws beside its centers, where they were looked at already."""
     diagnosis: Diagnosis | None = None
 
     @property
@@ -148,8 +149,8 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
     answer = _to_target(job, wish) if wish.size is None else _of_size(job, wish, wish.size)
     told = warn_of_answer(answer, wish)
     found = diagnose(answer, wish, why_first(answer, wish, job))
-    if not (told or wish.chooses):
-        warn_of_method(found, wish.target, rereadable=job.source.rereadable)
+    if not told:
+        warn_of_method(found, wish, rereadable=job.source.rereadable)
     return replace(answer, diagnosis=found)
 
 
@@ -186,9 +187,9 @@ def _of_size(job: Job, wish: Wish, size: int) -> Answer:
 
 def _around_if_failed(job: Job, answer: Answer, wish: Wish) -> Answer:
     """Draw as many rows around the centers of an answer, if its draws have failed."""
-    coreset = answer.solution.coreset
-    if not fails(seen_on_draws(answer), coreset):
-        return answer
+    seen = seen_on_draws(answer)
+    if not fails(seen, answer.solution.coreset):
+        return replace(answer, seen=seen)
     for attempt in range(_AROUND):
         drawn, cost = _drawn_around(job, answer, wish, attempt)
         missed = cost > STILL_ABOVE * answer.solution.own.cost
@@ -210,7 +211,9 @@ def _to_target(job: Job, wish: Wish) -> Answer:
     coreset, silent = answer.solution.coreset, not (wish.labels or wish.polish)
     if wish.chooses and silent and job.source.rereadable and not coreset.exact:
         # Clusters that no draw has seen are seen by nothing but a pass over all rows.
-        wish = replace(wish, labels=may_miss(seen_on_draws(answer), coreset, wish.target))
+        seen = seen_on_draws(answer)
+        answer = replace(answer, seen=seen)
+        wish = replace(wish, labels=may_miss(seen, coreset, wish.target))
     answer = _on_all_rows(job, answer, wish)
     for attempt in range(_AROUND):
         if not answer.on_all.estimate > wish.target:
@@ -284,7 +287,8 @@ def _on_all_rows(job: Job, answer: Answer, wish: Wish) -> Answer:
         step = polish(source, geometry.own_centers(centers), n_jobs, wish.how.journal)
         centers = geometry.to_data(step.centers).astype(centers.dtype)
         costs.append(step.cost_before)
-    answer = replace(answer, centers=centers)
+    if wish.polish:
+        answer = replace(answer, centers=centers, seen=None)
     if wish.labels:
         answer = _priced(job, answer, wish)
         costs.append(answer.cost)

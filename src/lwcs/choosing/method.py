@@ -20,10 +20,23 @@ from lwcs.foundation.logs import decided
 from lwcs.foundation.notices import warn
 from lwcs.foundation.randomness import Stage
 from lwcs.geometry import Centers
+from lwcs.geometry.dense import DenseRows
 from lwcs.samplers import Lightweight, Uniform, as_sampler
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
-from lwcs.trust.diagnosis import MAY_MISS, METHODS, OWN, SURE, Diagnosis, Seen, errors_by_method
+from lwcs.trust.diagnosis import (
+    ASKED,
+    MAY_MISS,
+    METHODS,
+    OWN,
+    SURE,
+    Diagnosis,
+    Seen,
+    draws_by,
+    errors_by_method,
+    family_of,
+)
+from lwcs.trust.indices import TwoNearest
 
 if TYPE_CHECKING:
     from typing import Any
@@ -39,12 +52,10 @@ if TYPE_CHECKING:
 AUTO = "auto"
 ENOUGH = "that is enough to reach the target"
 NO_BETTER = "no other method is predicted to be clearly better"
-ASKED = "as was asked for"
 SIZED = "the size is given, and these draws are not known to have failed"
-GIVEN = "the draws were made before they were clustered"
 ONCE = "the rows can be read only once, and other methods read them again"
 ISOTROPIC = "all rows are about equally far from their mean, so that a pass would tell little"
-CLEARLY = "rows drawn around the centers of the first draws are worth several of the latter"
+CLEARLY = "draws around the first centers have a much smaller error"
 MISSED = "the first draws had missed clusters, or may have"
 SMALL = "there are few of them, or most of them would have been drawn"
 
@@ -60,8 +71,6 @@ _PILOT_ROWS, _PILOT_CLUSTERS, _PILOT_ITERATIONS = 1_000, 8, 3
 # Rows are isotropic if a few centers leave most of the cost, uniform draws are nearly as good as
 # lightweight ones, and no row costs much more than others.
 _LEFT, _NEARLY, _HEAVY = 0.5, 1.1, 20.0
-
-
 # Of draws whose size is given: the cost of what they miss over that of the rest, and the bound on
 # their spread. With 10 to 50 draws per cluster, these are up to 0.3 and 2 on KDD and RNA; on the
 # families that lightweight draws fail on, one of them is 4 and more.
@@ -101,12 +110,16 @@ def first_sampler(job: Job, wish: Wish) -> Sampler:
     if not (judged and saves and source.estimate_values() >= _WORTH_VALUES):
         return wish.sampler
     try:
-        # Rows that the pilot refuses are refused with all rows, by the first one of them.
         pilot = job.coreset(
             _PILOT_ROWS, Uniform(), wish.how.seed, n_jobs=wish.how.n_jobs, stage=Stage.PILOT
         )
+    except ValueError:
+        # Rows that the pilot refuses are refused by the draws, as without a pilot.
+        return wish.sampler
+    try:
         isotropic = _isotropic(pilot, job, wish.how)
-    except (BadValueError, ValueError):
+    except BadValueError:
+        # So are rows so far apart that their distances overflow.
         return wish.sampler
     decided("method", "a pilot of %d rows is %sisotropic", pilot.size, "" if isotropic else "not ")
     return Uniform() if isotropic else wish.sampler
@@ -140,10 +153,21 @@ def seen_by(
     nearest = float(_apart(mean, centers).min())
     seen = Seen(weights, counts, labels, distances, from_mean, len(centers), nearest)
     apart = np.zeros(len(centers))
-    for j in np.flatnonzero(seen.shares * draws < SURE) if len(centers) > 1 else ():
-        others = np.delete(np.arange(len(centers)), j)
-        apart[j] = _apart(centers[j : j + 1], centers[others]).min()
+    at = np.flatnonzero(seen.shares * draws < SURE)
+    if len(centers) > 1 and len(at):
+        apart[at] = _next(centers, at)
     return replace(seen, apart=apart)
+
+
+def _next(centers: Centers, at: IntArray) -> FloatArray:
+    """d of some centers from the nearest other one; each is nearest to itself."""
+    points = centers.points[at]
+    try:
+        found = TwoNearest.of(DenseRows(centers.geometry, points, np.float64, points), centers)
+    except BadValueError:
+        # Some are so far apart that squares overflow.
+        return np.full(len(at), np.inf)
+    return found.second
 
 
 def _apart(one: Centers, others: Centers) -> FloatArray:
@@ -167,6 +191,8 @@ def seen_on_level(climbed: Climbed) -> Seen | None:
 
 def seen_on_draws(answer: Answer) -> Seen:
     """All draws that were clustered, beside the centers of the answer."""
+    if answer.seen is not None:
+        return answer.seen
     solution = answer.solution
     coreset, geometry = solution.coreset, solution.geometry
     labels, distances = answer.on_draws()
@@ -229,15 +255,28 @@ def diagnose(answer: Answer, wish: Wish, why: str) -> Diagnosis:
     )
 
 
-def warn_of_method(found: Diagnosis, target: float, *, rereadable: bool) -> None:
-    """Warn if a method that was asked for is wrong for the data, and name the better one."""
-    better = found.better(METHODS if rereadable else METHODS[:2])
-    own = found.errors.get(found.used, 0.0)
-    if better is None or own <= target:
+def warn_of_method(found: Diagnosis, wish: Wish, *, rereadable: bool) -> None:
+    """Warn if the draws are wrong for the data, and say what to do instead."""
+    if wish.chooses and wish.size is None and rereadable:
+        # The choice was ours, between all methods.
         return
+    # Of rows that are gone, a method that reads them once is the nearest remedy.
+    at_once = None if rereadable else found.better(METHODS[:2])
+    better = at_once or found.better()
+    own = found.errors.get(family_of(found.used), 0.0)
+    if better is None or own <= wish.target:
+        return
+    if at_once is not None:
+        remedy = "pass that"
+    elif not rereadable:
+        remedy = "write the rows to a file first, so that other methods can read them again"
+    elif wish.chooses:
+        remedy = f"leave out coreset_size, or pass method={better!r}"
+    else:
+        remedy = "pass that, or method='auto'"
     warn(
-        f"method={found.used!r} is not right for this data: with {found.size:,} draws, its "
+        f"{draws_by(found.used)} are not right for this data: with {found.size:,} of them, the "
         f"sampling error is about {own:.2g}, and about {found.errors[better]:.2g} with "
-        f"method={better!r}; pass that, or method='auto'",
+        f"method={better!r}; {remedy}",
         UserWarning,
     )

@@ -37,6 +37,8 @@ DIAGNOSIS = "diagnosis"
 METHODS = ("uniform", "lightweight", "refined")
 """In the order of how much they look at the rows before they draw."""
 OWN = "own"
+ASKED, GIVEN = "as requested", "made before they were clustered"
+"""Why draws are as they are, where that was not chosen."""
 # Measured error over the formula: 1.5–3.5 on KDD, RNA, covtype and GloVe with 20 to 200 clusters,
 # 1 for clusters far apart. Where draws had missed rows that matter, 5 and more.
 _TOUCHING, _MOST = 2.0, 4.0
@@ -92,7 +94,7 @@ class Seen:
 
     @property
     def heaviest(self) -> float:
-        """Share of a few rows in the cost, those that have most of it."""
+        """Share of a few draws in the cost, those that have most of it."""
         average = self._average(self.distances)
         if not 0.0 < average < inf:
             return nan
@@ -163,6 +165,12 @@ def family_of(method: str) -> str:
     return "refined" if name == "sensitivity" else name
 
 
+def draws_by(method: str) -> str:
+    """Draws of a method, in words; its label may end with how they are made."""
+    name, _, how = method.partition(", ")
+    return f"{how} {name} draws".lstrip()
+
+
 def errors_by_method(
     seen: Seen, used: str, draws: int, measured: float = nan, *, on_all_rows: bool = False
 ) -> dict[str, float]:
@@ -220,7 +228,7 @@ class Diagnosis:
     smallest: float = nan
     """Share of the smallest cluster in the weight."""
     heaviest: float = nan
-    """Share of the ten rows that cost most in the cost."""
+    """Share of the ten draws that have most of the cost, each with its weight."""
     spread: float = nan
     """Bound on the relative standard deviation of the cost of the centers on as many lightweight
     draws; large where they may miss clusters."""
@@ -261,17 +269,22 @@ class Diagnosis:
 
     @property
     def choice(self) -> str:
-        """The method that was used, and why, in a few words."""
-        used = self.used if self.used == "all rows" else f"method={self.used!r}"
-        return f"{used}: {self.why}"
+        """What was clustered, and why, in a few words."""
+        if self.used == "all rows":
+            return f"all {self.size:,} rows were clustered, and nothing was sampled: {self.why}"
+        draws = f"{self.size:,} {draws_by(self.used)}"
+        if self.why in (ASKED, GIVEN):
+            return f"{draws}, {self.why}"
+        if self.asked == "auto":
+            return f"method='auto' chose {draws}: {self.why}"
+        instead = "" if self.used == self.asked else f" instead of {draws_by(self.asked)}"
+        return f"{draws}{instead}: {self.why}"
 
     def __str__(self) -> str:
+        first = self.choice
         if self.used == "all rows":
-            return f"All {self.size:,} rows were clustered, and nothing was sampled: {self.why}."
-        asked = (
-            "" if family_of(self.asked) == self.used else f", where {self.asked!r} was asked for"
-        )
-        said = [f"{self.size:,} draws by method={self.used!r}{asked}: {self.why}."]
+            first = first[0].upper() + first[1:]
+        said = [f"{first}."]
         if self.errors:
             listed = (f"{name} {_percent(error)}" for name, error in self.errors.items())
             known = f"; measured: {_percent(self.measured)}" if isfinite(self.measured) else ""
@@ -279,8 +292,8 @@ class Diagnosis:
         if isfinite(self.cost_share):
             said.append(
                 f"The clusters leave {_percent(self.cost_share)} of the cost around the mean; the "
-                f"smallest has {_percent(self.smallest)} of the weight, and the {_HEAVIEST} rows "
-                f"that cost most have {_percent(self.heaviest)} of the cost."
+                f"smallest has {_percent(self.smallest)} of the weight, and the {_HEAVIEST} "
+                f"heaviest draws have {_percent(self.heaviest)} of the cost."
             )
         if self.spread > MAY_MISS and self.used in ("lightweight", "uniform"):
             said.append(
