@@ -24,11 +24,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.choosing.kmeans import first_size, fit_coreset
-from lwcs.choosing.method import is_auto
+from lwcs.choosing.method import sampler_of
 from lwcs.divergences import as_divergence
 from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.samplers import Lightweight
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
 
@@ -124,7 +123,7 @@ class Incremental:
     @property
     def _method(self) -> Any:
         """How batches are drawn from: they are gone afterwards, which leaves little to choose."""
-        return Lightweight.name if is_auto(self.method) else self.method
+        return sampler_of(self.method).name if isinstance(self.method, str) else self.method
 
     def _continued(self, size: int) -> StreamingCoreset:
         """The stream of the batches before, which was created with the same parameters."""

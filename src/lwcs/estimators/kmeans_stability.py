@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs import kernels
 from lwcs.building import Job
+from lwcs.choosing.kmeans import first_size
+from lwcs.choosing.method import sampler_of
 from lwcs.choosing.stability import Original, bootstrap
 from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
@@ -18,9 +20,6 @@ from lwcs.foundation.randomness import as_seed
 if TYPE_CHECKING:
     from lwcs.choosing.stability_result import Stability
     from lwcs.estimators.kmeans import CoresetKMeans
-
-# Draws of rows that are given, in all and per cluster: as many as a fit begins with.
-_DRAWS, _PER_CLUSTER = 20_000, 400
 
 
 def judge(
@@ -58,7 +57,8 @@ def _coreset(
         check_rows(coreset, k)
         return coreset
     job = Job.of(scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence)
-    size = max(_DRAWS, _PER_CLUSTER * k)
     # "auto" would solve a pilot to choose; these draws judge clusters that are there already.
-    method = "lightweight" if model.method == "auto" else model.method
-    return summarize(job, size, k, method=method, seed=seed, n_jobs=threads, journal=journal)
+    method = sampler_of(model.method, k)
+    return summarize(
+        job, first_size(k), k, method=method, seed=seed, n_jobs=threads, journal=journal
+    )

@@ -44,13 +44,6 @@ class MixtureAnswers(Savable, Tabular):
         """Most likely component of every row, in the same kind of container as X."""
         return self._map(X, "labels")
 
-    def stability(self, *_: Any, **__: Any) -> Any:
-        """Refuse: components of a mixture may overlap, and have no borders to be told apart by."""
-        raise NotImplementedError(
-            "the stability of a CoresetMixture is not available, since its components may overlap; "
-            "fit a CoresetKMeans with as many clusters, and call its stability()"
-        )
-
     def predict_proba(self, X: Any) -> DenseRows:
         """Probability of each component for every row."""
         return self._map(X, "responsibilities")
