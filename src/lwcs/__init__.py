@@ -19,8 +19,10 @@ _HOMES = {
     "Coreset": "lwcs.coreset",
     "CoresetKMeans": "lwcs.estimators",
     "CoresetMixture": "lwcs.estimators",
+    "Diagnosis": "lwcs.trust.diagnosis",
     "Drift": "lwcs.judging.drifting",
     "ElbowDisplay": "lwcs.displays",
+    "FittedOn": "lwcs.trust.record",
     "KChoice": "lwcs.judging.k_choice",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
@@ -50,8 +52,10 @@ __all__ = [
     "Coreset",
     "CoresetKMeans",
     "CoresetMixture",
+    "Diagnosis",
     "Drift",
     "ElbowDisplay",
+    "FittedOn",
     "KChoice",
     "Lightweight",
     "PartitionedSource",
@@ -94,6 +98,8 @@ if TYPE_CHECKING:
     from lwcs.streaming import StreamingCoreset
     from lwcs.trust import theory
     from lwcs.trust.certificate import Certificate
+    from lwcs.trust.diagnosis import Diagnosis
+    from lwcs.trust.record import FittedOn
 
 
 def __getattr__(name: str) -> object:

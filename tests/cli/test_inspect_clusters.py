@@ -71,3 +71,24 @@ def test_of_many_clusters_twenty_are_shown_and_the_rest_counted(rows: None) -> N
     out = run("inspect", "m.parquet")[1]
     assert sum(line.count("│") == 3 and "%" in line for line in out.splitlines()) == 20
     assert "and 3 more, which are no smaller" in out
+
+
+@pytest.mark.parametrize("size", [(), ("--size", "500")])
+def test_inspect_says_which_method_was_used_and_why(rows: None, size: tuple[str, ...]) -> None:
+    run("fit", "rows.parquet", "-k", "3", *size, "--seed", "0", "-o", "m.parquet")
+    known = lwcs.load("m.parquet").diagnosis_
+    assert isinstance(known, lwcs.Diagnosis)
+    shown = run("inspect", "m.parquet")[1]
+    line = shown[shown.index("diagnosis") + len("diagnosis") : shown.index("seconds")]
+    assert " ".join(line.replace("│", " ").split()) == str(known)
+    facts = json.loads(run("inspect", "m.parquet", "--json")[1])["diagnosis"]
+    assert facts.pop("words") == str(known)
+    assert facts == known.saved()
+
+
+def test_inspect_knows_nothing_of_the_method_of_an_older_model(rows: None) -> None:
+    run("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet")
+    model = lwcs.load("m.parquet")
+    model.diagnosis_ = None
+    model.save("m.parquet")
+    assert "diagnosis" not in json.loads(run("inspect", "m.parquet", "--json")[1])

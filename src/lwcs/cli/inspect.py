@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lwcs.foundation.timings import Timings
     from lwcs.sources import Block
 
+DIAGNOSIS, WORDS = "diagnosis", "words"
+
 
 @click.command()
 @click.argument("file")
@@ -52,6 +54,8 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
         for name, value in facts.items():
             if name in (CLUSTERS, PAIRS):
                 continue
+            if name == DIAGNOSIS:
+                value = value[WORDS]
             if name == TIMINGS:
                 name, value = "seconds", _seconds(value)
             table.add_row(name.replace("_", " "), _shown(value))
@@ -142,6 +146,7 @@ def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, An
         **_known_errors(found),
         "iterations": int(found.n_iter_),
         "scaled": found.scale_ is not None,
+        **_known_diagnosis(found),
         **_known_timings(found.timings_),
         **clusters_of(found),
     }
@@ -152,6 +157,12 @@ def _known_errors(model: Any) -> dict[str, Any]:
     from lwcs.estimators.saved import saved_errors
 
     return {name: value for name, value in saved_errors(model).items() if value is not None}
+
+
+def _known_diagnosis(model: Any) -> dict[str, Any]:
+    """Which method was used and why, in words and in numbers, if that is known."""
+    known = model.diagnosis_
+    return {} if known is None else {DIAGNOSIS: {WORDS: str(known), **known.saved()}}
 
 
 def _known_timings(timings: Timings | None) -> dict[str, Timings]:
