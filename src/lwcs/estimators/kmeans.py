@@ -67,7 +67,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         pass, where a few rows show that this loses nothing, and there is a final pass to judge.
         With an integer `coreset_size`, the draws are lightweight, as in the paper, unless they
         have failed: then as many are drawn around their centers. `diagnosis_` says what was chosen
-        and why. Any other method that is wrong for the data is a warning, which names a better one.
+        and why. A method that is wrong for the data is a warning, which names a better one; so are
+        lightweight draws where `coreset_size`, or rows that can be read only once, left no choice.
     divergence : str or Divergence, default="sqeuclidean"
         Divergence that distances are measured by: the squared Euclidean distance, or a Bregman
         divergence by its name ("kl" for counts, "itakura_saito" for power spectra, "cosine" for

@@ -206,6 +206,15 @@ class Diagnosis:
     """What was seen of the data, which method was used, and why.
 
     ``str(diagnosis)`` says it in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lwcs import CoresetKMeans
+    >>> X = np.random.default_rng(0).normal(size=(50_000, 2))
+    >>> model = CoresetKMeans(n_clusters=3, coreset_size=1_000, method="uniform", random_state=0)
+    >>> model.fit(X).diagnosis_.choice
+    '1,000 uniform draws, as requested'
     """
 
     asked: str
