@@ -15,7 +15,9 @@ from sklearn.mixture import GaussianMixture
 
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture
+from lwcs.choosing.summaries import summarize
 from lwcs.divergences import KL
+from lwcs.judging import drifting
 
 PLACES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]])
 
@@ -127,15 +129,24 @@ def test_the_same_seed_gives_the_same_answer_and_threads_do_not_matter(model):
     assert one != lwcs.drift(model, new, random_state=4)
 
 
-def test_draws_are_independent_of_those_of_a_fit_with_the_same_seed():
+def test_draws_are_independent_of_those_of_a_fit_with_the_same_seed(monkeypatch):
     """On the very rows that were fitted, the same draws would cost less than all rows."""
+    seen: list[np.ndarray] = []
+
+    def noted(*args, **how):
+        coreset = summarize(*args, **how)
+        seen.append(coreset.indices)
+        return coreset
+
+    monkeypatch.setattr(drifting, "summarize", noted)
     X = rows(1, 100_000)
     own = CoresetKMeans(4, coreset_size=2_000, random_state=0).fit(X)
     found = lwcs.drift(own, X, size=2_000, random_state=0)
     assert found.size == 2_000
-    drawn = own.coreset_
-    costs = own.transform(drawn.points).min(axis=1) ** 2
-    assert found.now.value != pytest.approx(np.average(costs, weights=drawn.weights), rel=1e-6)
+    (drawn,) = seen
+    fitted_on = own.coreset_.indices
+    # Of 100,000 rows, about 40 are among 2,000 draws of each by chance.
+    assert len(np.intersect1d(drawn, fitted_on)) < 0.1 * len(fitted_on)
 
 
 def test_a_model_from_a_file_answers_alike(model, tmp_path):
@@ -154,7 +165,7 @@ def test_without_a_record_there_is_a_regret_and_no_alarm():
     assert found.shares[0].then is None
     assert found.regret.low > 1.0
     assert "has no record of the rows" in found.notes[0]
-    assert "cannot be told" in str(found)
+    assert str(found).startswith("Cannot tell whether the rows have drifted.")
     assert "then" in found._repr_html_()
 
 
@@ -287,6 +298,64 @@ def test_weights_count_as_repetition_and_noise_as_that_of_fewer_rows(model):
     few = lwcs.drift(model, many, sample_weight=heavy, size=50_000, random_state=0)
     all_alike = lwcs.drift(model, many, size=50_000, random_state=0)
     assert few.now.standard_error > 3 * all_alike.now.standard_error
+
+
+def with_gaps(seed: int, n: int, part: float) -> lwcs.Source:
+    """Rows of which a part has missing values, and is dropped."""
+    X = rows(seed, n)
+    X[np.random.default_rng(seed).random(n) < part, 0] = np.nan
+    return lwcs.scan(X, missing="drop")
+
+
+def test_rows_that_were_dropped_do_not_count_as_rows():
+    """Nine of ten rows are dropped: chance is that of the tenth, before and after."""
+    own = CoresetKMeans(4, random_state=0).fit(with_gaps(1, 30_000, 0.9))
+    assert own.fitted_on_.n_samples == 30_000
+    kept = 30_000 - own.coreset_.details["dropped"]
+    found, few = (
+        lwcs.drift(each, rows(2), random_state=0)
+        for each in (own, CoresetKMeans(4, random_state=0).fit(rows(1, kept)))
+    )
+    assert found.then.standard_error == pytest.approx(few.then.standard_error, rel=0.1)
+    gaps, whole = (
+        lwcs.drift(own, lwcs.build(each, 2_000, random_state=0), random_state=0)
+        for each in (with_gaps(2, 20_000, 0.95), rows(2, 1_000))
+    )
+    assert gaps.now.standard_error == pytest.approx(whole.now.standard_error, rel=0.1)
+
+
+@pytest.mark.parametrize("coreset_size", ["auto", 2_000])
+@pytest.mark.parametrize("kind", [CoresetKMeans, CoresetMixture])
+def test_weights_of_a_fit_count_as_fewer_rows(kind, coreset_size):
+    weights = np.where(np.arange(4_000) % 100, 1e-3, 1.0)
+    few, many = (
+        kind(4, coreset_size=coreset_size, random_state=0).fit(rows(1), sample_weight=each)
+        for each in (weights, None)
+    )
+    assert few.fitted_on_.rows.n == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+    assert many.fitted_on_.rows.n == pytest.approx(4_000)
+    one, other = (lwcs.drift(each, rows(2), random_state=0) for each in (few, many))
+    assert one.shares[0].standard_error > 3 * other.shares[0].standard_error
+    assert not any("weight" in note for note in one.notes)
+
+
+def test_weights_that_are_not_at_hand_are_told(tmp_path):
+    """They are of mean 1, so that their sum does not tell."""
+    weights = np.tile([0.5, 1.5], 15_000)
+    table = pd.DataFrame(rows(1, 30_000), columns=["x", "y"]).assign(w=weights)
+    table.to_parquet(tmp_path / "w.parquet")
+    file = lwcs.scan(tmp_path / "w.parquet", weight="w")
+    own = CoresetKMeans(4, coreset_size=2_000, random_state=0).fit(file)
+    own.save(tmp_path / "model.parquet")
+    new = table[["x", "y"]]
+    for each in (own, lwcs.load(tmp_path / "model.parquet")):
+        notes = lwcs.drift(each, new, random_state=0).notes
+        assert any("rows that the model was fitted on count as" in note for note in notes)
+    found = lwcs.drift(CoresetKMeans(4, random_state=0).fit(new), file, size=2_000, random_state=0)
+    assert any("rows that are new count as" in note for note in found.notes)
+    coreset = lwcs.build(rows(2, 30_000), 2_000, sample_weight=2 * weights, random_state=0)
+    found = lwcs.drift(fitted(), coreset, random_state=0)
+    assert any("rows that are new count as" in note for note in found.notes)
 
 
 def test_rows_without_weight_do_not_count(model):

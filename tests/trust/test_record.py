@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.trust.record import digest
+from lwcs.trust.record import SampleSize, digest
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,20 @@ def test_a_file_keeps_the_record(X, kind, tmp_path):
     own, read = model.fitted_on_, lwcs.load(tmp_path / "model.parquet").fitted_on_
     assert read.saved() == own.saved()
     assert read.draws == digest(model.coreset_)
+
+
+def test_rows_are_worth_as_many_as_are_left_and_weigh_alike(X, tmp_path):
+    gaps, weights = X.copy(), np.where(np.arange(len(X)) % 3, 1.0, 4.0)
+    gaps[::2, 0] = np.nan
+    worth = weights.sum() ** 2 / (weights**2).sum()
+    for source, sample_weight, expected in (
+        (X, None, len(X)),
+        (lwcs.scan(gaps, missing="drop"), None, len(X) / 2),
+        (X, weights, worth),
+    ):
+        model = lwcs.CoresetKMeans(3, random_state=0).fit(source, sample_weight=sample_weight)
+        assert model.fitted_on_.rows == SampleSize(pytest.approx(expected), known=True)
+    assert not SampleSize.behind(model.coreset_).known
 
 
 def test_coresets_of_other_draws_have_other_digests(X):

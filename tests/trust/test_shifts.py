@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lwcs.trust.record import FittedOn
+from lwcs.trust.record import FittedOn, SampleSize
 from lwcs.trust.referee import Mean, deviations
 from lwcs.trust.shifts import (
     Estimate,
@@ -96,11 +96,15 @@ def test_the_variance_of_the_draws_counts():
 def test_a_cluster_that_draws_have_not_met_is_no_change():
     """One row in a thousand, and 1,000 draws without it: the probability of that is a third."""
     then = Shares(np.array([0.999, 0.001]), np.zeros(2), 1e9)
-    now = Shares(np.array([1.0, 0.0]), np.array([0.0, 0.0]), 1_000)
+    now = Shares(np.array([1.0, 0.0]), np.zeros(2), 1_000)
     # Its own share would give a variance of nothing.
     assert now.noise[1] == 0.0
-    rate = replace(now, values=np.array([0.9999, 0.0001]))
-    assert not any(share.changed for share in share_shifts(then, rate, 0.05))
+    assert not any(share.changed for share in share_shifts(then, now, 0.05))
+    assert not any(share.changed for share in share_shifts(now, then, 0.05))
+    met = sample(1_000).shares(np.zeros(1_000, dtype=np.int64), 2)
+    assert not any(share.changed for share in share_shifts(then, met, 0.05))
+    many = replace(now, n_rows=20_000)
+    assert all(share.changed for share in share_shifts(then, many, 0.05))
 
 
 @pytest.mark.parametrize("k", [1, 20])
@@ -179,7 +183,7 @@ def test_regret_is_the_ratio_of_costs_of_the_same_rows():
 
 
 def record(cost: Mean, spread: float) -> FittedOn:
-    return FittedOn(100, 100.0, 0, "", cost, spread, np.ones(1), np.zeros(1))
+    return FittedOn(200, SampleSize(100.0), 200.0, 0, "", cost, spread, np.ones(1), np.zeros(1))
 
 
 def test_the_cost_then_has_the_noise_of_its_rows_and_of_its_correction():

@@ -12,10 +12,14 @@ from lwcs.trust.referee import Mean, Price
 if TYPE_CHECKING:
     from lwcs.choosing.kmeans import Answer
     from lwcs.choosing.mixture_levels import Fitted
+    from lwcs.sources import Source
 
 
-def kmeans_record(answer: Answer) -> FittedOn:
-    """Record a clustering, by the rows of its coreset, and by the cost on all rows if known."""
+def kmeans_record(answer: Answer, source: Source | None) -> FittedOn:
+    """Record a clustering, by the rows of its coreset, and by the cost on all rows if known.
+
+    `source` has the rows that were drawn from; None where a coreset was given.
+    """
     solution, error = answer.solution, answer.error
     coreset = solution.coreset
     labels, distances = answer.on_draws()
@@ -26,11 +30,11 @@ def kmeans_record(answer: Answer) -> FittedOn:
         gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
         value = price.cost / coreset.total_weight * (1.0 + gap)
         cost = Mean(value, value**2 * (price.variance + noise**2))
-    return FittedOn.of(coreset, cost, distances, labels, len(answer.centers))
+    return FittedOn.of(coreset, cost, distances, labels, len(answer.centers), source)
 
 
-def mixture_record(fitted: Fitted) -> FittedOn:
-    """Record a mixture, by the rows of its coreset."""
+def mixture_record(fitted: Fitted, source: Source | None) -> FittedOn:
+    """Record a mixture, by the rows of its coreset; `source` as above."""
     coreset, mixture, error = fitted.coreset, fitted.mixture, fitted.error
     own = mixture.family, mixture.weights, prepared(coreset.points, mixture.family)
     costs = -log_likelihoods(*own)
@@ -38,4 +42,4 @@ def mixture_record(fitted: Fitted) -> FittedOn:
     gap, noise = (error.gap, error.noise) if error.known else (0.0, 0.0)
     variance = 0.0 if coreset.exact else mean.variance + noise**2
     cost = Mean(mean.value + gap, variance)
-    return FittedOn.of(coreset, cost, costs, responsibilities(*own), len(mixture.weights))
+    return FittedOn.of(coreset, cost, costs, responsibilities(*own), len(mixture.weights), source)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lwcs.foundation.progress import Callback
+    from lwcs.sources import Source
 
 
 class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
@@ -247,7 +248,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
         if not job.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")
-        return self._fitted_to(fit_rows(job, wish), wish)
+        return self._fitted_to(fit_rows(job, wish), wish, job.source)
 
     def _wish(self) -> Wish:
         """The parameters, checked."""
@@ -282,8 +283,10 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
                 "or pass polish=0"
             )
 
-    def _fitted_to(self, answer: Answer, wish: Wish) -> dict[str, Any]:
-        """What an answer to a wish sets."""
+    def _fitted_to(
+        self, answer: Answer, wish: Wish, source: Source | None = None
+    ) -> dict[str, Any]:
+        """What an answer to a wish sets; `source` has the rows, if they were given."""
         solution, error = answer.solution, answer.error
         found, coreset = solution.found, solution.coreset
         self._warn(found.converged, len(np.unique(found.labels)), coreset)
@@ -296,7 +299,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
             "geometry_": solution.geometry,
-            "fitted_on_": kmeans_record(answer),
+            "fitted_on_": kmeans_record(answer, source),
             "diagnosis_": answer.diagnosis,
             "timings_": wish.how.journal.timings(),
             "_n_features_out": self.n_clusters,

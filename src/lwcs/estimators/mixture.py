@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.progress import Callback
     from lwcs.solvers.families import Family
     from lwcs.solvers.mixture import Mixture
+    from lwcs.sources import Source
     from lwcs.trust.referee import SamplingError
 
 DRAWS_PER_COMPONENT = 1_000
@@ -241,7 +242,6 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 fitted = self._fit(X, sample_weight, before, journal)
             self.coreset_ = fitted.coreset
             self._keep(fitted.mixture, fitted.error)
-            self.fitted_on_ = mixture_record(fitted)
             self.timings_ = journal.timings()
         except BaseException:
             # After an error or an interrupt the estimator is not fitted.
@@ -261,6 +261,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     def _fit(self, X: Any, sample_weight: Any, before: Mixture | None, journal: Journal) -> Fitted:
         size, seed = self._check(), as_seed(self.random_state)
         family = self._new_family()
+        source: Source | None = None
         if isinstance(X, Coreset):
             refuse_sample_weight(sample_weight)
             # Its weights are unbiased, whatever divergence it was drawn by.
@@ -295,6 +296,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 "max_iter or tol, or fewer components",
                 ConvergenceWarning,
             )
+        self.fitted_on_ = mixture_record(found, source)
         return found
 
     def _solve(

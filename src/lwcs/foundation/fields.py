@@ -178,6 +178,11 @@ class Fields:
         return Fields(self.record(name), self.full_name(name))
 
 
+def finite_or_none(value: Any) -> Any:
+    """A value for JSON, which has no infinite numbers and no nan: None for those."""
+    return value if not isinstance(value, float) or math.isfinite(value) else None
+
+
 def _is_finite(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from lwcs.trust.shifts import Estimate, ShareShift, as_numbers
+from lwcs.foundation.fields import finite_or_none
+from lwcs.trust.shifts import Estimate, ShareShift
 
 if TYPE_CHECKING:
     from lwcs.trust.shifts import CostShift
@@ -99,7 +100,7 @@ class Drift:
         if self.drifted:
             return f"Drift: {'; '.join(self.reasons)}."
         if self.shares[0].then is None:
-            return "Whether the rows have drifted cannot be told."
+            return "Cannot tell whether the rows have drifted."
         what = "shares of clusters" if self.then is None else "cost per row and shares of clusters"
         return f"No drift: {what} are as before, up to chance."
 
@@ -149,7 +150,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return as_numbers(value)
+    return finite_or_none(value)
 
 
 def _interval(found: Estimate) -> str:

@@ -13,7 +13,7 @@ from lwcs.choosing.kmeans import first_size
 from lwcs.choosing.summaries import check_n_rows, summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators import CoresetMixture
-from lwcs.estimators.inputs import measured_by, scan_rows
+from lwcs.estimators.inputs import check_features, measured_by, scan_rows
 from lwcs.foundation.amounts import as_bytes
 from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
@@ -22,8 +22,8 @@ from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.judging.drift_words import Drift, cost_words, share_words
 from lwcs.judging.refitting import Components, judged
 from lwcs.samplers import Lightweight
-from lwcs.sources import LocalSource, Source, scan
-from lwcs.trust.record import digest
+from lwcs.sources import Source, scan
+from lwcs.trust.record import SampleSize, digest
 from lwcs.trust.shifts import (
     Estimate,
     Sample,
@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from lwcs.trust.referee import Mean
 
 __all__ = ["Drift", "drift"]
+
+_UNKNOWN_WEIGHTS = (
+    "the rows that {} count as rows of equal weight, since how much their weights vary is not "
+    "known; if that is much, there are too many alarms"
+)
 
 
 def drift(
@@ -88,9 +93,9 @@ def drift(
         least 40,000. If there are no more rows than that, all of them are used: the fresh model is
         fitted on a random half of the rows.
     sample_weight : array of shape (n_samples,), optional
-        A row with weight 3 counts as that row three times. Chance is that of (Σω)²/Σω² rows for
-        rows in memory; for others, and for the rows that the model was fitted on, that of as many
-        rows as there are, which is too little where weights vary much.
+        A row with weight 3 counts as that row three times. Chance is that of (Σω)²/Σω² rows. Where
+        the weights are not in memory (files, a coreset of weighted rows), it is that of as many
+        rows as there are, which is too little if weights vary much; a note says so.
     random_state : None, int or NumPy generator, default=None
         Random seed of the draws and of the fresh fit.
     n_jobs : int, optional
@@ -160,7 +165,7 @@ def _limit_memory(source: Source, data: Any, memory_limit: int | str) -> None:
 class _Then:
     """What is known of the rows that the model was fitted on, as a population."""
 
-    n_rows: int = 0
+    n_rows: float = 0.0
     cost: Mean | None = None
     shares: Shares | None = None
     bound: float = 0.0
@@ -172,24 +177,26 @@ class _Then:
         if record is None:
             return cls(notes=(
                 f"this {type(model).__name__} has no record of the rows that it was fitted on, as "
-                "models of lwcs have, so that nothing can be compared with then, and there is no "
-                "alarm",
+                "models of lwcs have, so that there is nothing to compare with, and no alarm",
             ))  # fmt: skip
-        shares = Shares(record.shares, record.share_variances, record.n_samples)
+        n_rows = record.rows.n
+        shares = Shares(record.shares, record.share_variances, n_rows, record.n_draws)
         cost = recorded_cost(record)
+        notes = () if record.rows.known else (_UNKNOWN_WEIGHTS.format("the model was fitted on"),)
         # 0 where the cost is that on all rows, and not known where nothing is of the draws' error.
         bound = float(getattr(model, "sampling_error_bound_", nan)) if record.cost.variance else 0.0
         if not bound < inf:
             why = (
-                "the cost then is known on the draws alone that the model was fitted on, and too "
-                "low by an unknown amount"
+                "the cost at fit is known only on the draws that the model was fitted on, where it "
+                "is too low by an unknown amount"
             )
         elif cost is None:
-            why = "costs then are beyond the range of numbers that noise can be computed for"
+            why = "costs at fit are beyond the range of numbers that noise can be computed for"
         else:
             unit = 1.0 if isinstance(model, CoresetMixture) else cost.value
-            return cls(record.n_samples, cost, shares, bound * unit)
-        return cls(record.n_samples, None, shares, notes=(f"{why}: only shares are compared",))
+            return cls(n_rows, cost, shares, bound * unit, notes)
+        why = f"{why}: only shares are compared"
+        return cls(n_rows, None, shares, notes=(why, *notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +254,7 @@ class _Look:
             job, self.size, self.model.k, method=Lightweight(), seed=self.seed,
             n_jobs=self.n_jobs, journal=self.journal, stage=Stage.HOLDOUT,
         )  # fmt: skip
-        n_rows = float(coreset.n_samples - coreset.details.get("dropped", 0))
-        notes: tuple[str, ...] = ()
-        if source.weighted and not coreset.exact:
-            weights = source.weights if isinstance(source, LocalSource) else None
-            if weights is None:
-                notes = ("chance is that of equal weights: how much they vary is not known",)
-            else:
-                n_rows = Sample(weights, np.ones(len(weights), dtype=np.int64)).n_effective
-        return self._halves(coreset, n_rows, notes)
+        return self._halves(coreset, SampleSize.behind(coreset, source))
 
     def given(self, coreset: Coreset, record: FittedOn | None, model: Any) -> _Seen:
         """Take the draws of a coreset that is there already."""
@@ -269,28 +268,20 @@ class _Look:
                 "the new data is a coreset that was not drawn directly from rows (a union, a "
                 "stream, or arrays), so that its draws are not independent; pass the rows"
             )
-        if coreset.n_features != model.n_features_in_:
-            raise ValueError(
-                f"the new data has {coreset.n_features} features, but {type(model).__name__} is "
-                f"expecting {model.n_features_in_} features as input"
-            )
-        names = getattr(model, "feature_names_in_", None)
-        if names is not None and coreset.feature_names not in (None, tuple(names)):
-            raise ValueError(
-                f"the feature names of the new data, {coreset.feature_names}, should match those "
-                f"that were passed during fit, {tuple(names)}"
-            )
+        check_features(model, coreset)
         if not isinstance(self.model, Components):
             measured_by(coreset, self.model.divergence)
         check_n_rows(coreset.n_samples, self.model.k)
-        return self._halves(coreset, float(coreset.n_samples), ())
+        return self._halves(coreset, SampleSize.behind(coreset))
 
-    def _halves(self, coreset: Coreset, n_rows: float, notes: tuple[str, ...]) -> _Seen:
+    def _halves(self, coreset: Coreset, rows: SampleSize) -> _Seen:
         whole = _weighted_rows(self.model.adapted(coreset))
         half = len(whole) // 2
+        n_rows = rows.n
+        notes = () if rows.known else (_UNKNOWN_WEIGHTS.format("are new"),)
         if coreset.exact:
             n_rows = inf
-            notes = (f"all {len(whole):,} rows are used, none is drawn", *notes)
+            notes = (f"all {len(whole):,} rows are used, none is drawn",)
         if half < self.model.k:
             raise ValueError(
                 f"the new data has too few rows, {coreset.n_samples:,}, or draws, {whole.size:,}: "

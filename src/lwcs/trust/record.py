@@ -4,20 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from math import isfinite, nan
+from math import inf, isclose, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.foundation.fields import finite_or_none
+from lwcs.sources import LocalSource
 from lwcs.trust.referee import Mean
 
 if TYPE_CHECKING:
     from lwcs.coreset import Coreset
     from lwcs.foundation.fields import Fields
     from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.sources import Source
 
 FITTED_ON = "fitted_on"
 _DIGEST_BYTES = 16
+# Sums of as many ones as there are rows are equal, to rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSize:
+    """How many rows of equal weight are as good a sample of a population as some rows are."""
+
+    n: float
+    known: bool = True
+    """False if rows have weights that are not at hand: they count as equal, which is too many."""
+
+    @classmethod
+    def behind(cls, coreset: Coreset, source: Source | None = None) -> SampleSize:
+        """Of the rows that a coreset stands for; `source` has them, where they are at hand."""
+        weights = source.weights if isinstance(source, LocalSource) else None
+        if coreset.exact:
+            weights = coreset.weights
+        if weights is not None:
+            return cls(kish(weights))
+        n = float(coreset.n_samples - coreset.details.get("dropped", 0))
+        equal = isclose(coreset.total_weight, n, rel_tol=_ROUNDING)
+        return cls(n, equal and (source is None or not source.weighted))
+
+
+def kish(weights: FloatArray, counts: IntArray | int = 1) -> float:
+    """Number of equally weighted draws with the same variance, by Kish: (Σw)²/Σw²."""
+    own = weights / weights.max()
+    return float(own.sum() ** 2 / ((own / counts) @ own))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +60,8 @@ class FittedOn:
     """
 
     n_samples: int
+    rows: SampleSize
+    """What they are worth as a sample."""
     total_weight: float
     seed: int | None
     """Of the draws, if they have one."""
@@ -41,17 +75,20 @@ class FittedOn:
     """Share of each cluster in the total weight."""
     share_variances: FloatArray
     """Of the shares as estimates for these rows; 0 if all rows were used."""
-    rows: str = ""
+    n_draws: float = inf
+    """Number of equally weighted draws; ∞ if all rows were used."""
+    data: str = ""
     """Digest of the data, so that draws of other data with the same seed are told apart."""
 
     @classmethod
     def of(
         cls, coreset: Coreset, cost: Mean, costs: FloatArray, memberships: FloatArray | IntArray,
-        k: int,
+        k: int, source: Source | None = None,
     ) -> FittedOn:  # fmt: skip
         """Describe a fit by the cost of every row of its coreset, and by labels or probabilities.
 
-        `memberships` are labels, or the probability of every cluster for every row.
+        `memberships` are labels, or the probability of every cluster for every row. `source`
+        has the rows that were drawn from, where they are at hand.
         """
         weights, counts = coreset.weights, coreset.counts
         # At the ends of the range of numbers, squares of costs are not numbers.
@@ -60,6 +97,7 @@ class FittedOn:
         shares, variances = shares_on_draws(weights, counts, memberships, k)
         return cls(
             coreset.n_samples,
+            SampleSize.behind(coreset, source),
             coreset.total_weight,
             coreset.seed,
             digest(coreset),
@@ -67,6 +105,7 @@ class FittedOn:
             spread,
             shares,
             np.zeros(k) if coreset.exact else variances,
+            inf if coreset.exact else kish(weights, counts),
             digest_of_data(coreset),
         )
 
@@ -74,15 +113,18 @@ class FittedOn:
         """The record as metadata of a file."""
         return {
             "n_samples": self.n_samples,
+            "n_effective": self.rows.n,
+            "weights_known": self.rows.known,
             "total_weight": self.total_weight,
             "seed": self.seed,
             "draws": self.draws,
             "cost": self.cost.value,
-            "cost_variance": _finite(self.cost.variance),
-            "spread": _finite(self.spread),
+            "cost_variance": finite_or_none(self.cost.variance),
+            "spread": finite_or_none(self.spread),
             "shares": self.shares.tolist(),
             "share_variances": self.share_variances.tolist(),
-            "rows": self.rows,
+            "n_draws": finite_or_none(self.n_draws),
+            "data": self.data,
         }
 
     @classmethod
@@ -96,6 +138,7 @@ class FittedOn:
             raise own.fail("shares" if shares is None else "share_variances", f"{k} numbers")
         return cls(
             own.integer("n_samples", least=1),
+            SampleSize(own.number("n_effective", above=0.0), own.boolean("weights_known")),
             own.number("total_weight", above=0.0),
             None if own.null("seed") else own.seed("seed"),
             own.text("draws"),
@@ -103,12 +146,9 @@ class FittedOn:
             _variance(own, "spread"),
             shares,
             variances,
-            "" if own.null("rows", missing=True) else own.text("rows"),
+            inf if own.null("n_draws") else own.number("n_draws", above=0.0),
+            "" if own.null("data", missing=True) else own.text("data"),
         )
-
-
-def _finite(variance: float) -> float | None:
-    return variance if isfinite(variance) else None
 
 
 def _variance(fields: Fields, name: str) -> float:

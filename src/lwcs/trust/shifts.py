@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.trust.record import shares_on_draws
+from lwcs.trust.record import kish, shares_on_draws
 from lwcs.trust.referee import Mean, deviations
 
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ class Sample:
 
     @property
     def n_effective(self) -> float:
-        """Number of equally weighted draws with the same variance, by Kish: (Σw)²/Σw²."""
-        own = self.weights / self.weights.max()
-        return float(own.sum() ** 2 / ((own / self.counts) @ own))
+        """Number of equally weighted draws with the same variance."""
+        return kish(self.weights, self.counts)
 
     def n_for_centers(
         self, values: FloatArray, memberships: FloatArray | IntArray, k: int
@@ -124,7 +123,7 @@ class Sample:
     def shares(self, memberships: FloatArray | IntArray, k: int) -> Shares:
         """Shares of k clusters, by labels or by the probability of every cluster."""
         values, variances = shares_on_draws(self.weights, self.counts, memberships, k)
-        return Shares(values, variances, self.n_rows)
+        return Shares(values, variances, self.n_rows, self.n_effective)
 
 
 def _degrees(squares: FloatArray, times: FloatArray | IntArray) -> float:
@@ -144,6 +143,8 @@ class Shares:
     values: FloatArray
     variances: FloatArray
     n_rows: float
+    n_draws: float = inf
+    """Number of equally weighted draws; ∞ if all rows were used."""
 
     @property
     def noise(self) -> FloatArray:
@@ -152,9 +153,11 @@ class Shares:
 
     @property
     def rate(self) -> float:
-        """The same of a share p as a part of p(1 − p), over all clusters."""
-        possible = float((self.values * (1.0 - self.values)).sum())
-        return float(self.noise.sum()) / possible if possible > 0.0 else 0.0
+        """The same as a part of p(1 − p), p the share in the population.
+
+        By numbers alone: a share of 0 would have no noise, though chance may be why it is 0.
+        """
+        return 1.0 / self.n_draws + 1.0 / self.n_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +179,9 @@ def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, .
     A share of few draws is known badly, and so is its variance. The variance is therefore the
     larger of two: each sample by its own share, and both by the share that they have in common.
     """
-    own, other = max(then.rate, _ROUNDING), max(now.rate, _ROUNDING)
-    common = (then.values / own + now.values / other) / (1.0 / own + 1.0 / other)
-    pooled = common * (1.0 - common) * (then.rate + now.rate)
+    rate = then.rate + now.rate
+    common = (then.values * now.rate + now.values * then.rate) / rate
+    pooled = common * (1.0 - common) * rate
     errors = _FOLLOWING * np.sqrt(np.maximum(then.noise + now.noise, pooled))
     differences = now.values - then.values
     reach = deviations(level / len(errors)) * errors + _ROUNDING
@@ -218,7 +221,7 @@ def recorded_cost(record: FittedOn) -> Mean | None:
     lost = 0.0 < abs(cost.value) < _SMALLEST_SQUARED
     if lost or not isfinite(cost.variance) or not isfinite(record.spread):
         return None
-    return Mean(cost.value, record.spread / record.n_samples + _DOUBT**2 * cost.variance)
+    return Mean(cost.value, record.spread / record.rows.n + _DOUBT**2 * cost.variance)
 
 
 def cost_shift(
@@ -277,8 +280,3 @@ def relative_regret(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
 def regret_in_nats(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
     """By how much the log-likelihood per row of the old mixture is below that of a fresh one."""
     return sample.mean(old - fresh)
-
-
-def as_numbers(value: Any) -> Any:
-    """A finite number for JSON, which has no others; None for those."""
-    return value if not isinstance(value, float) or isfinite(value) else None
