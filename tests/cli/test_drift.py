@@ -90,6 +90,23 @@ def test_standard_input_a_coreset_and_a_mixture_are_compared(days):
     assert "nats per row" in said
 
 
+def test_draws_are_made_in_the_scale_of_the_model(days):
+    run("fit", "d.parquet", "-k", "3", "--columns", "x,y", "--standardize", "-o", "s.parquet")
+    flags = ("--size", "300", "--seed", "7", "--json")
+    code, out, _ = run("drift", "s.parquet", "same.parquet", *flags)
+    expected = lwcs.drift(lwcs.load("s.parquet"), "same.parquet", size=300, random_state=7)
+    assert (code, json.loads(out)["now"]["value"]) == (0, expected.now.value)
+    piped = arrow_stream(pq.read_table("same.parquet"))
+    assert run("drift", "s.parquet", "-", *flags, stdin=piped)[0] == 0
+
+
+def test_a_saved_stream_is_compared(days):
+    stream = lwcs.StreamingCoreset(200, random_state=0)
+    stream.update(lwcs.load("m.parquet").cluster_centers_.repeat(300, axis=0))
+    stream.save("stream.parquet")
+    assert run("drift", "m.parquet", "stream.parquet", "-q")[0] == 0
+
+
 def test_rows_that_are_dropped_are_counted(days):
     same = pq.read_table("same.parquet")
     gaps = pa.array([None, *same["x"].to_pylist()[1:]])

@@ -404,6 +404,33 @@ def test_a_coreset_of_the_new_rows_will_do(model):
         lwcs.drift(model, coreset, sample_weight=np.ones(5))
 
 
+def streamed(seed: int, batches: int, **how) -> lwcs.StreamingCoreset:
+    stream = lwcs.StreamingCoreset(1_000, random_state=seed)
+    for each in range(batches):
+        stream.update(rows(1_000 * seed + each, 1_500, **how))
+    return stream
+
+
+def test_a_stream_of_the_new_rows_will_do(model):
+    stream = streamed(2, 12)
+    found = lwcs.drift(model, stream, random_state=0)
+    assert found == lwcs.drift(model, stream.coreset(), random_state=0)
+    assert not found.drifted
+    sizes = [0.4, 0.2, 0.2, 0.2]
+    assert lwcs.drift(model, streamed(2, 12, sizes=sizes), random_state=0).drifted
+    few = lwcs.StreamingCoreset(1_000, random_state=0)
+    few.update(rows(2, 900))
+    assert "all 900 rows are used" in lwcs.drift(model, few, random_state=0).notes[0]
+    with pytest.raises(ValueError, match="no rows yet"):
+        lwcs.drift(model, lwcs.StreamingCoreset(1_000))
+
+
+def test_stability_is_judged_by_a_stream(model):
+    stream = streamed(2, 4)
+    one, other = (model.stability(each, n_bootstrap=3) for each in (stream, stream.coreset()))
+    np.testing.assert_array_equal(one.score, other.score)
+
+
 def test_more_is_known_of_more_rows(model):
     few, many = (lwcs.drift(model, rows(2, n), random_state=0) for n in (1_000, 16_000))
     assert few.now.standard_error == pytest.approx(4 * many.now.standard_error, rel=0.2)

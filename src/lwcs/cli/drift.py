@@ -64,13 +64,14 @@ def drift(
     """Tell whether MODEL is still good for the rows of DATA.
 
     MODEL is a file written by `lwcs fit` or `lwcs mixture`. DATA are new rows: files, a folder, a
-    glob pattern, - for standard input, or a coreset written by `lwcs build`.
+    glob pattern, - for standard input, a coreset written by `lwcs build`, or a saved
+    StreamingCoreset of rows.
 
     Example: lwcs drift model.parquet "today/*.parquet" --fail-above 0.1
 
-    Prints the cost per row then and now, the regret (how much more MODEL costs than a fresh fit of
-    DATA with as many clusters), and an alarm if the cost or the shares of clusters have changed by
-    more than chance.
+    Prints the cost per row at fit and now, the regret (how much more MODEL costs than a fresh fit
+    of DATA with as many clusters), and an alarm if the cost or the shares of clusters have changed
+    by more than chance.
 
     Exit codes: 0 if the comparison was made, 3 if the regret is above --fail-above, 1 for bad data
     and 2 for bad usage. An alarm alone does not change the exit code.
@@ -90,6 +91,9 @@ def drift(
             **options,
         )
         check_features(fitted, rows)
+        if rows.rereadable and getattr(fitted, "scale_", None) is not None:
+            # Draws in the units of the model have less noise; their scale takes a pass of its own.
+            rows.scale = "standard"
     found = lwcs.drift(
         fitted,
         rows,

@@ -96,6 +96,11 @@ def size_of(wish: int | str, k: int, each: int, name: str) -> int:
     return size
 
 
+def coreset_of_stream(data: Any) -> Any:
+    """The coreset of a StreamingCoreset; other data as it is."""
+    return data.coreset() if isinstance(data, StreamingCoreset) else data
+
+
 def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
     """Turn what scikit-learn's methods take into a Source; check its features.
 

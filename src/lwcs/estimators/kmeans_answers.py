@@ -95,7 +95,7 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
 
         Parameters
         ----------
-        data : array, sparse array, table, path, Source or Coreset, optional
+        data : array, sparse array, table, path, Source, Coreset or StreamingCoreset, optional
             Rows or a coreset to judge the clusters by; the model's own `coreset_` by default. A
             model that was loaded from a file has none. Rows are drawn from in one build.
         sample_weight : array of shape (n_samples,), optional

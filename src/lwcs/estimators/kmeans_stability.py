@@ -11,7 +11,13 @@ from lwcs.choosing.method import sampler_of
 from lwcs.choosing.stability import Original, bootstrap
 from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
-from lwcs.estimators.inputs import check_features, check_rows, measured_by, scan_rows
+from lwcs.estimators.inputs import (
+    check_features,
+    check_rows,
+    coreset_of_stream,
+    measured_by,
+    scan_rows,
+)
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -50,6 +56,7 @@ def _coreset(
                 "coreset of it: model.stability(data)"
             )
         return own
+    data = coreset_of_stream(data)
     if isinstance(data, Coreset):
         refuse_sample_weight(sample_weight)
         coreset = measured_by(data, model.geometry_.divergence)

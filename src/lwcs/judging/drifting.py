@@ -13,7 +13,7 @@ from lwcs.choosing.kmeans import first_size
 from lwcs.choosing.summaries import check_n_rows, summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators import CoresetMixture
-from lwcs.estimators.inputs import check_features, measured_by, scan_rows
+from lwcs.estimators.inputs import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.foundation.amounts import as_bytes
 from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
@@ -82,10 +82,10 @@ def drift(
     model : CoresetKMeans, CoresetMixture, or model of scikit-learn with `cluster_centers_`
         Fitted model. A model of scikit-learn, or in a file of an earlier version of lwcs, has no
         record of its rows: it has a regret, and no alarm.
-    new_data : array, sparse array, table, path, Source or Coreset
+    new_data : array, sparse array, table, path, Source, Coreset or StreamingCoreset
         New rows: whatever `lwcs.scan` accepts, with the columns that were fitted, which are found
-        by name; or a coreset of them that `lwcs.build` has made. Rows are measured as the model
-        measures them, with its divergence and its scale.
+        by name; or a coreset of them that `lwcs.build` has made, or a stream of rows. Rows are
+        measured as the model measures them, with its divergence and its scale.
     confidence : float, default=0.95
         Of the intervals, and of no alarm where nothing has changed.
     size : int or "auto", default="auto"
@@ -127,6 +127,7 @@ def drift(
         as_threads(n_jobs), Journal(progress),
     )  # fmt: skip
     record: FittedOn | None = getattr(model, "fitted_on_", None)
+    new_data = coreset_of_stream(new_data)
     with single_threaded_blas():
         if isinstance(new_data, Coreset):
             refuse_sample_weight(sample_weight)
@@ -266,7 +267,8 @@ class _Look:
         if coreset.depth:
             raise ValueError(
                 "the new data is a coreset that was not drawn directly from rows (a union, a "
-                "stream, or arrays), so that its draws are not independent; pass the rows"
+                "stream of coresets, or arrays), so that its draws are not independent; pass the "
+                "rows"
             )
         check_features(model, coreset)
         if not isinstance(self.model, Components):
