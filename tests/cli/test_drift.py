@@ -100,13 +100,6 @@ def test_draws_are_made_in_the_scale_of_the_model(days):
     assert run("drift", "s.parquet", "-", *flags, stdin=piped)[0] == 0
 
 
-def test_a_saved_stream_is_compared(days):
-    stream = lwcs.StreamingCoreset(200, random_state=0)
-    stream.update(lwcs.load("m.parquet").cluster_centers_.repeat(300, axis=0))
-    stream.save("stream.parquet")
-    assert run("drift", "m.parquet", "stream.parquet", "-q")[0] == 0
-
-
 def test_rows_that_are_dropped_are_counted(days):
     same = pq.read_table("same.parquet")
     gaps = pa.array([None, *same["x"].to_pylist()[1:]])

@@ -90,10 +90,8 @@ class Drift:
             f"<td>{_points(share.standard_error)}</td><td>{'yes' * share.changed}</td></tr>"
             for share in self.shares
         )
-        head = "".join(
-            f"<th>{name}</th>"
-            for name in ("cluster", "share then", "now", "difference", "standard error", "changed")
-        )
+        names = ("cluster", "share at fit", "now", "difference", "standard error", "changed")
+        head = "".join(f"<th>{name}</th>" for name in names)
         return f"<div>{lines}<table><tr>{head}</tr>{rows}</table></div>"
 
     def _verdict(self) -> str:
@@ -105,7 +103,7 @@ class Drift:
         return f"No drift: {what} are as before, up to chance."
 
     def _costs(self) -> str:
-        then = "" if self.then is None else f"then {_interval(self.then)}, "
+        then = "" if self.then is None else f"at fit {_interval(self.then)}, "
         return (
             f"Cost per row ({self.unit}): {then}now {_interval(self.now)}, of a fresh fit "
             f"{_interval(self.fresh)}, with {_percent(self.confidence)} confidence each."
