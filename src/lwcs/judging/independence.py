@@ -54,7 +54,7 @@ def _same_seed(record: FittedOn, coreset: Coreset) -> bool:
     # Both parts of a split have one seed, and are independent of each other.
     if record.seed is None or "part_of" in coreset.details:
         return False
-    own = (record.seed, record.n_samples, record.total_weight, record.rows)
+    own = (record.seed, record.n_samples, record.total_weight, record.data)
     other = (coreset.seed, coreset.n_samples, coreset.total_weight, digest_of_data(coreset))
     return own == other
 
