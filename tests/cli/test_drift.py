@@ -134,3 +134,10 @@ def test_mistakes_are_told_in_the_words_of_the_command(days, arguments, code, sa
 def test_the_help_names_the_exit_codes():
     said = run("drift", "--help")[1]
     assert "3 if the regret is above" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("threshold", ["nan", "inf"])
+def test_a_threshold_that_nothing_exceeds_is_refused(threshold):
+    code, _, said = run("drift", "m.parquet", "x.parquet", "--fail-above", threshold)
+    assert code == 2
+    assert "is never exceeded; pass a finite number such as 0.1" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -78,6 +79,10 @@ def drift(
     """
     import lwcs
 
+    if fail_above is not None and not isfinite(fail_above):
+        raise click.UsageError(
+            f"--fail-above {fail_above:g} is never exceeded; pass a finite number such as 0.1"
+        )
     start = time.perf_counter()
     instead = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
     fitted = load_model(model, data, instead)
@@ -103,6 +108,7 @@ def drift(
         n_jobs=jobs,
         progress=progress(quiet),
     )
+    # A regret without bounds is larger than any number.
     failed = fail_above is not None and found.regret.low > fail_above
     dropped = getattr(rows, "dropped", 0)
     facts = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from html import escape
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.fields import finite_or_none
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 # Digits of larger parts are not written as powers of ten.
 _LARGE = 10.0
+# A regret that is worth a word in the verdict.
+_BETTER = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Drift:
     """Whether new rows are like those that a model was fitted on; made by `lwcs.drift`.
 
@@ -74,6 +77,13 @@ class Drift:
         """The clusters whose shares have changed by more than chance."""
         return tuple(share.cluster for share in self.shares if share.changed)
 
+    def __bool__(self) -> bool:
+        """Whether there is an alarm: ``if lwcs.drift(model, rows): …``."""
+        return self.drifted
+
+    def __repr__(self) -> str:
+        return f"Drift({'drifted' if self.drifted else 'no alarm'}, regret {self.regret.value:.3g})"
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values for JSON; numbers that are not finite are None."""
         plain: dict[str, Any] = _plain(asdict(self))
@@ -100,6 +110,8 @@ class Drift:
         if self.shares[0].then is None:
             return "Cannot tell whether the rows have drifted."
         what = "shares of clusters" if self.then is None else "cost per row and shares of clusters"
+        if self.regret.low > _BETTER:
+            return f"No drift in {what}, but a fresh fit would be clearly better."
         return f"No drift: {what} are as before, up to chance."
 
     def _costs(self) -> str:
@@ -111,11 +123,16 @@ class Drift:
 
     def _regret(self) -> str:
         regret = self.regret
+        if regret.value == inf:
+            return "Regret: a fresh fit costs nothing on the new rows, and the model does."
         if self.in_nats:
             found = f"{regret.value:.3g} nats per row ({regret.low:.3g} to {regret.high:.3g})"
         else:
             found = f"{_percent(regret.value)} ({_percent(regret.low)} to {_percent(regret.high)})"
-        return f"Regret, what the model costs more than a fresh fit: {found}."
+        words = "what the model costs more than a fresh fit"
+        if regret.high < 0.0:
+            words = "a fresh fit on half of the draws is no better"
+        return f"Regret, {words}: {found}."
 
     def _remarks(self) -> list[str]:
         return [f"Note: {note}." for note in self.notes]
@@ -134,8 +151,9 @@ def share_words(shares: tuple[ShareShift, ...]) -> list[str]:
     changed = [share for share in shares if share.changed and share.difference is not None]
     changed.sort(key=lambda share: -abs(share.difference or 0.0))
     words = [
-        f"cluster {share.cluster} has {_percent(share.now)} of the rows instead of "
-        f"{_percent(share.then)}"
+        "cluster {} has {} of the rows instead of {}".format(
+            share.cluster, *_unlike(share.now, share.then or 0.0)
+        )
         for share in changed[:_MOST_NAMED]
     ]
     if len(changed) > _MOST_NAMED:
@@ -159,6 +177,15 @@ def _percent(part: float | None) -> str:
     if part is None:
         return "–"
     return f"{100.0 * part:,.0f} %" if abs(part) >= _LARGE else f"{100.0 * part:.3g} %"
+
+
+def _unlike(one: float, other: float) -> tuple[str, str]:
+    """Two different parts as percentages, with as many digits as it takes to tell them apart."""
+    for digits in range(3, 17):
+        first, second = (f"{100.0 * part:.{digits}g} %" for part in (one, other))
+        if first != second:
+            break
+    return first, second
 
 
 def _points(part: float | None) -> str:

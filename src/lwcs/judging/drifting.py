@@ -10,7 +10,7 @@ import numpy as np
 
 from lwcs.building import Job
 from lwcs.choosing.kmeans import first_size
-from lwcs.choosing.summaries import check_n_rows, summarize
+from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators import CoresetMixture
 from lwcs.estimators.inputs import check_features, coreset_of_stream, measured_by, scan_rows
@@ -171,6 +171,8 @@ class _Then:
     shares: Shares | None = None
     bound: float = 0.0
     """How far the cost may be too low, since it was measured on draws that were fitted."""
+    spread: float = 0.0
+    """Variance of the cost of one row."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -195,7 +197,7 @@ class _Then:
             why = "costs at fit are beyond the range of numbers that noise can be computed for"
         else:
             unit = 1.0 if isinstance(model, CoresetMixture) else cost.value
-            return cls(n_rows, cost, shares, bound * unit, notes)
+            return cls(n_rows, cost, shares, bound * unit, record.spread, notes)
         why = f"{why}: only shares are compared"
         return cls(n_rows, None, shares, notes=(why, *notes))
 
@@ -252,7 +254,7 @@ class _Look:
             source.scale = "standard"
         job = Job.of(source, self.model.divergence)
         coreset = summarize(
-            job, self.size, self.model.k, method=Lightweight(), seed=self.seed,
+            job, self.size, 1, method=Lightweight(), seed=self.seed,
             n_jobs=self.n_jobs, journal=self.journal, stage=Stage.HOLDOUT,
         )  # fmt: skip
         return self._halves(coreset, SampleSize.behind(coreset, source))
@@ -273,7 +275,6 @@ class _Look:
         check_features(model, coreset)
         if not isinstance(self.model, Components):
             measured_by(coreset, self.model.divergence)
-        check_n_rows(coreset.n_samples, self.model.k)
         return self._halves(coreset, SampleSize.behind(coreset))
 
     def _halves(self, coreset: Coreset, rows: SampleSize) -> _Seen:
@@ -286,9 +287,8 @@ class _Look:
             notes = (f"all {len(whole):,} rows are used, none is drawn",)
         if half < self.model.k:
             raise ValueError(
-                f"the new data has too few rows, {coreset.n_samples:,}, or draws, {whole.size:,}: "
-                f"each half of them has to have {self.model.k} distinct ones, one per cluster; "
-                "pass more rows, or a larger size"
+                f"the new data has {len(whole):,} distinct rows, but each half of them needs one "
+                f"for each of the {self.model.k} clusters; pass at least {2 * self.model.k} rows"
             )
         order = generator(self.seed, Stage.REDUCE).permutation(len(whole))
         return _Seen(whole, np.sort(order[:half]), np.sort(order[half:]), n_rows, notes)
@@ -314,7 +314,8 @@ class _Look:
             n = first.n_for_centers(basis, costs.memberships[seen.first], model.k)
             gain = optimism(first, second, old, new, n / then.n_rows)
             degrees = whole.degrees(costs.values)
-            shift = cost_shift(then.cost, now, gain, level, bound=then.bound, degrees=degrees)
+            usual = whole.with_spread(now, then.spread)
+            shift = cost_shift(then.cost, usual, gain, level, bound=then.bound, degrees=degrees)
             reasons += cost_words(then.cost.value, now.value, shift)
         changes: tuple[ShareShift, ...]
         changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
@@ -330,7 +331,7 @@ class _Look:
             reasons=tuple(reasons),
             notes=(*then.notes, *seen.notes, *remarks),
             confidence=self.confidence,
-            n_samples=seen.whole.n_samples,
+            n_samples=seen.whole.n_samples - seen.whole.details.get("dropped", 0),
             size=seen.whole.size,
             unit=model.unit,
             in_nats=model.soft,

@@ -101,6 +101,15 @@ class Sample:
         spread = float(self.weights @ (own - found.value) ** 2 / self.weights.sum())
         return scaled(Mean(found.value, found.variance + spread / self.n_rows), unit)
 
+    def with_spread(self, now: Mean, spread: float) -> Mean:
+        """A mean cost whose variance is at least that of as many rows of another spread.
+
+        A few rows of a heavy tail, or of a rare cluster, may not be among the new ones, which then
+        vary much less than the population does.
+        """
+        usual = spread / (self.n_effective if self.n_rows == inf else self.n_rows)
+        return Mean(now.value, max(now.variance, usual))
+
     def degrees(self, values: FloatArray) -> float:
         """Degrees of freedom of the variance of that mean: 2·(Σe²)²/Σe⁴, e its errors by row.
 
