@@ -214,3 +214,8 @@ def test_all_rows_say_that_nothing_was_sampled():
     found = fitted(HEAVY[:5_000], 3).diagnosis_
     assert "nothing was sampled" in str(found)
     assert (found.errors, found.on_all_rows) == ({}, True)
+
+
+def test_a_misspelt_method_is_told_what_is_allowed():
+    with pytest.raises(ValueError, match=r"'auto', 'lightweight'.*did you mean 'auto'"):
+        CoresetKMeans(3, method="Auto").fit(HEAVY)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.choosing.growth import enough_draws
-from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.checks import BadValueError, check_choice
 from lwcs.foundation.logs import decided
 from lwcs.foundation.notices import warn
 from lwcs.foundation.randomness import Stage
 from lwcs.geometry import Centers
 from lwcs.geometry.dense import DenseRows
-from lwcs.samplers import Lightweight, Uniform, as_sampler
+from lwcs.samplers import Lightweight, Uniform, as_sampler, available
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
 from lwcs.trust.diagnosis import (
@@ -79,6 +79,8 @@ _MISSED, _SPREAD = 1.0, 3.0
 
 def sampler_of(method: str | Sampler, k: int | None = None) -> Sampler:
     """The sampler to begin with; the lightweight one for "auto"."""
+    if isinstance(method, str):
+        check_choice(method, "method", (AUTO, *available()))
     return Lightweight() if is_auto(method) else as_sampler(method, k)
 
 
