@@ -198,6 +198,20 @@ def test_another_divergence():
     )
 
 
+@pytest.mark.parametrize("size", [SIZE, "auto"])
+def test_an_outlier_is_named_and_hides_nothing(four, size):
+    X = np.vstack([four, np.full((1, 2), 1e6)])
+    choice = lwcs.choose_k(X, range(2, 8), size=size, n_bootstrap=2, random_state=0)
+    assert choice.k == 5
+    assert choice.row(5).smallest == 1
+    assert "one of them is a single row (an outlier?)" in choice.reason
+
+
+def test_outliers_on_both_sides_are_clusters_of_their_own(four):
+    X = np.vstack([four[:3_000], [[1e6, 0.0], [-1e6, 0.0]]])
+    assert lwcs.choose_k(X, range(3, 8), n_bootstrap=2, random_state=0).k == 6
+
+
 def test_equal_rows_have_no_structure():
     choice = lwcs.choose_k(np.ones((200, 2)), [2, 3], random_state=0)
     assert choice.k is None

@@ -244,3 +244,23 @@ def test_centers_that_are_equal_or_alone_are_no_error() -> None:
     one = tell_apart(points.rows, points.weights, counts, centers[:1], labels)
     assert one.joined == []
     assert one.groups().tolist() == [0]
+
+
+@pytest.mark.parametrize("far", [[(99.0, 0.0)], [(99.0, 0.0), (99.5, 0.0)]], ids=["one", "two"])
+def test_a_few_draws_that_no_tail_reaches_are_apart(far: Any) -> None:
+    X = np.vstack([blobs([300, 300], 2, 8.0), far])
+    found, labels = judged(X, 3)
+    assert np.bincount(labels).min() == len(far)
+    assert found.joined == []
+
+
+@pytest.mark.parametrize("columns", [2, 10])
+def test_the_tail_of_a_cluster_is_not_apart(columns: int) -> None:
+    """The farthest row of t with 3 degrees, alone, is so in less than 1 of 1,331 data sets."""
+    X = heavy_tailed(np.random.default_rng(0), 500, columns)
+    lengths = np.linalg.norm(X, axis=1)
+    far = np.argsort(lengths)[-3:]
+    start = np.vstack([np.zeros(columns), X[far]])
+    found, labels = judged(X, 4, init=start)
+    assert np.bincount(labels).min() < 13
+    assert len(np.unique(found.groups())) == 1

@@ -48,9 +48,10 @@ class KChoice(Tabular):
         None. `k`; `cost` with its interval (`value`, `low`, `high`), by draws that were not
         clustered; `silhouette` and `davies_bouldin`; `separated`, whether the data tells all
         clusters apart from their neighbours, and `weakest`, how clear that is for the pair that is
-        told apart least; `stability`, the mean Jaccard overlap of the least stable cluster with
-        its match over bootstrap coresets; for mixtures `log_likelihood` with its interval, `bic`
-        and `bic_noise`, the standard error of its difference to the least one.
+        told apart least; `smallest`, how many rows of the smallest cluster were drawn; `stability`,
+        the mean Jaccard overlap of the least stable cluster with its match over bootstrap coresets,
+        without clusters of fewer than 13 rows; for mixtures `log_likelihood` with its interval,
+        `bic` and `bic_noise`, the standard error of its difference to the least one.
     model_kind : {"kmeans", "mixture"}
         What was fitted.
     coreset : Coreset

@@ -21,7 +21,7 @@ from lwcs.judging.k_rows import KRow
 from lwcs.judging.k_verdict import passes
 from lwcs.trust.indices import TwoNearest, davies_bouldin, silhouette
 from lwcs.trust.referee import NONE, Price, SamplingError
-from lwcs.trust.separation import tell_apart
+from lwcs.trust.separation import FEWEST_DRAWS, tell_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +130,9 @@ class Evidence:
         )
         least = float(near.depth.min()) if len(near.depth) else None
         # Clusters without neighbours are centers that coincide: there is but one.
-        return replace(row, separated=bool(len(near.apart)) and not near.joined, weakest=least)
+        separated = bool(len(near.apart)) and not near.joined
+        smallest = int(np.bincount(labels[whole.weights > 0.0], minlength=near.k).min())
+        return replace(row, separated=separated, weakest=least, smallest=smallest)
 
     def sought_again(self, row: KRow, priced: Priced, n_bootstrap: int) -> KRow:
         """How well the clusters recur in bootstrap coresets."""
@@ -138,7 +140,10 @@ class Evidence:
         original = Original.of(self.drawn.whole, geometry, geometry.to_data(priced.found.centers))
         # Its stage would take the place of the one that is shown.
         seen = bootstrap(original, n_bootstrap, self.rules.seed, self.rules.n_jobs, Journal())
-        return replace(row, stability=float(seen.score.min()))
+        # A third of the replicates have not drawn a row that is alone.
+        sizes = np.bincount(original.labels, original.coreset.weights > 0.0, original.k)
+        counted = seen.score[sizes >= FEWEST_DRAWS]
+        return replace(row, stability=float(counted.min()) if len(counted) else None)
 
 
 def _row(drawn: Drawn, priced: Priced) -> KRow:

@@ -34,6 +34,8 @@ class KRow:
     """Whether the data tells all clusters apart from their neighbours."""
     weakest: float | None = None
     """How deep the valley is between the two clusters that are least told apart."""
+    smallest: int | None = None
+    """How many rows of the smallest cluster were drawn."""
     stability: float | None = None
     """Mean Jaccard overlap of the least stable cluster over bootstrap coresets."""
     log_likelihood: Interval | None = None
@@ -60,7 +62,7 @@ def to_arrow(rows: Sequence[KRow]) -> pa.Table:
     """All rows as a table; columns that nothing was computed for are empty."""
     import pyarrow as pa
 
-    kinds = {"k": pa.int64(), "separated": pa.bool_()}
+    kinds = {"k": pa.int64(), "separated": pa.bool_(), "smallest": pa.int64()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in rows[0].record()])
     return pa.Table.from_pylist([row.record() for row in rows], schema=schema)
 

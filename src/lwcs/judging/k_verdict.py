@@ -15,6 +15,7 @@ import numpy as np
 
 from lwcs.choosing.stability_result import DOUBTFUL
 from lwcs.judging.k_choice import RunnerUp
+from lwcs.trust.separation import FEWEST_DRAWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,7 @@ def judge_clusters(rows: Sequence[KRow]) -> Verdict:
     )
     if chosen.stability is not None:
         reason += f", and that recur in bootstrap coresets (stability {chosen.stability:.2f})"
+    reason += _small_words(chosen)
     if len(rows) > 1 and chosen is rows[-1]:
         reason += "; it is the largest k that was tried, so there may be more"
     return Verdict(chosen.k, reason, _others(rows, chosen))
@@ -58,6 +60,15 @@ def judge_clusters(rows: Sequence[KRow]) -> Verdict:
 def passes(row: KRow) -> bool:
     """Whether all clusters are told apart, and stable as far as that is known."""
     return bool(row.separated) and (row.stability is None or row.stability > DOUBTFUL)
+
+
+def _small_words(row: KRow) -> str:
+    """A word on a cluster of very few rows, which may be a mistake in the data."""
+    if row.smallest is None or row.smallest >= FEWEST_DRAWS:
+        return ""
+    if row.smallest == 1:
+        return "; one of them is a single row (an outlier?)"
+    return f"; one of them has {row.smallest} rows alone (outliers?)"
 
 
 def _no_structure(rows: Sequence[KRow]) -> str:

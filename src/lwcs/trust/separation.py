@@ -19,6 +19,9 @@ an intersection of half-spaces that lies within the two cells.
 Centers are means of the draws, and every draw has pulled its own center to itself: in many
 dimensions that alone opens a valley. So every draw is measured from its center as it would be
 without that draw, which is a factor of (1 − share of the draw in the cluster)⁻² on d.
+
+A few draws show no valley, and are one with their nearest cluster; unless they are so far away
+that no tail of it reaches them: beyond an empty gap that is several times as long as either side.
 """
 
 from __future__ import annotations
@@ -49,8 +52,11 @@ _BEYOND = (0, 4)
 _SHALLOW = 0.5
 # ... and no more likely to be so by chance in one cluster, at one place and side of it.
 _LEVEL = 0.03
-# Fewer draws than this are never told apart from their nearest cluster.
-_FEWEST_DRAWS = 13
+# Fewer draws than this are told apart from their nearest cluster only if they are far away...
+FEWEST_DRAWS = 13
+# ... beyond a gap of more than so many times the farthest draw from the center, on either side. Of
+# two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
+_FAR = 10.0
 # Two clusters touch if both have a part of the draws between them, measured by the smaller one:
 # so much if nothing is at the border, and so much if there is.
 _TOUCHING, _HARDLY_TOUCHING = 0.25, 0.1
@@ -127,7 +133,7 @@ def tell_apart(
         profiles = _Profiles.together(
             list(run(lambda part: _profiles(draws, part, centers), parts))
         )
-    return _judged(profiles, draws, k)
+    return _judged(profiles, draws, centers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +237,9 @@ def _spans(centers: Centers, keys: IntArray) -> FloatArray:
         return np.asarray(finite + np.where(np.isfinite(back), back, finite))
 
 
-def _judged(profiles: _Profiles, draws: _Draws, k: int) -> Neighbours:
+def _judged(profiles: _Profiles, draws: _Draws, centers: Centers) -> Neighbours:
     """Tell the pairs apart by their profiles."""
+    k = len(centers)
     first, second = profiles.keys // k, profiles.keys % k
     ratios, p_values = _valleys(profiles)
     apart = (ratios < _SHALLOW) & (p_values < _LEVEL)
@@ -244,10 +251,43 @@ def _judged(profiles: _Profiles, draws: _Draws, k: int) -> Neighbours:
     between = np.minimum(left, right) / np.maximum(smaller, _TINY)
     apart |= between < np.where(empty, _TOUCHING, _HARDLY_TOUCHING)
 
-    few = draws.sizes < _FEWEST_DRAWS
+    few = draws.sizes < FEWEST_DRAWS
     apart |= few[first] | few[second]
-    apart[_nearest_of(np.flatnonzero(few), first, second, profiles.seconds)] = False
-    return Neighbours(k, first, second, np.clip(1.0 - ratios, 0.0, 1.0), p_values, apart)
+    depth = np.clip(1.0 - ratios, 0.0, 1.0)
+    found = Neighbours(k, first, second, depth, p_values, apart)
+    near = np.flatnonzero(few & ~_far_away(draws, centers, few, found.groups()))
+    apart[_nearest_of(near, first, second, profiles.seconds)] = False
+    return found
+
+
+def _far_away(draws: _Draws, centers: Centers, few: Mask, groups: IntArray) -> Mask:
+    """Which clusters of a few draws no tail of their nearest group of clusters reaches.
+
+    The few draws of others that are nearer than the group count with it: they may be its tail.
+    """
+    far = np.zeros(len(centers), dtype=bool)
+    many, some = np.flatnonzero(~few), np.flatnonzero(few & (draws.totals > 0.0))
+    if not len(many) or not len(some):
+        return far
+    at = np.flatnonzero(draws.weights > 0.0)
+    rows, labels = draws.rows[at], draws.labels[at]
+    # Roots of divergences are compared as lengths are.
+    lengths: dict[int, FloatArray] = {}
+    for cluster in some:
+        from_it = np.sqrt(rows.distances_to(centers[cluster : cluster + 1]))
+        inside = labels == cluster
+        nearest = int(many[np.argmin(_spans(centers, many * len(centers) + cluster))])
+        if nearest not in lengths:
+            lengths[nearest] = np.sqrt(rows.distances_to(centers[nearest : nearest + 1]))
+        around = lengths[nearest]
+        distance = around[inside].min()
+        of_group = (groups[labels] == groups[nearest]) | (
+            few[labels] & ~inside & (from_it < distance)
+        )
+        reach = around[of_group & (around < distance)].max(initial=0.0)
+        own = from_it[inside].max()
+        far[cluster] = from_it[~inside].min() - own > _FAR * max(reach, own)
+    return far
 
 
 def _nearest_of(
