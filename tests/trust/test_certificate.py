@@ -312,7 +312,8 @@ def certificate(**changed) -> Certificate:
         ({"quantity": "log-likelihood", "bernstein": (-inf, inf)},
          "A mixture of 3 has the log-likelihood about 1234.5 on "
          "all 9,000 rows (0.13717 per row), 95 % interval 1200 to 1300 (central limit theorem), by "
-         "500 draws."),
+         "500 draws. Rows that were not drawn are not covered: a row may have any log-likelihood, "
+         "and a few far from all components may change the total by more."),
     ],
 )  # fmt: skip
 def test_a_certificate_is_a_sentence(changed, words):

@@ -65,8 +65,9 @@ def certify(
 
     The rows are drawn as for a lightweight coreset, independently of every fit, also of one with
     the same `random_state`. The estimate is unbiased, and the interval accounts for rows that were
-    not drawn. It is about the cost of *these* centers, and not about how far they are from the best
-    ones.
+    not drawn; for a mixture it does not, as a row may have any log-likelihood: a few rows far from
+    all components may be missed. It is about the cost of *these* centers, and not about how far
+    they are from the best ones.
 
     Parameters
     ----------

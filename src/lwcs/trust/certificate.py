@@ -43,6 +43,10 @@ MOST_BY_ONE_ROW = 0.5
 # The part of the variance of a log-likelihood that a single draw may have. With more, it is in ten
 # draws or fewer, and not well known.
 MOST_BY_ONE_DRAW = 0.1
+_NOT_COVERED = (
+    "Rows that were not drawn are not covered: a row may have any log-likelihood, and a few far "
+    "from all components may change the total by more."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +150,10 @@ class Certificate:
         As asked for.
     kind : {"exact", "clt", "bernstein", "none"}
         "exact" if all rows were used; "clt" for the central limit theorem, with an allowance for
-        rows that were not drawn; "bernstein" for the empirical Bernstein inequality, where that
-        theorem is not valid; "none" if no interval is known: `low` is then 0 (or −∞) and `high` ∞.
+        rows that were not drawn (but none for a mixture, as a row may have any log-likelihood: rare
+        rows far from all components may be missed); "bernstein" for the empirical Bernstein
+        inequality, where that theorem is not valid; "none" if no interval is known: `low` is then 0
+        (or −∞) and `high` ∞.
     bernstein : tuple of float
         Interval by the empirical Bernstein inequality, which holds for any rows: wider than the one
         by the central limit theorem. (0, ∞) if no bound on the cost of a row is known.
@@ -215,6 +221,8 @@ class Certificate:
             return [found, f"This is biased low: {self.reason}."]
         if self.kind == "none":
             return [found, f"No interval can be given: {self.reason}."]
+        if not costs:
+            return [found, _NOT_COVERED]
         if self.reason:
             return [found, f"{self.reason[0].upper()}{self.reason[1:]}."]
         return [found]
