@@ -290,6 +290,16 @@ def test_streams_and_unions_are_coresets(X, model):
     assert found.low < cost(X, model.cluster_centers_) < found.high
 
 
+@pytest.mark.parametrize("size", [SIZE, None])
+def test_dropped_rows_are_not_counted(X, size):
+    gaps = np.vstack([X, np.full((1_000, X.shape[1]), np.nan)])
+    found = lwcs.certify(
+        lwcs.scan(gaps, missing="drop"), X[:3], size=size, random_state=0, n_jobs=1
+    )
+    assert found.n_samples == found.total_weight == ROWS
+    assert f"on all {ROWS:,} rows ({found.per_row:.5g} per row)" in str(found)
+
+
 def test_mixtures_have_a_log_likelihood(X):
     ours = lwcs.CoresetMixture(4, random_state=0, coreset_size=2_000).fit(X)
     theirs = GaussianMixture(4, random_state=0).fit(pd.DataFrame(X[:2_000], columns=list("abc")))

@@ -166,7 +166,8 @@ class Certificate:
     n_clusters : int
         Number of centers or components.
     n_draws, n_samples : int
-        Number of draws that the estimate is from, and of rows that it is for.
+        Number of draws that the estimate is from, and of rows that it is for, without those that
+        were dropped for a missing value.
     total_weight : float
         Total weight of these rows.
     """
