@@ -215,7 +215,23 @@ def test_outliers_on_both_sides_are_clusters_of_their_own(four):
 def test_equal_rows_have_no_structure():
     choice = lwcs.choose_k(np.ones((200, 2)), [2, 3], random_state=0)
     assert choice.k is None
+    assert choice.runners_up == ()
     assert choice.row(2).cost.value == 0.0
+
+
+def test_what_says_nothing_is_not_worth_a_look():
+    """A small silhouette, and the elbow where there is no structure."""
+    costs = {2: 100.0, 3: 20.0, 4: 15.0, 5: 10.0}
+    low, high = (
+        [
+            KRow(k, Interval(cost, cost, cost), silhouette=at - 0.01 * k, separated=False)
+            for k, cost in costs.items()
+        ]
+        for at in (0.2, 0.6)
+    )
+    assert judge_clusters(low).runners_up == ()
+    (only,) = judge_clusters(high).runners_up
+    assert str(only) == "k = 2: the largest silhouette (0.58)"
 
 
 def test_values_that_recur_are_clusters():

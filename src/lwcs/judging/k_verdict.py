@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lwcs.judging.k_rows import KRow
 
 _RUNNERS_UP = 3
+# A silhouette below is no substantial structure (Kaufman and Rousseeuw 1990).
+_SUBSTANTIAL = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,11 @@ def _others(rows: Sequence[KRow], chosen: KRow | None) -> tuple[RunnerUp, ...]:
     if below:
         found.setdefault(below[-1].k, []).append("its clusters are told apart, too")
     shown = [row for row in rows if row.silhouette is not None]
-    if shown:
-        best = max(shown, key=lambda row: row.silhouette or -inf)
+    best = max(shown, key=_silhouette, default=None)
+    if best is not None and _silhouette(best) >= _SUBSTANTIAL:
         found.setdefault(best.k, []).append(f"the largest silhouette ({best.silhouette:.2f})")
-    bend = elbow(rows)
+    # Every curve has an elbow somewhere, also that of a single group.
+    bend = None if chosen is None else elbow(rows)
     if bend is not None:
         found.setdefault(bend, []).append("the elbow of the cost")
     return tuple(
@@ -107,6 +110,10 @@ def _others(rows: Sequence[KRow], chosen: KRow | None) -> tuple[RunnerUp, ...]:
         for k, why in found.items()
         if chosen is None or k != chosen.k
     )[:_RUNNERS_UP]
+
+
+def _silhouette(row: KRow) -> float:
+    return -inf if row.silhouette is None else row.silhouette
 
 
 def elbow(rows: Sequence[KRow]) -> int | None:
