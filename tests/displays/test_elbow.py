@@ -40,7 +40,7 @@ def test_the_band_is_the_interval(choice):
 def test_no_structure_is_said_in_the_title():
     X = np.random.default_rng(0).uniform(size=(2_000, 2))
     display = lwcs.ElbowDisplay.from_choice(lwcs.choose_k(X, [2, 3], random_state=0))
-    assert display.axes_[0].get_title() == "no structure found"
+    assert display.axes_[0].get_title() == "no structure"
 
 
 def test_mixtures_show_bic():

@@ -219,6 +219,15 @@ def test_equal_rows_have_no_structure():
     assert choice.row(2).cost.value == 0.0
 
 
+def test_a_few_rows_are_too_few_to_tell():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(at, 1.0, (10, 2)) for at in (0.0, 8.0, 16.0)])
+    choice = lwcs.choose_k(X, range(2, 6), random_state=0)
+    assert choice.k is None
+    assert choice.reason.startswith("too few rows to tell")
+    assert "k = 3: the largest silhouette" in choice.words()
+
+
 def test_what_says_nothing_is_not_worth_a_look():
     """A small silhouette, and the elbow where there is no structure."""
     costs = {2: 100.0, 3: 20.0, 4: 15.0, 5: 10.0}

@@ -136,7 +136,8 @@ class ElbowDisplay:
     def _mark(self, top: Any, below: Any) -> None:
         """A line at the recommended number of clusters, or a title that says there is none."""
         k = self.choice.k
-        top.set_title("no structure found" if k is None else f"recommended: k = {k}", fontsize=11)
+        title = self.choice.reason.split(":")[0] if k is None else f"recommended: k = {k}"
+        top.set_title(title, fontsize=11)
         if k is not None:
             for ax in (top, below):
                 ax.axvline(k, color=figures.BLACK, linestyle=":", linewidth=1.2, zorder=0)

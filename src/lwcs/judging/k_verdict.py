@@ -85,6 +85,11 @@ def _no_structure(rows: Sequence[KRow]) -> str:
             f"{', '.join(str(row.k) for row in apart)} are told apart by the data, but do not "
             "recur in bootstrap coresets"
         )
+    if all(row.smallest is not None and row.smallest < FEWEST_DRAWS for row in tried):
+        return (
+            f"too few rows to tell: for every k = {span}, a cluster has fewer than {FEWEST_DRAWS} "
+            "rows, which show no valley even where there is one"
+        )
     return (
         f"no structure: for no k = {span} does the data tell all clusters apart; some borders "
         "have no valley, as where a single group is cut"
