@@ -44,6 +44,12 @@ def test_json_is_what_the_library_says(points):
     assert found["runners_up"] == [{"k": each.k, "why": each.why} for each in choice.runners_up]
 
 
+def test_the_default_numbers_of_clusters_are_below_the_number_of_rows(points):
+    np.save("few.npy", points[:20])
+    _, out, _ = run("choose-k", "few.npy", "--json", "--seed", "0")
+    assert [row["k"] for row in json.loads(out)["table"]] == list(range(2, 20))
+
+
 def test_the_confidence_is_that_of_the_intervals(points):
     options = ("--k", "3", "--json", *FAST)
     _, out, _ = run("choose-k", "points.npy", "--confidence", "0.5", *options)

@@ -228,6 +228,19 @@ def test_a_few_rows_are_too_few_to_tell():
     assert "k = 3: the largest silhouette" in choice.words()
 
 
+@pytest.mark.parametrize("kind", ["rows", "stream", "coreset"])
+def test_the_default_numbers_of_clusters_are_below_the_number_of_rows(four, kind):
+    data = {
+        "rows": lambda: four[:30],
+        "stream": lambda: iter(np.array_split(four[:30], 3)),
+        "coreset": lambda: lwcs.build(four, 40, random_state=0),
+    }[kind]()
+    assert lwcs.choose_k(data, n_bootstrap=0, random_state=0).ks == tuple(range(2, 30))
+    assert lwcs.choose_k(four[:2], n_bootstrap=0, random_state=0).ks == (2,)
+    with pytest.raises(ValueError, match="n_samples=1 should be >= "):
+        lwcs.choose_k(four[:1])
+
+
 def test_what_says_nothing_is_not_worth_a_look():
     """A small silhouette, and the elbow where there is no structure."""
     costs = {2: 100.0, 3: 20.0, 4: 15.0, 5: 10.0}

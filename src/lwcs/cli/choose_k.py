@@ -64,10 +64,9 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--k",
     "ks",
-    default="2-50",
-    show_default=True,
     type=Counts(),
-    help="Numbers of clusters to try, for example 2-50 or 2,4,8.",
+    help="Numbers of clusters to try, for example 2-50 or 2,4,8.  "
+    "[default: 2-50, as far as they are below the number of rows]",
 )
 @click.option(
     "--model",
@@ -120,7 +119,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
 @saying
 def choose_k(
     data: tuple[str, ...],
-    ks: list[int],
+    ks: list[int] | None,
     model: str,
     family: str,
     covariance: str,

@@ -12,7 +12,7 @@ from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import as_seed
 from lwcs.judging.k_choice import KChoice
 from lwcs.judging.k_clusters import Models, evidence_of, solve_clusters
-from lwcs.judging.k_draws import Rules, check_ks, draw
+from lwcs.judging.k_draws import DEFAULT, Rules, check_ks, draw
 from lwcs.judging.k_mixtures import fit_mixtures, judge_mixtures
 from lwcs.judging.k_verdict import judge_clusters
 from lwcs.samplers import as_sampler
@@ -30,7 +30,7 @@ _GAUSSIAN = "gaussian"
 
 def choose_k(
     data: Any,
-    ks: Iterable[int] = range(2, 51),
+    ks: Iterable[int] | None = None,
     *,
     model: Literal["kmeans", "mixture"] = "kmeans",
     divergence: str | Divergence = "sqeuclidean",
@@ -61,8 +61,9 @@ def choose_k(
     ----------
     data : array, memory map, scipy sparse array, table, path, nested list, Source or Coreset
         Whatever `lwcs.scan` accepts, or a coreset, also a StreamingCoreset.
-    ks : iterable of int, default=range(2, 51)
-        Numbers of clusters to try, in any order. The time is about that of solving them all.
+    ks : iterable of int, optional
+        Numbers of clusters to try, in any order; by default 2 to 50, as far as they are below the
+        number of rows. The time is about that of solving them all.
     model : {"kmeans", "mixture"}, default="kmeans"
         What to fit: clusters, or mixtures of distributions.
     divergence : str or Divergence, default="sqeuclidean"
@@ -117,13 +118,15 @@ def choose_k(
     >>> lwcs.choose_k(rng.uniform(size=(2_000, 2)), range(2, 9), random_state=0).k is None
     True
     """
-    tried, seed, journal = check_ks(ks), as_seed(random_state), Journal(progress)
+    tried = check_ks(DEFAULT if ks is None else ks)
+    seed, journal = as_seed(random_state), Journal(progress)
     check_choice(model, "model", _MODELS)
     check_count(n_bootstrap, "n_bootstrap", least=0)
     if every_k and model == "mixture":
         raise ValueError("every_k is for k-means: mixtures have no stability; leave it out")
     measured = _measured_by(model, divergence, family, covariance_type, method)
     rules = Rules(
+        tried[-1],
         measured,
         as_sampler(method, tried[-1]),
         None if size == "auto" else check_count(size, "size"),
@@ -133,7 +136,10 @@ def choose_k(
         journal,
     )
     with single_threaded_blas():
-        drawn = draw(data, tried[-1], rules, sample_weight, memory_limit)
+        needed = tried[0] if ks is None else tried[-1]
+        drawn = draw(data, needed, rules, sample_weight, memory_limit)
+        if ks is None:
+            tried = tuple(k for k in tried if k < len(drawn.solved)) or tried[:1]
         if model == "mixture":
             parameters = {"family": family, "covariance_type": covariance_type}
             return _mixtures(drawn, tried, parameters, rules)

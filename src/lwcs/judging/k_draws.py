@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # The part of the draws that is solved; the others judge.
 _SOLVED = 0.75
+DEFAULT = range(2, 51)
 
 
 def check_ks(ks: Any) -> tuple[int, ...]:
@@ -44,10 +45,12 @@ def check_ks(ks: Any) -> tuple[int, ...]:
 class Rules:
     """How draws are made, and intervals of what they say."""
 
+    most: int
+    """The largest number of clusters."""
     divergence: Divergence
     method: str | Sampler
     size: int | None
-    """None: as many as the largest number of clusters takes."""
+    """None: as many as that number of clusters takes."""
     confidence: float
     seed: int
     n_jobs: int
@@ -86,20 +89,23 @@ class Drawn:
 
 
 def draw(
-    data: Any, most: int, rules: Rules, sample_weight: Any, memory_limit: int | str | None
+    data: Any, needed: int, rules: Rules, sample_weight: Any, memory_limit: int | str | None
 ) -> Drawn:
-    """One build of the data, or a coreset of it, for up to `most` clusters."""
+    """One build of the data, or a coreset of it, which must have `needed` rows."""
     if isinstance(data, StreamingCoreset):
         data = data.coreset()
     if isinstance(data, Coreset):
-        coreset, kernel = _given(data, most, rules, sample_weight), kernels.choose(data.points.size)
+        coreset, kernel = (
+            _given(data, needed, rules, sample_weight),
+            kernels.choose(data.points.size),
+        )
     else:
         source = scan(data, weight=sample_weight, memory_limit=memory_limit)
         job = Job.of(source, rules.divergence)
         coreset = summarize(
             job,
-            rules.size or first_size(most),
-            most,
+            rules.size or first_size(rules.most),
+            needed,
             method=rules.method,
             seed=rules.seed,
             n_jobs=rules.n_jobs,
@@ -107,26 +113,26 @@ def draw(
             name="max(ks)",
         )
         kernel = job.geometry.kernel
-    solved, judges = (coreset, coreset) if coreset.exact else _dealt(coreset, most, rules.seed)
+    solved, judges = (coreset, coreset) if coreset.exact else _dealt(coreset, needed, rules.seed)
     return Drawn(coreset, solved, judges, kernel, rules.confidence)
 
 
-def _dealt(coreset: Coreset, most: int, seed: int) -> tuple[Coreset, Coreset]:
+def _dealt(coreset: Coreset, needed: int, seed: int) -> tuple[Coreset, Coreset]:
     """Deal the draws into those that are solved and those that judge."""
     size = round(_SOLVED * coreset.size)
     solved = None
     if 0 < size < coreset.size:
         solved, judges = coreset.split(size, random_state=seed)
-    if solved is None or len(solved) < most:
+    if solved is None or len(solved) < needed:
         raise ValueError(
-            f"{coreset.size} draws are too few for max(ks)={most}: three quarters of them are "
+            f"{coreset.size} draws are too few for max(ks)={needed}: three quarters of them are "
             f"solved, and need as many distinct rows; pass a smaller max(ks), or more draws, "
-            f"about {first_size(most)}"
+            f"about {first_size(needed)}"
         )
     return solved, judges
 
 
-def _given(coreset: Coreset, most: int, rules: Rules, sample_weight: Any) -> Coreset:
+def _given(coreset: Coreset, needed: int, rules: Rules, sample_weight: Any) -> Coreset:
     """A coreset that was built before; of all rows of large data, some."""
     refuse_sample_weight(sample_weight)
     if rules.size is not None:
@@ -135,8 +141,8 @@ def _given(coreset: Coreset, most: int, rules: Rules, sample_weight: Any) -> Cor
             f"{coreset.size} draws; leave out size, or pass coreset.reduce({rules.size})"
         )
     coreset = measured_by(coreset, rules.divergence)
-    check_rows(coreset, most, "max(ks)")
-    enough = first_size(most)
+    check_rows(coreset, needed, "max(ks)")
+    enough = first_size(rules.most)
     if coreset.exact and coreset.size > enough:
         return coreset.reduce(enough, random_state=rules.seed)
     return coreset
