@@ -12,6 +12,7 @@ from sklearn.mixture import GaussianMixture
 
 import lwcs
 from lwcs.choosing.path import Path
+from lwcs.choosing.stability_result import STABLE
 from lwcs.geometry import Centers, Geometry
 from lwcs.judging.k_rows import Interval, KRow
 from lwcs.judging.k_verdict import elbow, judge_clusters
@@ -466,6 +467,12 @@ def test_clusters_that_do_not_recur_are_not_recommended():
     verdict = judge_clusters(rows[1:])
     assert verdict.k is None
     assert "do not recur" in verdict.reason
+
+
+def test_stable_means_the_same_as_in_a_table_of_stability():
+    low, high = (KRow(2, separated=True, stability=STABLE + add) for add in (-0.01, 0.01))
+    assert judge_clusters([low]).k is None
+    assert judge_clusters([high]).k == 2
 
 
 def test_the_elbow_is_furthest_below_the_line():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.choosing.stability_result import DOUBTFUL
+from lwcs.choosing.stability_result import STABLE
 from lwcs.judging.k_choice import RunnerUp
 from lwcs.trust.separation import FEWEST_DRAWS
 
@@ -61,7 +61,7 @@ def judge_clusters(rows: Sequence[KRow]) -> Verdict:
 
 def passes(row: KRow) -> bool:
     """Whether all clusters are told apart, and stable as far as that is known."""
-    return bool(row.separated) and (row.stability is None or row.stability > DOUBTFUL)
+    return bool(row.separated) and (row.stability is None or row.stability > STABLE)
 
 
 def _small_words(row: KRow) -> str:
