@@ -290,6 +290,19 @@ def test_streams_and_unions_are_coresets(X, model):
     assert found.low < cost(X, model.cluster_centers_) < found.high
 
 
+def test_arrays_of_python_numbers_are_taken_as_a_fit_takes_them(X):
+    own, centers = X[:200].astype(object), X[:3]
+    assert lwcs.certify(own, centers) == lwcs.certify(X[:200], centers)
+    found = lwcs.choose_k(own, [2, 3], n_bootstrap=0, random_state=0)
+    assert found.rows == lwcs.choose_k(X[:200], [2, 3], n_bootstrap=0, random_state=0).rows
+    own[7, 1] = "high"
+    with pytest.raises(TypeError, match="dtype object"):
+        lwcs.certify(own, centers)
+    own[7, 1] = None
+    with pytest.raises(ValueError, match="row 7, column 1 is nan"):
+        lwcs.certify(own, centers)
+
+
 @pytest.mark.parametrize("size", [SIZE, None])
 def test_dropped_rows_are_not_counted(X, size):
     gaps = np.vstack([X, np.full((1_000, X.shape[1]), np.nan)])

@@ -49,6 +49,13 @@ def as_table_of_numbers(data: object) -> DenseRows:
                 "rows have different lengths; every row must have the same number of columns"
             ) from None
         raise
+    if array.dtype == object and all(_is_number(value) for value in array.flat):
+        # Columns of different types, as df.to_numpy() returns them; fit takes them, too.
+        array = array.astype(np.float64)
     check_dtype(array.dtype, f" (type {type(data).__name__})")
     check_shape(array.shape)
     return array.view(np.uint8) if array.dtype.kind == "b" else array
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, int | float | np.bool_ | np.integer | np.floating)
