@@ -30,8 +30,10 @@ def test_the_table_and_the_recommendation_are_printed():
     assert code == 0
     assert "→ 3" in out
     assert "silhouette" in out
-    assert "k = 3: the largest number of clusters that the data tells apart" in err
+    assert "k = 3: the largest number of clusters that the data tells apart" in out
     assert "Tried 4 numbers of clusters on 5,000 rows" in err
+    _, _, err = run("choose-k", "points.npy", "--k", "3", *FAST)
+    assert "Tried 1 number of clusters" in err
 
 
 def test_json_is_what_the_library_says(points):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.fit import coreset_of
-from lwcs.cli.logs import progress, write
+from lwcs.cli.logs import progress, write, write_result
 from lwcs.cli.mixture import LazyChoice, covariances, families
 from lwcs.cli.options import (
     divergence_of,
@@ -240,14 +240,19 @@ def _say(choice: KChoice, seconds: float, wrote: list[str], *, quiet: bool, as_j
 
     from lwcs.judging.k_rows import to_rich
 
-    # With -o -, the table is on standard output already.
-    if click.get_current_context().params["output"] != "-":
+    # With -o -, the table is on standard output already, and nothing else may be there.
+    piped = click.get_current_context().params["output"] == "-"
+    if not piped:
         Console().print(to_rich(choice.rows, choice.k))
     for line in choice.words().splitlines():
-        write(line, event="result")
+        if piped:
+            write(line, event="result")
+        else:
+            write_result(line)
+    tried, n = len(choice.rows), choice.coreset.n_samples
     files = f"; wrote {' and '.join(wrote)}" if wrote else ""
     write(
-        f"Tried {len(choice.rows)} numbers of clusters on {choice.coreset.n_samples:,} rows in "
+        f"Tried {tried} number{'s' * (tried != 1)} of clusters on {n:,} row{'s' * (n != 1)} in "
         f"{seconds:.1f} s{dropped_words(dropped)}{files}"
     )
 

@@ -39,6 +39,14 @@ def write(
         click.echo(message, err=True)
 
 
+def write_result(message: str, **fields: Any) -> None:
+    """Write what a command was asked for: on standard output, or as a record."""
+    if _meta().get(AS_JSON):
+        write(message, event="result", **fields)
+    else:
+        click.echo(message)
+
+
 def report(error: Exception, message: str) -> None:
     """Write an error as a record; with --debug, it has the traceback."""
     fields = {}

@@ -49,7 +49,7 @@ def as_table_of_numbers(data: object) -> DenseRows:
                 "rows have different lengths; every row must have the same number of columns"
             ) from None
         raise
-    if array.dtype == object and all(_is_number(value) for value in array.flat):
+    if array.dtype == object and array.ndim == 2 and all(_is_number(value) for value in array.flat):
         # Columns of different types, as df.to_numpy() returns them; fit takes them, too.
         array = array.astype(np.float64)
     check_dtype(array.dtype, f" (type {type(data).__name__})")
