@@ -203,8 +203,8 @@ def test_text_and_tables_show_the_least_stable_first() -> None:
     lines = str(found).splitlines()
     assert lines[0].startswith(f"{(found.score > 0.85).sum()} of 25 clusters are stable")
     assert lines[2].split()[0] == str(int(np.argmin(found.score)))
-    assert lines[-2].startswith("and 5 more, which score")
-    assert lines[-1].startswith("The data cannot tell these clusters apart: ")
+    assert lines[-3].startswith("and 5 more, which score")
+    assert lines[-2].startswith("The data cannot tell these clusters apart: ")
     assert found._repr_html_().count("<tr>") == 26
     table = pa.table(found)
     assert table.column_names[:3] == ["cluster", "score", "jaccard"]
@@ -253,3 +253,13 @@ def test_coresets_of_other_data_are_refused(four: Any) -> None:
     model = lwcs.CoresetKMeans(4, random_state=0).fit(four)
     with pytest.raises(ValueError, match="3 features"):
         model.stability(lwcs.build(np.random.default_rng(0).normal(size=(500, 3)), 100))
+
+
+def test_words_count_every_cluster() -> None:
+    """Also those between stable and not, and one in the singular."""
+    zeros = np.zeros(4)
+    found = lwcs.Stability(np.array([0.9, 0.7, 0.7, 0.2]), *[zeros] * 3, None, zeros, (), 2, 9, 9)
+    assert found.words() == (
+        "1 of 4 clusters is stable (score > 0.85), 1 is not (score < 0.6), 2 are in between"
+    )
+    assert "jaccard: overlap with the best match" in str(found)

@@ -25,6 +25,10 @@ DOUBTFUL = 0.6
 """Halves of a cluster score less."""
 SHOWN = 20
 """Clusters and pairs in a table of text."""
+_COLUMNS = (
+    "jaccard: overlap with the best match in the bootstrap coresets; score: the same, where "
+    "clusters that cannot be told apart count as one."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +92,7 @@ class Stability(Tabular):
         if len(order) > SHOWN:
             more = len(order) - SHOWN
             lines.append(f"and {more} more, which score {self.score[order[SHOWN]]:.2f} or more")
-        return "\n".join([*lines, pair_words(self.pairs)])
+        return "\n".join([*lines, pair_words(self.pairs), _COLUMNS])
 
     def __repr__(self) -> str:
         return f"<Stability of {len(self)} clusters, {int((self.score > STABLE).sum())} stable>"
@@ -103,18 +107,20 @@ class Stability(Tabular):
             f"<td>{self.center_error[each]:.3g}</td></tr>"
             for each in self.worst_first()
         )
-        first, last = (
-            f"<p>{escape(each)}</p>" for each in (self._heading(), pair_words(self.pairs))
+        first, last, columns = (
+            f"<p>{escape(each)}</p>" for each in (self._heading(), pair_words(self.pairs), _COLUMNS)
         )
-        return f"{first}<table><tr>{head}</tr>{rows}</table>{last}"
+        return f"{first}<table><tr>{head}</tr>{rows}</table>{last}{columns}"
 
     def words(self) -> str:
         """How many clusters are stable, and how many are not."""
-        stable, doubtful = (self.score > STABLE).sum(), (self.score < DOUBTFUL).sum()
-        return (
-            f"{stable} of {len(self)} clusters are stable (score > {STABLE}), {doubtful} are not "
-            f"(score < {DOUBTFUL})"
+        stable, doubtful = int((self.score > STABLE).sum()), int((self.score < DOUBTFUL).sum())
+        between = len(self) - stable - doubtful
+        words = (
+            f"{stable} of {len(self)} cluster{'s' * (len(self) != 1)} {_are(stable)} stable "
+            f"(score > {STABLE}), {doubtful} {_are(doubtful)} not (score < {DOUBTFUL})"
         )
+        return words + (f", {between} {_are(between)} in between" if between else "")
 
     def _heading(self) -> str:
         draws = f"{self.n_bootstrap} bootstrap coresets of {self.replicate_draws:,} draws"
@@ -174,6 +180,10 @@ def pair_words(pairs: Sequence[Sequence[int]]) -> str:
     more = len(pairs) - SHOWN
     rest = f", and {more} more pairs" if more > 0 else ""
     return f"The data cannot tell these clusters apart: {shown}{rest}."
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def share_words(share: float, error: float) -> str:
