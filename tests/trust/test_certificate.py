@@ -322,5 +322,14 @@ def test_a_certificate_is_a_sentence(changed, words):
     assert own._repr_html_().startswith(f"<p><b>{words.split('.')[0]}")
 
 
+def test_a_certificate_of_one_row_and_one_draw_is_in_the_singular():
+    assert "on the only row" in str(certificate(n_samples=1))
+    assert str(certificate(n_draws=1)).endswith("by 1 draw.")
+
+
+def test_a_certificate_is_short_in_a_list():
+    assert repr(certificate()) == "Certificate(cost 1234.5, 1200 to 1300, clt)"
+
+
 def test_a_notebook_shows_no_markup_of_reasons():
     assert "&lt;i&gt;" in certificate(kind="none", reason="<i>")._repr_html_()

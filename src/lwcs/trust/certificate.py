@@ -135,7 +135,7 @@ def largest_share(weights: FloatArray, counts: IntArray, values: FloatArray) -> 
     return float(1.0 / (counts @ (errors / largest) ** 2))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Certificate:
     """What centers or a mixture cost on all rows, with an interval: the result of `lwcs.certify`.
 
@@ -191,6 +191,10 @@ class Certificate:
         """The estimate per row, or per unit of weight."""
         return self.estimate / self.total_weight
 
+    def __repr__(self) -> str:
+        interval = f"{self.low:.6g} to {self.high:.6g}, {self.kind}"
+        return f"Certificate({self.quantity} {self.estimate:.6g}, {interval})"
+
     def __str__(self) -> str:
         """The certificate in plain words."""
         return " ".join(self._sentences())
@@ -203,7 +207,8 @@ class Certificate:
             else f"A mixture of {self.n_clusters:,} has the log-likelihood"
         )  # fmt: skip
         unit = "row" if self.total_weight == self.n_samples else "unit of weight"
-        on = f"on all {self.n_samples:,} rows ({self.per_row:.5g} per {unit})"
+        rows = "the only row" if self.n_samples == 1 else f"all {self.n_samples:,} rows"
+        on = f"on {rows} ({self.per_row:.5g} per {unit})"
         if self.kind == "exact":
             return [f"{what} {self.estimate:.6g} {on}; all rows were measured."]
         interval = ""
@@ -217,7 +222,8 @@ class Certificate:
             interval = (
                 f", {_percent(self.confidence)} interval {self.low:.6g} to {self.high:.6g} ({by})"
             )
-        found = f"{what} about {self.estimate:.6g} {on}{interval}, by {self.n_draws:,} draws."
+        draws = f"{self.n_draws:,} draw{'s' * (self.n_draws != 1)}"
+        found = f"{what} about {self.estimate:.6g} {on}{interval}, by {draws}."
         if self.biased:
             return [found, f"This is biased low: {self.reason}."]
         if self.kind == "none":
