@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ import click
 from lwcs.cli.assign import check_features, load_model
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.flags import Flags
-from lwcs.cli.logs import progress, write_result
-from lwcs.cli.options import dropped_words, given_flags, open_rows, reading, saying
+from lwcs.cli.logs import progress
+from lwcs.cli.options import answer, dropped_words, given_flags, open_rows, reading, saying
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -97,10 +96,8 @@ def certify(
         "seconds": round(time.perf_counter() - start, 3),
     }
     words = Flags(click.get_current_context().command).rewrite(str(found))
-    if as_json:
-        click.echo(json.dumps(facts))
-    elif not quiet:
-        write_result(words.removesuffix(".") + dropped_words(dropped), result=facts)
+    words = words.removesuffix(".") + dropped_words(dropped)
+    answer(facts, words, quiet=quiet, as_json=as_json)
 
 
 def _facts(found: lwcs.Certificate) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import click
 from lwcs.cli.assign import check_features, load_model
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.logs import progress
-from lwcs.cli.options import dropped_words, open_rows, reading, say, saying
+from lwcs.cli.options import answer, dropped_words, open_rows, reading, saying
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def drift(
         "dropped": dropped,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    say(facts, _sentences(found, fail_above, failed, dropped), quiet=quiet, as_json=as_json)
+    answer(facts, _sentences(found, fail_above, failed, dropped), quiet=quiet, as_json=as_json)
     if failed:
         raise click.exceptions.Exit(WORSE)
 

@@ -1,4 +1,4 @@
-"""What commands write to standard error: sentences, or with --log-json one JSON object per line.
+"""What commands write: sentences, or with --log-json one JSON object per line on standard error.
 
 Then log records, progress, warnings, the result and errors are all objects with the fields `time`
 (ISO 8601, UTC), `level`, `event` and `message`; those of a stage also have `stage`, `rows`, `bytes`

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from lwcs.cli.logs import FLAG, write
+from lwcs.cli.logs import FLAG, write, write_result
 from lwcs.cli.standard_input import FORMATS, standard_input
 from lwcs.cli.stores import STORAGE_OPTION, access_of, refuse_unused
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
@@ -345,6 +345,14 @@ def dropped_words(dropped: int) -> str:
     """The part of a sentence that tells how many rows were dropped."""
     rows = "row with a missing value was" if dropped == 1 else "rows with missing values were"
     return f"; {dropped:,} {rows} dropped" if dropped else ""
+
+
+def answer(facts: dict[str, Any], words: str, *, quiet: bool, as_json: bool) -> None:
+    """Print what a command has found out: on standard output, in words or as JSON."""
+    if as_json:
+        click.echo(json.dumps(facts))
+    elif not quiet:
+        write_result(words, result=facts)
 
 
 def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> None:

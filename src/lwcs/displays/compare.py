@@ -9,11 +9,9 @@ import numpy as np
 from lwcs.comparing.methods import FULL, sized, title
 from lwcs.displays import figures
 from lwcs.foundation.checks import check_choice
-from lwcs.foundation.places import Access
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lwcs.comparing.result import Cell, CompareResult
 
@@ -31,7 +29,7 @@ _STYLE = {
 _FLOOR = 1e-3
 
 
-class CompareDisplay:
+class CompareDisplay(figures.Display):
     """Plot of error against size (Figure 1) or time (Figure 2), one panel per data set and k.
 
     Create it with `from_result`.
@@ -151,16 +149,3 @@ class CompareDisplay:
             markersize=5,
         )
         return line
-
-    def save(
-        self,
-        *paths: str | os.PathLike[str],
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf).
-
-        Paths may be URIs; `filesystem` and `storage_options` are those of `Coreset.save`.
-        """
-        for path in paths:
-            figures.save_figure(self.figure_, path, Access(filesystem, storage_options))

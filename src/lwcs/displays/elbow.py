@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.displays import figures
-from lwcs.foundation.places import Access
 from lwcs.judging.k_choice import KChoice
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
     from lwcs.foundation.types import FloatArray
 
 # Costs that span a larger factor are drawn on a log axis.
 _WIDE = 30.0
 
 
-class ElbowDisplay:
+class ElbowDisplay(figures.Display):
     """Plot of the cost against the number of clusters, with silhouette and stability below.
 
     The recommended number of clusters is marked. For mixtures, the log-likelihood is plotted, with
@@ -141,16 +137,3 @@ class ElbowDisplay:
         if k is not None:
             for ax in (top, below):
                 ax.axvline(k, color=figures.BLACK, linestyle=":", linewidth=1.2, zorder=0)
-
-    def save(
-        self,
-        *paths: str | os.PathLike[str],
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf).
-
-        Paths may be URIs; `filesystem` and `storage_options` are those of `Coreset.save`.
-        """
-        for path in paths:
-            figures.save_figure(self.figure_, path, Access(filesystem, storage_options))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.places import DEFAULT
+from lwcs.foundation.places import DEFAULT, Access
 from lwcs.foundation.replacing import explaining, replacing
 
 if TYPE_CHECKING:
     import os
-
-    from lwcs.foundation.places import Access
+    from collections.abc import Mapping
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
@@ -48,3 +47,22 @@ def save_figure(figure: Any, path: str | os.PathLike[str], access: Access = DEFA
         explaining(access.place(path)),
     ):
         figure.savefig(temporary, format=ending, dpi=150, bbox_inches="tight", metadata=metadata)
+
+
+class Display:
+    """A figure that was drawn, as `figure_`."""
+
+    figure_: Any
+
+    def save(
+        self,
+        *paths: str | os.PathLike[str],
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Save the figure to each path, in the format of its ending (.svg, .png, .pdf).
+
+        Paths may be URIs; `filesystem` and `storage_options` are those of `Coreset.save`.
+        """
+        for path in paths:
+            save_figure(self.figure_, path, Access(filesystem, storage_options))
