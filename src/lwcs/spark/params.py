@@ -17,9 +17,9 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 
+from lwcs.choosing.method import sampler_of
 from lwcs.divergences import as_divergence, available
 from lwcs.foundation.checks import check_choice, check_count, check_number
-from lwcs.samplers import as_sampler
 from lwcs.sources.engine import refuse_column
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class CoresetKMeansParams(
                 f"coresetSize={size} is smaller than k={k}; pass coresetSize >= {k} (about "
                 f"{100 * k:,} is a good start), or 0"
             )
-        as_sampler(self.getMethod(), k)
+        sampler_of(self.getMethod(), k)
         return {
             "n_clusters": k,
             "coreset_size": size or "auto",
