@@ -259,8 +259,9 @@ def diagnose(answer: Answer, wish: Wish, why: str) -> Diagnosis:
 
 def warn_of_method(found: Diagnosis, wish: Wish, *, rereadable: bool) -> None:
     """Warn if the draws are wrong for the data, and say what to do instead."""
-    if wish.chooses and wish.size is None and rereadable:
-        # The choice was ours, between all methods.
+    first = found.used == Lightweight.name and wish.size is not None
+    if wish.chooses and rereadable and not first:
+        # The choice was ours: draws of a given size that stay as they are were not chosen.
         return
     # Of rows that are gone, a method that reads them once is the nearest remedy.
     at_once = None if rereadable else found.better(METHODS[:2])
