@@ -1,7 +1,7 @@
 """Rows that can be read only once: the reservoirs' law, and unbiased costs in any order.
 
 Each test fails a correct sampler with probability 1e-4; there are 16 of them. Chi-squared over
-400 runs, z-tests over 2,000 runs and five sets of centers (Bonferroni), fixed seeds.
+400 runs, z-tests over 1,000 runs and five sets of centers (Bonferroni), fixed seeds.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_costs_of_sparse_rows_in_one_pass_are_unbiased():
         source = BatchesSource(batches(np.arange(N), sp.csr_array))
         return lwcs.build(source, size, random_state=seed, n_jobs=1)
 
-    assert_unbiased((make, None), identity=False, coresets=1_000)
+    assert_unbiased((make, None), identity=False)
 
 
 def streamed(seed: int, size: int, order: np.ndarray, w: np.ndarray | None) -> lwcs.Coreset:
