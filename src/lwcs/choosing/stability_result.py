@@ -144,7 +144,7 @@ class Stability(Tabular):
 
     @classmethod
     def read(cls, fields: Fields, k: int) -> Stability | None:
-        """Read it off the metadata of a model with k clusters; None if there is none."""
+        """Read it off the metadata of a model with k clusters; None if the file has no result."""
         if fields.null(STABILITY, missing=True):
             return None
         own = fields.inner(STABILITY)

@@ -13,6 +13,7 @@ from lwcs.cli.fit import coreset_of
 from lwcs.cli.flags import Flags
 from lwcs.cli.logs import progress
 from lwcs.cli.options import answer, dropped_words, given_flags, open_rows, reading, saying
+from lwcs.cli.sizing import confidence_option
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -22,13 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("data", nargs=-1)
 @click.argument("model")
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    help="Probability that the interval has the true cost.",
-)
+@confidence_option("Probability that the interval has the true cost.")
 @click.option(
     "--size",
     type=click.IntRange(1),

@@ -24,6 +24,7 @@ from lwcs.cli.options import (
     saying,
 )
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
+from lwcs.cli.sizing import confidence_option
 from lwcs.cli.stores import keywords
 
 if TYPE_CHECKING:
@@ -104,13 +105,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--every-k", is_flag=True, help="Compute the stability for every k, which takes much longer."
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    help="Probability that the interval of a cost has the true one.",
-)
+@confidence_option("Probability that the interval of a cost has the true one.")
 @click.option("-o", "--output", help="File for the table (Parquet, CSV, …); - for standard output.")
 @click.option("--figure", help="File for the figure (.svg, .png or .pdf).")
 @drawing

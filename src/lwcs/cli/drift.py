@@ -12,6 +12,7 @@ from lwcs.cli.assign import check_features, load_model
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.logs import progress
 from lwcs.cli.options import answer, dropped_words, open_rows, reading, saying
+from lwcs.cli.sizing import confidence_option
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ WORSE = 3
     help="End with exit code 3 if the regret is certainly larger: if the low end of its interval "
     "is above this number, for example 0.1 for 10 % (nats per row for a mixture).",
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    help="Confidence of intervals, and of no alarm if nothing has changed.",
-)
+@confidence_option("Confidence of intervals, and of no alarm if nothing has changed.")
 @click.option(
     "--size",
     type=click.IntRange(1),

@@ -61,3 +61,14 @@ def sizing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SIZING):
         command = option(command)
     return command
+
+
+def confidence_option(words: str) -> Callable[[Any], Any]:
+    """The option --confidence, a probability that is neither 0 nor 1, with these words of help."""
+    return click.option(
+        "--confidence",
+        default=0.95,
+        show_default=True,
+        type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+        help=words,
+    )

@@ -130,7 +130,7 @@ class ElbowDisplay(figures.Display):
         return np.array([k for k, _ in known], dtype=np.float64), [value for _, value in known]
 
     def _mark(self, top: Any, below: Any) -> None:
-        """A line at the recommended number of clusters, or a title that says there is none."""
+        """A line at the recommended number of clusters, or a title that says why none is."""
         k = self.choice.k
         title = self.choice.reason.split(":")[0] if k is None else f"recommended: k = {k}"
         top.set_title(title, fontsize=11)

@@ -209,8 +209,8 @@ class _Seen:
     whole: Coreset
     first: IntArray
     second: IntArray
-    """Which rows of the coreset. All draws of a row are in one half: what a fresh fit owes to an
-    outlier that is drawn many times, it would not have on other rows."""
+    """Which rows of the coreset. All draws of a row are in one half: an outlier that is drawn many
+    times would otherwise be in both, and a fresh fit would look better than it is."""
     n_rows: float
     """As `Sample` has it."""
     notes: tuple[str, ...]
