@@ -1,0 +1,194 @@
+"""Arrays on a device, and arrays of other libraries: what comes in, and what goes back out.
+
+Inside of lwcs, rows are NumPy arrays, scipy CSR arrays, or a `DeviceArray`: a torch tensor with as
+much of NumPy's interface as the layers above need. Whatever does not know of devices sees a NumPy
+array, through `__array__`: that is right, and a copy. torch is imported where a tensor was given
+or a device was asked for, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import DenseRows
+
+# Floats that rows may have on a device; others are brought to float32.
+_COMPUTED = ("float32", "float64")
+
+
+class DeviceArray:
+    """A torch tensor that can be indexed and asked for its shape and dtype as a NumPy array is."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of a NumPy array."""
+        return tuple(self.tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return int(self.tensor.ndim)
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return int(self.tensor.numel())
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.size * int(self.tensor.element_size())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of NumPy with the same name."""
+        return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def __getitem__(self, at: Any) -> DeviceArray:
+        """Some of the values; slices share their memory."""
+        return DeviceArray(self.tensor[self._index(at)])
+
+    def __setitem__(self, at: Any, values: Any) -> None:
+        self.tensor[self._index(at)] = on_device(values, self.tensor)
+
+    def _index(self, at: Any) -> Any:
+        if isinstance(at, tuple):
+            return tuple(map(self._index, at))
+        if isinstance(at, DeviceArray):
+            return at.tensor
+        return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> DenseRows:
+        """A copy on the host, which whoever does not know of devices computes with."""
+        del copy
+        values: DenseRows = self.tensor.detach().cpu().numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.shape}, {self.dtype}, {self.tensor.device})"
+
+
+def on_device(values: Any, like: Any) -> Any:
+    """Values as a tensor on the device of the tensor `like`, in their own dtype."""
+    import torch
+
+    if isinstance(values, DeviceArray):
+        return values.tensor.to(like.device)
+    if isinstance(values, torch.Tensor):
+        return values.to(like.device)
+    array = np.asarray(values)
+    # torch warns of memory that must not be written to.
+    array = array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+    return torch.from_numpy(array).to(like.device, non_blocking=True)
+
+
+def is_on_device(rows: object) -> bool:
+    """Whether rows are a `DeviceArray`."""
+    return isinstance(rows, DeviceArray)
+
+
+def library_of(data: object) -> str | None:
+    """The library of an array that is not NumPy's: "torch", "cupy", another by its module, or None.
+
+    Told by the type, so that nothing is imported.
+    """
+    home = type(data).__module__.split(".")[0]
+    if home in ("torch", "cupy"):
+        return home if hasattr(data, "__dlpack__") else None
+    if home == "numpy" or not hasattr(data, "__array_namespace__"):
+        return None
+    return home
+
+
+def forces_device() -> bool:
+    """Whether tensors in host memory are computed with as those on a device are (for tests)."""
+    return os.environ.get("LWCS_KERNEL") == "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The library and the device of an array that results are given back in."""
+
+    library: str
+    namespace: Any
+    device: Any
+
+    @classmethod
+    def of(cls, data: Any) -> Like | None:
+        """That of an array of another library than NumPy; None for everything else."""
+        library = library_of(data)
+        if library is None:
+            return None
+        from array_api_compat import array_namespace, device
+
+        return cls(library, array_namespace(data), device(data))
+
+    def wrap(self, values: Any) -> Any:
+        """A NumPy array or a DeviceArray as an array of this library, on its device."""
+        if self.library in ("torch", "cupy"):
+            import torch
+
+            tensor = values.tensor if isinstance(values, DeviceArray) else None
+            if self.library == "cupy":
+                if tensor is not None:
+                    return self.namespace.from_dlpack(tensor)
+                return self.namespace.asarray(np.asarray(values))
+            if tensor is None:
+                tensor = torch.from_numpy(np.array(values))
+            return tensor.to(self.device)
+        return self.namespace.asarray(np.array(values), device=self.device)
+
+
+def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
+    """An array of another library, as lwcs computes with it: on the host if its memory is there.
+
+    Memory is shared where that is possible. Tensors that require gradients are refused, half
+    precision becomes float32.
+    """
+    library = library_of(data)
+    if library not in ("torch", "cupy"):
+        from array_api_compat import to_device
+
+        return np.asarray(to_device(data, "cpu") if hasattr(data, "device") else data)
+    import torch
+
+    tensor = data if library == "torch" else torch.from_dlpack(data)
+    if getattr(tensor, "requires_grad", False):
+        raise ValueError(
+            f"{name} is a tensor that requires gradients, but no gradient flows through a "
+            f"clustering; pass {name}.detach()"
+        )
+    if tensor.layout != torch.strided:
+        raise TypeError(
+            f"{name} is a sparse tensor of torch; pass a scipy sparse array or a dense tensor"
+        )
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.to(torch.float32)
+    if tensor.dtype.is_complex:
+        raise TypeError(f"{name} has dtype {tensor.dtype}; pass real numbers")
+    if tensor.device.type == "cpu" and not forces_device():
+        host: DenseRows = tensor.numpy()
+        return host
+    if tensor.device.type not in ("cuda", "cpu"):
+        raise ValueError(
+            f"{name} is on the device {str(tensor.device)!r}; pass a tensor on a CUDA device or on "
+            f"the CPU, such as {name}.cpu()"
+        )
+    if str(tensor.dtype).removeprefix("torch.") not in _COMPUTED:
+        tensor = tensor.to(torch.float64)
+    return DeviceArray(tensor.contiguous())
