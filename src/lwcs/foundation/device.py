@@ -162,9 +162,7 @@ def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
     """
     library = library_of(data)
     if library not in ("torch", "cupy"):
-        from array_api_compat import to_device
-
-        return np.asarray(to_device(data, "cpu") if hasattr(data, "device") else data)
+        return np.asarray(data)
     import torch
 
     tensor = data if library == "torch" else torch.from_dlpack(data)
