@@ -118,7 +118,7 @@ class Answer:
         # Centers may have been polished, or fitted on some of the draws.
         if whole and np.array_equal(self.centers, solution.centers):
             return found.labels, found.distances
-        rows = solution.geometry.measured(coreset.points)
+        rows = solution.geometry.measured(coreset.rows)
         return rows.nearest(solution.geometry.own_centers(self.centers))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Sequence
 
     from lwcs.foundation.types import DenseRows
 
@@ -73,7 +73,7 @@ class DeviceArray:
             return at.tensor
         return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> DenseRows:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
         """A copy on the host, which whoever does not know of devices computes with."""
         del copy
         values: DenseRows = self.tensor.detach().cpu().numpy()
@@ -97,9 +97,12 @@ def on_device(values: Any, like: Any) -> Any:
     return torch.from_numpy(array).to(like.device, non_blocking=True)
 
 
-def is_on_device(rows: object) -> bool:
-    """Whether rows are a `DeviceArray`."""
-    return isinstance(rows, DeviceArray)
+def joined(parts: Sequence[Any]) -> DeviceArray:
+    """Rows under rows, on the device of the first."""
+    import torch
+
+    first = parts[0].tensor
+    return DeviceArray(torch.cat([on_device(part, first) for part in parts]))
 
 
 def library_of(data: object) -> str | None:
