@@ -142,7 +142,10 @@ class PartitionedSource(Source):
 
     def on_host(self) -> PartitionedSource:
         """The same, with every table where NumPy can read it."""
-        own = PartitionedSource([part.on_host() for part in self.parts], scale=self.scale)
+        parts = [part.on_host() for part in self.parts]
+        if parts == self.parts:
+            return self
+        own = PartitionedSource(parts, scale=self.scale)
         own.like = self.like
         return own
 
