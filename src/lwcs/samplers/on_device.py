@@ -65,7 +65,7 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
     by_cost = numbers.by_cost if around.cost > 0.0 else 0
     if not by_cost:
         numbers = _Numbers.of(size, run, only_weights=True)
-    drawn = [weights.draw(numbers.by_weight)]
+    drawn = [weights.draw_there(numbers.by_weight)]
     if by_cost:
         by = Rejection.of(weights.total, around.slip, around.cost)
         running = weights.add_to(sums.cells.mul_(by.scale), by.floor).cumsum_(0)
@@ -80,14 +80,14 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
                 rows, weights.each, pivot, mean, tau, by.scale, by.floor, source.cell_rows,
                 cells, targets,
             )  # fmt: skip
-            passed = np.asarray(DeviceArray(found.masked_fill(~(tosses * bounds < distances), -1)))
-            drawn.append(passed[passed >= 0][:missing])
+            drawn.append(found[tosses * bounds < distances][:missing])
             accepted += len(drawn[-1])
-    chosen, counts = np.unique(np.concatenate(drawn), return_counts=True)
-    points = source.take(chosen)
+    chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
+    points = rows[chosen]
     nearest = torch.zeros(len(chosen), dtype=torch.int32, device=rows.device)
-    to_mean = device.own_distances(points.tensor, mean[None, :], nearest, tau)
-    picked = Picked(points, chosen, np.asarray(DeviceArray(to_mean)), counts)
+    values = device.own_distances(points, mean[None, :], nearest, tau), chosen, counts
+    to_mean, *numbered = (np.asarray(DeviceArray(each)) for each in values)
+    picked = Picked(DeviceArray(points), numbered[0], to_mean, numbered[1])
     return picked, Summary(source.n_rows, weights.total, around.mean, around.cost)
 
 
@@ -198,18 +198,22 @@ class Weights:
 
     def draw(self, fractions: FloatArray) -> IntArray:
         """Rows in proportion to their weights, one per uniform number on [0, 1)."""
-        if self.each is None:
-            n_rows = self.source.n_rows
-            return RunningWeights(n_rows, None, self.source.cell_rows).draw(fractions)
+        return np.asarray(DeviceArray(self.draw_there(fractions)))
+
+    def draw_there(self, fractions: FloatArray) -> Any:
+        """The same, as a tensor."""
         import lwcs.kernels.device as device
 
-        rows = self.source.array.tensor
+        rows, n_rows = self.source.array.tensor, self.source.n_rows
+        if self.each is None:
+            own = RunningWeights(n_rows, None, self.source.cell_rows)
+            return on_device(own.draw(fractions), rows)
         cells, targets = hit_cells(self.sums, on_device(fractions, rows))
         nowhere = rows[0].double()
         found = device.hit_rows(
             rows, self.each, nowhere, nowhere, None, 0.0, 1.0, self.source.cell_rows, cells, targets
         )
-        return np.asarray(DeviceArray(found[0]))
+        return found[0]
 
     def add_to(self, cells: Any, factor: float) -> Any:
         """Add `factor` times the weight of every cell to these, in place."""
