@@ -106,6 +106,11 @@ def on_device(values: Any, like: Any) -> Any:
     return tensor.to(like.device)
 
 
+def is_on_device(rows: object) -> bool:
+    """Whether rows are a `DeviceArray`."""
+    return isinstance(rows, DeviceArray)
+
+
 def joined(parts: Sequence[Any]) -> DeviceArray:
     """Rows under rows, on the device of the first."""
     import torch

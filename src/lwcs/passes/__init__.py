@@ -35,6 +35,8 @@ class CostTask:
     """φ of one partition: Σω·d(x, nearest center)."""
 
     centers: Centers
+    adds_up: ClassVar[bool] = True
+    """Whether results only add up, so that partitions may be put together."""
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> float:
         """Add up the costs of the blocks."""

@@ -59,7 +59,7 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
     *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost))).tolist()
     if not np.isfinite([*shift, cost]).all():
         with source.explaining():
-            refuse(source)
+            refuse(source, run)
     around = _Around.of(point, np.array(shift), cost, weights.total)
     mean = on_device(around.mean, rows)
     by_cost = numbers.by_cost if around.cost > 0.0 else 0
@@ -154,19 +154,13 @@ def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
     return point
 
 
-def refuse(source: DeviceSource) -> None:
-    """Name the first row that is not finite, or the largest value; only that row is copied."""
-    for block in source.all_blocks():
-        tensor = block.points.tensor
-        bad = ~tensor.isfinite().all(dim=1)
-        if bool(bad.any()):
-            row = int(bad.int().argmax())
-            break
-    else:
-        largest = [float(block.points.tensor.abs().max()) for block in source.all_blocks()]
-        block = list(source.all_blocks())[int(np.argmax(largest))]
-        row = int(block.points.tensor.abs().amax(dim=1).argmax())
-    raise BadValueError.found_in(np.asarray(block.points[row : row + 1]), block.first_row + row, 0)
+def refuse(source: DeviceSource, run: Run) -> None:
+    """Name the first row that is not finite, or the one with the largest value."""
+    blocks = list(source.all_blocks())
+    sizes = [float(block.points.tensor.abs().max()) for block in blocks]
+    bad = np.flatnonzero(~np.isfinite(sizes))
+    block = blocks[int(bad[0] if len(bad) else np.argmax(sizes))]
+    run.geometry.measured(block.points, block.first_row).refuse(np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
