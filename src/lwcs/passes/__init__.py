@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import fsum
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 

@@ -18,7 +18,7 @@ from lwcs.foundation.randomness import Round, generator
 from lwcs.samplers.base import Draws, Summary
 from lwcs.samplers.crossing import RunningWeights
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.rejection import Rejection
+from lwcs.samplers.rejection import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection
 from lwcs.samplers.two_rounds import Picked
 from lwcs.sources.base import PARTITION_ROWS
 
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from lwcs.sources import Block
     from lwcs.sources.device import DeviceSource
 
-# As on the host: the law of a batch does not depend on them, but which rows are drawn does.
-_PIVOT_ROWS = 1_000
-_PROPOSALS_AT_ONCE = 2**16
-
 
 def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read, by rejection from distances to a pivot (`one_read`)."""
@@ -45,67 +41,85 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
 
     weights = Weights.of(source)
     check_total(weights.total)
-    point = _pivot(source, weights, run)
-    rows = source.array.tensor
-    pivot, precision = on_device(point, rows), run.geometry.precision
+    around, numbers = _read(source, weights, size, run)
+    drawn = [weights.draw_there(numbers.by_weight)]
+    if numbers.by_cost:
+        drawn += _by_cost(source, weights, around, numbers)
+    chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
+    points = source.array.tensor[chosen]
+    only = torch.zeros_like(chosen, dtype=torch.int32)
+    distances = device.own_distances(points, around.center[None, :], only, around.precision)
+    # Once nothing more is to be started, so that the device is not waited for in between.
+    indices, times, values = (np.asarray(DeviceArray(each)) for each in (chosen, counts, distances))
+    summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
+    return Picked(DeviceArray(points), indices, values, times), summary
+
+
+def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[_Around, _Numbers]:
+    """The one read; random numbers are drawn on the host beside it."""
+    import lwcs.kernels.device as device
+
+    point, rows = _pivot(source, weights, run), source.array.tensor
+    pivot = on_device(point, rows)
+    precision = run.geometry.precision
     tau = None if precision is None else on_device(precision, rows)
 
-    def read(block: Block) -> Any:
+    def scan(block: Block) -> Any:
         return device.scan_cells(block.points.tensor, weights.each, pivot, tau, source.cell_rows)
 
-    (sums,) = run.each_block(source, read, "reading", max(1, source.n_rows))
+    (sums,) = run.each_block(source, scan, "reading", max(1, source.n_rows))
     numbers = _Numbers.of(size, run)
-    # The one time that the host waits for the read.
-    *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost))).tolist()
+    # Here the host waits for the read.
+    *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost)))
     if not np.isfinite([*shift, cost]).all():
         with source.explaining():
             refuse(source, run)
-    around = _Around.of(point, np.array(shift), cost, weights.total)
-    mean = on_device(around.mean, rows)
-    by_cost = numbers.by_cost if around.cost > 0.0 else 0
-    if not by_cost:
-        numbers = _Numbers.of(size, run, only_weights=True)
-    drawn = [weights.draw_there(numbers.by_weight)]
-    if by_cost:
-        by = Rejection.of(weights.total, around.slip, around.cost)
-        running = weights.add_to(sums.cells.mul_(by.scale), by.floor).cumsum_(0)
-        accepted = 0
-        while accepted < by_cost:
-            missing = by_cost - accepted
-            batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
-            batch = min(batch, _PROPOSALS_AT_ONCE)
-            fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
-            cells, targets = hit_cells(running, fractions)
-            found, bounds, distances = device.hit_rows(
-                rows, weights.each, pivot, mean, tau, by.scale, by.floor, source.cell_rows,
-                cells, targets,
-            )  # fmt: skip
-            drawn.append(found[tosses * bounds < distances][:missing])
-            accepted += len(drawn[-1])
-    chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
-    points = rows[chosen]
-    nearest = torch.zeros(len(chosen), dtype=torch.int32, device=rows.device)
-    values = device.own_distances(points, mean[None, :], nearest, tau), chosen, counts
-    to_mean, *numbered = (np.asarray(DeviceArray(each)) for each in values)
-    picked = Picked(DeviceArray(points), numbered[0], to_mean, numbered[1])
-    return picked, Summary(source.n_rows, weights.total, around.mean, around.cost)
+    slip = np.array(shift) / weights.total
+    delta = float(slip @ slip)
+    cost = max(float(cost) - weights.total * delta, 0.0)
+    check_cost(cost, weights.total, lost=bool(slip.any()))
+    mean = point + slip
+    around = _Around(pivot, on_device(mean, rows), tau, sums.cells, mean, cost, delta)
+    return around, numbers if cost > 0.0 else _Numbers.of(size, run, only_weights=True)
+
+
+def _by_cost(
+    source: DeviceSource, weights: Weights, around: _Around, numbers: _Numbers
+) -> list[Any]:
+    """Rows in proportion to ω·d, by rejection from ω·h."""
+    import lwcs.kernels.device as device
+
+    rows = source.array.tensor
+    by = Rejection.of(weights.total, around.slip, around.cost)
+    running = weights.add_to(around.cells.mul_(by.scale), by.floor).cumsum_(0)
+    drawn: list[Any] = []
+    while (missing := numbers.by_cost - sum(map(len, drawn))) > 0:
+        batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
+        batch = min(batch, PROPOSALS_AT_ONCE)
+        fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
+        cells, targets = hit_cells(running, fractions)
+        hits = device.hit_rows(
+            rows, weights.each, around.pivot, around.center, around.precision,
+            by.scale, by.floor, source.cell_rows, cells, targets,
+        )  # fmt: skip
+        drawn.append(hits.rows[tosses * hits.bounds < hits.distances][:missing])
+    return drawn
 
 
 class _Around(NamedTuple):
-    """Mean and cost of all rows, and how far the pivot is from the mean."""
+    """What the scan around the pivot knows."""
 
+    pivot: Any
+    center: Any
+    """The mean, on the device."""
+    precision: Any
+    cells: Any
+    """Σω·‖x − pivot‖² of every cell."""
     mean: FloatArray
     cost: float
+    """Φ."""
     slip: float
-
-    @classmethod
-    def of(cls, point: FloatArray, shift: FloatArray, cost: float, weight: float) -> _Around:
-        """From the sums of a scan around a point."""
-        slip = shift / weight
-        delta = float(slip @ slip)
-        cost = max(cost - weight * delta, 0.0)
-        check_cost(cost, weight, lost=bool(shift.any()))
-        return cls(point + slip, cost, delta)
+    """‖pivot − mean‖²."""
 
 
 class _Numbers:
@@ -144,7 +158,7 @@ def _packed(*values: Any) -> Any:
 
 def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
     """Mean of about 1,000 rows, which come to the host."""
-    rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(_PIVOT_ROWS)))
+    rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(PIVOT_ROWS)))
     points = np.asarray(source.take(rows))
     sample = replace(run.geometry, device=None).measured(points)
     point = sample.moments(None).mean
