@@ -50,7 +50,8 @@ class Job:
                 f"{divergence!r}; scan the data without scale="
             )
         values = source.estimate_values()
-        job = cls(source, Geometry(divergence, kernel=kernels.choose(values)))
+        geometry = Geometry(divergence, kernel=kernels.choose(values))
+        job = cls(source if geometry.keeps_rows else source.on_host(), geometry)
         decided("kernel", "%s kernels for about %d values", job.geometry.kernel, values)
         decided("source", "%r", source)
         if source.skipped:
@@ -84,6 +85,7 @@ class Job:
         self.source.warn_of_identifiers()
         return Coreset.drawn(
             draws,
+            self.source.like,
             method=sampler.label,
             divergence=self.geometry.divergence,
             seed=seed,
@@ -124,7 +126,9 @@ class Job:
         n_rows = len(whole.weights)
         kept = np.arange(n_rows) if whole.dropped is None else np.flatnonzero(~whole.dropped)
         return Coreset(
-            points=whole.points[kept],
+            points=whole.points[kept]
+            if source.like is None
+            else source.like.wrap(whole.points[kept]),
             weights=whole.weights[kept],
             indices=kept,
             counts=np.ones(len(kept), dtype=np.int64),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lwcs.coreset_union import united
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
+from lwcs.foundation.device import DeviceArray, Like, rows_of
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import frozen
@@ -51,10 +53,11 @@ class Coreset(Savable, Tabular):
     ----------
     points : array or CSR array of shape (r, d)
         The distinct rows that were drawn, in the dtype and units of the data, in the order
-        of their row numbers.
+        of their row numbers; for tensors of torch and arrays of CuPy, on their device.
     weights : float64 array of shape (r,)
-        How many rows of the data each row represents. Their sum is unbiased for the total weight
-        of the data, and is not normalized to it (that would double the error at the mean).
+        How many rows of the data each row represents, in the library of the points. Their sum is
+        unbiased for the total weight of the data, and is not normalized to it (that would double
+        the error at the mean).
     indices : int64 array of shape (r,)
         Row numbers in the data.
     counts : int64 array of shape (r,)
@@ -87,8 +90,8 @@ class Coreset(Savable, Tabular):
         Timings and fingerprints do not matter for equality.
     """
 
-    points: Rows
-    weights: FloatArray
+    points: Any
+    weights: Any
     indices: IntArray
     counts: IntArray
     n_samples: int
@@ -188,11 +191,14 @@ class Coreset(Savable, Tabular):
         )
 
     @classmethod
-    def drawn(cls, draws: Draws, **how: Any) -> Coreset:
-        """Create a coreset from draws; `how` has its method, divergence, seed and names."""
+    def drawn(cls, draws: Draws, like: Like | None = None, **how: Any) -> Coreset:
+        """Create a coreset from draws; `how` has its method, divergence, seed and names.
+
+        Its points are arrays of the library that `like` names.
+        """
         known = draws.summary
         return cls(
-            points=draws.points,
+            points=draws.points if like is None else like.wrap(draws.points),
             weights=draws.weights,
             indices=draws.indices,
             counts=draws.counts,
@@ -205,10 +211,39 @@ class Coreset(Savable, Tabular):
         )
 
     def __post_init__(self) -> None:
-        for name, value in list(vars(self).items()):
+        own = vars(self)
+        if isinstance(self.points, DeviceArray):
+            own["points"] = self.points.tensor
+        like = Like.of(self.points)
+        if like is not None and isinstance(self.weights, np.ndarray):
+            # Kept on the host as well, where most of what is asked of weights is computed.
+            own["omega"] = frozen(self.weights)
+            own["weights"] = like.wrap(self.weights)
+        for name, value in list(own.items()):
             if isinstance(value, np.ndarray) or is_sparse(value):
-                object.__setattr__(self, name, frozen(value))
-        object.__setattr__(self, "details", dict(self.details))
+                own[name] = frozen(value)
+        own["details"] = dict(self.details)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The points as they are computed with: a NumPy, CSR or `DeviceArray`."""
+        return self.points if Like.of(self.points) is None else rows_of(self.points)
+
+    @cached_property
+    def omega(self) -> FloatArray:
+        """The weights as a NumPy array."""
+        if isinstance(self.weights, np.ndarray):
+            return self.weights
+        return np.asarray(rows_of(self.weights), dtype=np.float64)
+
+    def like_points(self, rows: Rows) -> Any:
+        """Rows in the library and on the device of the points."""
+        like = Like.of(self.points)
+        return rows if like is None else like.wrap(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is derived."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         # Arrays come writeable out of a pickle.
@@ -217,7 +252,7 @@ class Coreset(Savable, Tabular):
 
     def __len__(self) -> int:
         """Number of distinct rows."""
-        return len(self.weights)
+        return len(self.indices)
 
     @property
     def size(self) -> int:
@@ -229,7 +264,7 @@ class Coreset(Savable, Tabular):
         own, mean = Geometry(self.divergence, self.scale, kernel=kernel), self.mean
         if mean is None and own.needs_mean:
             with explaining_points(self):
-                return replace(own, mean=own.measured(self.points).moments(self.weights).mean)
+                return replace(own, mean=own.measured(self.rows).moments(self.omega).mean)
         return own if mean is None else replace(own, mean=self.divergence.to_coordinates(mean))
 
     @property
@@ -252,7 +287,7 @@ class Coreset(Savable, Tabular):
         """
         own = self.geometry().in_float64().centers(check_centers(centers, self.n_features))
         with single_threaded_blas(), explaining_points(self):
-            return quantization_error(self.points, self.weights, own)
+            return quantization_error(self.rows, self.omega, own)
 
     def __add__(self, other: Coreset) -> Coreset:
         """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""

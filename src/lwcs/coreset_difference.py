@@ -32,7 +32,7 @@ def is_same(one: Coreset, other: Coreset) -> bool:
 
 def _compared(coreset: Coreset, name: str) -> Any:
     if name != "details":
-        return getattr(coreset, name)
+        return getattr(coreset, {"points": "rows", "weights": "omega"}.get(name, name))
     return {key: value for key, value in coreset.details.items() if key not in _OF_THE_RUN}
 
 
@@ -43,8 +43,8 @@ def explain_difference(one: Coreset, other: Coreset) -> str:
         for name in _MADE_BY
         if (own := getattr(one, name)) != (given := getattr(other, name))
     ]
-    if one.points.dtype != other.points.dtype:
-        made.append(f"the dtype is {one.points.dtype} and {other.points.dtype}")
+    if one.rows.dtype != other.rows.dtype:
+        made.append(f"the dtype is {one.rows.dtype} and {other.rows.dtype}")
     if one == other:
         return "nothing differs"
     rows = _of_rows(one, other)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
     """So many of the draws of every row, as a coreset by themselves."""
-    part = part_of(coreset.weights, coreset.counts, kept)
+    part = part_of(coreset.omega, coreset.counts, kept)
     # Parts of one seed, unlike other coresets, may be independent of each other.
     details = {**without_timings(coreset.details), "part_of": coreset.size}
     least = details.get("least_draws")
@@ -31,7 +31,7 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
         details["least_draws"] = least * int(part.counts.sum()) / coreset.size
     return replace(
         coreset,
-        points=coreset.points[part.at],
+        points=coreset.like_points(coreset.rows[part.at]),
         weights=part.weights,
         indices=coreset.indices[part.at],
         counts=part.counts,
@@ -43,14 +43,14 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
 def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
     """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
     scale = coreset.scale
-    rows = coreset.points if scale is None else coreset.points * (1.0 / scale)
-    source = scan(rows, weight=coreset.weights)
+    rows = coreset.rows if scale is None else coreset.rows * (1.0 / scale)
+    source = scan(rows, weight=coreset.omega)
     geometry = Geometry(coreset.divergence, kernel=kernels.choose(source.estimate_values()))
     draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
     at = draws.indices
     return replace(
         coreset,
-        points=coreset.points[at],
+        points=coreset.like_points(coreset.rows[at]),
         weights=draws.weights,
         indices=coreset.indices[at],
         counts=draws.counts,

@@ -22,8 +22,8 @@ def united(one: Coreset, other: Coreset) -> Coreset:
     mean, cost = merged(one, other)
     return replace(
         one,
-        points=stack([one.points, other.points]),
-        weights=np.concatenate([one.weights, other.weights]),
+        points=one.like_points(stack([one.rows, other.rows])),
+        weights=np.concatenate([one.omega, other.omega]),
         indices=np.concatenate([one.indices, other.indices + one.n_samples]),
         counts=np.concatenate([one.counts, other.counts]),
         n_samples=one.n_samples + other.n_samples,
@@ -65,7 +65,7 @@ def check_alike(one: Coreset, other: Coreset) -> None:
             "the coresets measure distances in different scales; scale the data beforehand by "
             "the same factors, and build both without scale="
         )
-    if container(one.points) != container(other.points):
+    if container(one.rows) != container(other.rows):
         raise ValueError("one coreset is sparse and the other dense; build both alike")
 
 

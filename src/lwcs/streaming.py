@@ -196,7 +196,7 @@ class StreamingCoreset(Savable):
             weight = weight_of(block.weights, block.points.shape[0])
             known += Extent.of(block.points, weight, own)
         for coreset in self.levels.values():
-            known += Extent.of(coreset.points, _weight(coreset), own)
+            known += Extent.of(coreset.rows, _weight(coreset), own)
         return known
 
     def _passed(
@@ -264,7 +264,7 @@ class StreamingCoreset(Savable):
         So there are few, and one of n arrivals is reduced about log₂ n times; `Coreset.depth`
         counts how often.
         """
-        known = self._described(coreset.points, coreset.feature_names, "this coreset")
+        known = self._described(coreset.rows, coreset.feature_names, "this coreset")
         if coreset.divergence != self.divergence:
             raise ValueError(
                 f"this coreset is measured by {coreset.divergence!r}, but the stream by "
@@ -276,7 +276,7 @@ class StreamingCoreset(Savable):
                 "scale the data beforehand"
             )
         refuse_bad_rows(coreset)
-        new = Extent.of(coreset.points, _weight(coreset), self.state.geometry)
+        new = Extent.of(coreset.rows, _weight(coreset), self.state.geometry)
         extent = self._kept_extent() + new
         extent.check(coreset.n_features, "this coreset")
         arrived, levels = self.arrived + 1, dict(self.levels)
@@ -310,7 +310,7 @@ class StreamingCoreset(Savable):
 
 
 def _weight(coreset: Coreset) -> float:
-    return max(coreset.total_weight, float(coreset.weights.sum()))
+    return max(coreset.total_weight, float(coreset.omega.sum()))
 
 
 def _pass(state: OnePass, block: Block) -> None:

@@ -51,10 +51,11 @@ def draw_around(job: Job, around: Around, size: int, seed: int, how: How) -> tup
     )
     noise = 0.0
     if geometry.mean is not None and known.cost is not None:
-        noise = geometry.noise(known.weight, known.rows, known.cost, before.points.dtype)
+        noise = geometry.noise(known.weight, known.rows, known.cost, before.rows.dtype)
     draws = draw_by_sensitivity(source, assignment, how.k, size, known, run, noise, weighed)
     drawn = Coreset.drawn(
         draws,
+        source.like,
         method=Refined.name,
         divergence=before.divergence,
         seed=seed,

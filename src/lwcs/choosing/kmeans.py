@@ -118,7 +118,7 @@ class Answer:
         # Centers may have been polished, or fitted on some of the draws.
         if whole and np.array_equal(self.centers, solution.centers):
             return found.labels, found.distances
-        rows = solution.geometry.measured(coreset.points)
+        rows = solution.geometry.measured(coreset.rows)
         return rows.nearest(solution.geometry.own_centers(self.centers))
 
 
@@ -317,7 +317,7 @@ def _priced(job: Job, answer: Answer, wish: Wish) -> Answer:
     """Label all rows, where they are in memory, and add up what they cost."""
     source, own = job.source, answer.solution.geometry.own_centers(answer.centers)
     if isinstance(source, LocalSource):
-        labels = np.empty(source.n_rows, dtype=np.int32)
+        labels = source.empty(np.int32)
         costs = source.each_block(AssignTask(own, labels), n_jobs=wish.how.n_jobs)
         journal = wish.how.journal
         with source.explaining():

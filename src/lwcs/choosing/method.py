@@ -128,13 +128,13 @@ def first_sampler(job: Job, wish: Wish) -> Sampler:
 
 
 def _isotropic(pilot: Coreset, job: Job, how: How) -> bool:
-    points = Points.of(pilot.points, pilot.weights, pilot.geometry(job.geometry.kernel))
+    points = Points.of(pilot.rows, pilot.omega, pilot.geometry(job.geometry.kernel))
     k = min(_PILOT_CLUSTERS, how.k, len(pilot))
     found = solve(
         points, k, init="plain-k-means++", max_iter=_PILOT_ITERATIONS, seed=how.seed,
         stage=Stage.PILOT_SEEDING, n_jobs=1, journal=how.journal.part(),
     )  # fmt: skip
-    seen = seen_by(points.rows, pilot.weights, pilot.counts, found.labels, found.distances,
+    seen = seen_by(points.rows, pilot.omega, pilot.counts, found.labels, found.distances,
                    found.centers, pilot.size)  # fmt: skip
     errors = seen.formulas(pilot.size)
     if not errors:
@@ -199,8 +199,8 @@ def seen_on_draws(answer: Answer) -> Seen:
     coreset, geometry = solution.coreset, solution.geometry
     labels, distances = answer.on_draws()
     own = geometry.own_centers(answer.centers)
-    rows = geometry.measured(coreset.points)
-    return seen_by(rows, coreset.weights, coreset.counts, labels, distances, own, coreset.size)
+    rows = geometry.measured(coreset.rows)
+    return seen_by(rows, coreset.omega, coreset.counts, labels, distances, own, coreset.size)
 
 
 def draws_around(

@@ -71,8 +71,8 @@ class Drawn:
     @classmethod
     def of(cls, coreset: Coreset, runs: Runs) -> Drawn:
         """All rows of a coreset, checked against the family."""
-        rows = prepared(coreset.points, runs.new_family())
-        return cls(rows, coreset.weights, coreset.counts, np.arange(len(coreset)))
+        rows = prepared(coreset.rows, runs.new_family())
+        return cls(rows, coreset.omega, coreset.counts, np.arange(len(coreset)))
 
     def __len__(self) -> int:
         return int(self.counts.sum())

@@ -58,7 +58,7 @@ class Original:
     def of(cls, coreset: Coreset, geometry: Geometry, centers: DenseRows) -> Original:
         """Label the rows of a coreset by centers in the units of the data."""
         with explaining_points(coreset):
-            rows, own = geometry.measured(coreset.points), geometry.own_centers(centers)
+            rows, own = geometry.measured(coreset.rows), geometry.own_centers(centers)
             return cls(coreset, geometry, rows, own, rows.labels(own))
 
     @property
@@ -91,7 +91,7 @@ def bootstrap(
 ) -> Stability:
     """Judge clusters by this many bootstrap coresets; the threads have no part in the result."""
     coreset, k = original.coreset, original.k
-    weights, counts, labels = coreset.weights, coreset.counts, original.labels
+    weights, counts, labels = coreset.omega, coreset.counts, original.labels
     size = original.replicate_size()
     found: list[_Replicate] = []
     with journal.stage("bootstrap", n_bootstrap) as stage, workers(n_jobs) as run:
@@ -123,7 +123,7 @@ def bootstrap(
 def _replicate(original: Original, size: int, seed: int, number: int) -> _Replicate:
     """Draw again, cluster afresh, and look for the original clusters."""
     coreset, geometry, k = original.coreset, original.geometry, original.k
-    weights, counts = coreset.weights, coreset.counts
+    weights, counts = coreset.omega, coreset.counts
     rng = generator(seed, Stage.BOOTSTRAP, number)
     part = part_of(weights, counts, rng.multinomial(size, counts / counts.sum()))
     how = How(k, "local-search", None, _ITERATIONS, None, int(rng.integers(2**63)), 1)
@@ -133,7 +133,7 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
         best = climb(Sample(points, part.counts), [], how).found
         return solve_level(points, best.centers, best.cost, how, Limits(_ITERATIONS, 0.0, _TOL))
 
-    found = precisely(coreset.points[part.at], part.weights, geometry, solve)
+    found = precisely(coreset.rows[part.at], part.weights, geometry, solve)
     centers = Centers(found.centers.points, geometry)
     labels = original.rows.labels(centers)
     fitted = np.zeros(len(weights))

@@ -181,7 +181,7 @@ class Incremental:
         model: Any = self
         wish = model._wish()
         wish = replace(wish, size=size, how=replace(wish.how, seed=self._seed))
-        answer = fit_coreset(coreset, kernels.choose(coreset.points.size), wish)
+        answer = fit_coreset(coreset, kernels.choose(coreset.rows.size), wish)
         answers: dict[str, Any] = model._fitted_to(answer, wish)
         return answers
 

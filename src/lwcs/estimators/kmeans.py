@@ -244,7 +244,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             coreset = measured_by(X, divergence)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
-            return self._fitted_to(fit_coreset(coreset, kernels.choose(X.points.size), wish), wish)
+            return self._fitted_to(fit_coreset(coreset, kernels.choose(X.rows.size), wish), wish)
         job = Job.of(scan_rows(self, X, sample_weight, reset=True), divergence)
         if not job.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")
@@ -381,7 +381,7 @@ def _starts_at_zero(divergence: Any) -> bool:
 
 def _why_fewer(coreset: Coreset, k: int) -> str:
     """Why fewer than k clusters have rows, and what to do."""
-    rows = count_distinct(coreset.points[np.flatnonzero(coreset.weights)])
+    rows = count_distinct(coreset.rows[np.flatnonzero(coreset.omega)])
     whole = coreset.method == "all rows"
     has = f"{'the data' if whole else 'the coreset'} has {'only ' * (rows < k)}{rows} distinct row"
     has += "s" * (rows != 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.foundation.device import library_of, rows_of
 from lwcs.foundation.rows import place_of, stored_values
 from lwcs.foundation.types import FloatArray, is_sparse
 
@@ -82,7 +83,7 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
 def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:
     """Check one finite, non-negative weight per row, as float64."""
     refuse_masked(weights, name)
-    array = np.asarray(weights)
+    array = np.asarray(weights if library_of(weights) is None else rows_of(weights, name))
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 per row"

@@ -9,13 +9,14 @@ or a device was asked for, and nowhere else.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows
 
@@ -73,7 +74,11 @@ class DeviceArray:
             return at.tensor
         return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> DenseRows:
+    def copy(self) -> DeviceArray:
+        """The same values in memory of their own."""
+        return DeviceArray(self.tensor.clone())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
         """A copy on the host, which whoever does not know of devices computes with."""
         del copy
         values: DenseRows = self.tensor.detach().cpu().numpy()
@@ -94,12 +99,42 @@ def on_device(values: Any, like: Any) -> Any:
     array = np.asarray(values)
     # torch warns of memory that must not be written to.
     array = array if array.flags.writeable and array.flags.c_contiguous else array.copy()
-    return torch.from_numpy(array).to(like.device, non_blocking=True)
+    tensor = torch.from_numpy(array)
+    if like.device.type == "cuda":
+        # From pinned memory nobody waits for what the device is doing.
+        return tensor.pin_memory().to(like.device, non_blocking=True)
+    return tensor.to(like.device)
 
 
 def is_on_device(rows: object) -> bool:
     """Whether rows are a `DeviceArray`."""
     return isinstance(rows, DeviceArray)
+
+
+def joined(parts: Sequence[Any]) -> DeviceArray:
+    """Rows under rows, on the device of the first."""
+    import torch
+
+    first = parts[0].tensor
+    return DeviceArray(torch.cat([on_device(part, first) for part in parts]))
+
+
+@contextmanager
+def own_stream(array: Any) -> Iterator[None]:
+    """Run what is inside beside other threads, on the device of an array; its end is waited for."""
+    if not isinstance(array, DeviceArray) or array.tensor.device.type != "cuda":
+        yield
+        return
+    import torch
+
+    with torch.cuda.device(array.tensor.device):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            stream.synchronize()
 
 
 def library_of(data: object) -> str | None:

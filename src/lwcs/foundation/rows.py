@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.foundation.device import DeviceArray, joined
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ def stack(parts: Sequence[Rows]) -> Rows:
         import scipy.sparse as sp
 
         return sp.vstack(parts, format="csr")
+    if isinstance(parts[0], DeviceArray):
+        return joined(parts)
     return np.concatenate(parts)
 
 

@@ -82,7 +82,7 @@ def look_fitted(coreset: Coreset, costs: Costs) -> bool:
         return False
     rows, centers, labels = costs.rows, costs.centers, costs.labels
     k, geometry = len(centers), centers.geometry
-    weights = coreset.weights / coreset.weights.max()
+    weights = coreset.omega / coreset.omega.max()
     inside, sums = rows.cluster_sums(weights, labels, np.ones(k, dtype=bool), centers)
     moved = geometry.means(centers, inside, sums)
     with np.errstate(all="ignore"):

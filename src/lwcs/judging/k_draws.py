@@ -97,7 +97,7 @@ def draw(
     if isinstance(data, Coreset):
         coreset, kernel = (
             _given(data, needed, rules, sample_weight),
-            kernels.choose(data.points.size),
+            kernels.choose(data.rows.size),
         )
     else:
         source = scan(data, weight=sample_weight, memory_limit=memory_limit)

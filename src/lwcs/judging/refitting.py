@@ -88,7 +88,7 @@ class Clusters:
         blind = np.flatnonzero(~own.varying(coreset.n_features))
         if mean is None or not blind.size:
             return ""
-        points, ends = coreset.points[:, blind], own.divergence.from_coordinates(mean)[blind]
+        points, ends = coreset.rows[:, blind], own.divergence.from_coordinates(mean)[blind]
         if not (points.count_nonzero() if is_sparse(points) else np.any(points != ends)):
             return ""
         return (
@@ -98,11 +98,11 @@ class Clusters:
 
     def costs(self, coreset: Coreset, n_jobs: int | None) -> Costs:
         """The distance of every row from its nearest center, and the label of that."""
-        geometry = self.geometry.with_kernel(kernels.choose(coreset.points.size))
+        geometry = self.geometry.with_kernel(kernels.choose(coreset.rows.size))
         centers = geometry.own_centers(self.centers)
         step = max(64, PIECE_VALUES // self.k)
         with explaining_points(coreset):
-            rows = geometry.measured(coreset.points)
+            rows = geometry.measured(coreset.rows)
             with workers(n_jobs) as run:
                 parts = pieces(len(rows), step)
                 found = list(run(lambda part: rows[part].nearest(centers), parts))
@@ -117,7 +117,7 @@ class Clusters:
         """As many clusters of a coreset, as CoresetKMeans finds them by default."""
         how = How(self.k, "auto", None, 300, None, seed, n_jobs, journal)
         wish = Wish(how, Lightweight(), None, TARGET, polish=0, labels=False, holdout=0.0)
-        found = fit_coreset(coreset, kernels.choose(coreset.points.size), wish)
+        found = fit_coreset(coreset, kernels.choose(coreset.rows.size), wish)
         return Clusters(found.centers, self.geometry)
 
 
@@ -155,12 +155,12 @@ class Components:
         """Minus the log-likelihood of every row, and the probabilities of the components."""
         family, weights = self.mixture.family, self.mixture.weights
         with explaining_points(coreset):
-            joint = log_joint(family, weights, prepared(coreset.points, family))
+            joint = log_joint(family, weights, prepared(coreset.rows, family))
             # As logsumexp, and without its copies.
             most = joint.max(axis=1)
             if not np.isfinite(most).all():
                 at = int(np.flatnonzero(~np.isfinite(most))[0])
-                raise BadValueError.found_in(coreset.points[at : at + 1], at, 0)
+                raise BadValueError.found_in(coreset.rows[at : at + 1], at, 0)
             joint -= most[:, None]
             np.exp(joint, out=joint)
             total = joint.sum(axis=1)

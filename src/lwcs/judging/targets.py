@@ -77,14 +77,14 @@ class CentersTarget(Target):
 
     def costs(self, coreset: Coreset) -> Costs:
         """Measure every row of a coreset against its nearest center."""
-        kernel = kernels.choose(coreset.points.size * self.k)
+        kernel = kernels.choose(coreset.rows.size * self.k)
         if self.geometry is not None:
             centers = self.geometry.with_kernel(kernel).own_centers(self.points)
         else:
             own = coreset if self.divergence is None else measured_by(coreset, self.divergence)
             centers = own.geometry(kernel).centers(check_centers(self.points, self.n_features))
         with explaining_points(coreset):
-            rows = centers.geometry.measured(coreset.points)
+            rows = centers.geometry.measured(coreset.rows)
             return Costs(rows, centers, *rows.nearest(centers))
 
 

@@ -22,8 +22,8 @@ COMPILED_FROM = 2**23
 def choose(n_values: int) -> KernelName:
     """Name the kernel for data of `n_values` numbers; ``LWCS_KERNEL`` overrules."""
     wish = os.environ.get("LWCS_KERNEL", "auto")
-    check_choice(wish, "LWCS_KERNEL", ("auto", "portable", "compiled"))
-    if wish == "portable" or (wish == "auto" and n_values < COMPILED_FROM):
+    check_choice(wish, "LWCS_KERNEL", ("auto", "portable", "compiled", "device"))
+    if wish == "portable" or (wish != "compiled" and n_values < COMPILED_FROM):
         return "portable"
     return "compiled" if module_of("compiled") is not portable else "portable"
 

@@ -21,6 +21,7 @@ from lwcs.foundation.checks import BadValueError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from lwcs.foundation.device import Like
     from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.sources.columns import Selection
     from lwcs.sources.fingerprints import Fingerprints
@@ -139,6 +140,8 @@ class Source(ABC):
     """Version of the table that rows are read from, if it has versions."""
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
+    like: Like | None = None
+    """The library and device that results per row are given back in; None for NumPy's."""
     fingerprints: Fingerprints | None = None
     """Of its partitions, once a pass over data of an engine has taken them."""
 
@@ -226,6 +229,10 @@ class Source(ABC):
     def can_take(self) -> bool:
         """Whether rows can be fetched by number, as those of a LocalSource can."""
         return False
+
+    def on_host(self) -> Source:
+        """The same rows where NumPy can read them: those on a device are brought over."""
+        return self
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows that are being read, where this process reads them."""

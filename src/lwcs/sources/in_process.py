@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from lwcs.foundation.checks import check_weights
 from lwcs.foundation.parallel import as_threads, ordered_map
 from lwcs.foundation.rows import pieces
 from lwcs.sources import base
@@ -47,6 +48,11 @@ class LocalSource(Source):
     def read(self, start: int, stop: int) -> Rows:
         """Return rows start … stop, without a copy where the container allows it."""
 
+    def set_weights(self, weights: Any, name: str) -> None:
+        """Check one weight per row, and keep them."""
+        self.weights = check_weights(weights, self.n_rows, name)
+        self.weighted = True
+
     def take_runs(
         self, starts: IntArray, stops: IntArray, *, views: bool
     ) -> tuple[Block, IntArray]:
@@ -73,7 +79,19 @@ class LocalSource(Source):
 
         At most 32, and few enough that all rows of a cell are read for the price of one.
         """
-        return max(1, self.block_rows // _CELLS_OF_A_BLOCK)
+        return self._cell_rows(self.block_rows)
+
+    @staticmethod
+    def _cell_rows(block_rows: int) -> int:
+        return max(1, block_rows // _CELLS_OF_A_BLOCK)
+
+    def empty(self, dtype: Any) -> Any:
+        """Memory for one number per row."""
+        return np.empty(self.n_rows, dtype=dtype)
+
+    def followed(self, values: Any) -> Any:
+        """One value per row, in the library and on the device of the rows."""
+        return values if self.like is None else self.like.wrap(values)
 
     def stretch_rows(self, n_jobs: int | None) -> int:
         """Number of rows, in whole blocks, that a task may be given at once."""
@@ -102,6 +120,10 @@ class LocalSource(Source):
         """Yield the blocks of all partitions, or `rows` at a time; rows are numbered through."""
         step = self.block_rows if rows is None else rows
         return (self._block(piece, 0) for piece in pieces(self.n_rows, step))
+
+    def blocks_of_part(self) -> Iterator[Block]:
+        """All blocks, where these rows are one partition of many."""
+        return self.all_blocks()
 
     def _block(self, piece: slice, first: int) -> Block:
         """The rows of a piece that is counted from row `first` on."""
@@ -140,7 +162,7 @@ class LocalSource(Source):
                 values = np.empty((self.n_rows, *part.shape[1:]), dtype=part.dtype)
             values[done : done + len(part)] = part
             done += len(part)
-        return values
+        return self.followed(values)
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered through all partitions."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lwcs.foundation.device import library_of
 from lwcs.sources.base import ALL_DROPPED, Source
 from lwcs.sources.checks import check_not_empty
 from lwcs.sources.chunked import is_chunked, open_chunked
@@ -74,7 +75,8 @@ def _holds_rows(data: Any) -> bool:
 
 def needs_scan(data: Any) -> bool:
     """Whether `lwcs.scan` knows such data, but scikit-learn would copy or refuse it."""
-    return is_registered(data) or is_chunked(data) or is_parts(data)
+    foreign = library_of(data) is not None
+    return foreign or is_registered(data) or is_chunked(data) or is_parts(data)
 
 
 def _open_engine(data: Any, options: ScanOptions) -> Source:

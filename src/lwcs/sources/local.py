@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lwcs.foundation.checks import check_weights
+from lwcs.foundation.device import DeviceArray, Like, library_of, rows_of
 from lwcs.foundation.tabular import Tabular, refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.sources.arrays import ArraySource, as_table_of_numbers
@@ -33,6 +33,11 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     """Open rows that are in this process, or opened already; there may be no rows at all."""
     source = _open(data, options)
     if options.drop and source.n_rows:
+        if isinstance(getattr(source, "array", None), DeviceArray):
+            raise ValueError(
+                "missing='drop' is not possible for rows on a device; drop them beforehand, for "
+                "example X[~X.isnan().any(axis=1)]"
+            )
         from lwcs.sources.dropping import without_missing
 
         return without_missing(source)
@@ -63,11 +68,27 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
             return _weighted(table, table.weight_values, f"weight column {weight!r}")
         return _weighted(table, given, "sample_weight")
     options.refuse_columns(f"data of type {type(data).__name__}")
+    if isinstance(data, DeviceArray) or library_of(data) is not None:
+        return _weighted(_open_foreign(data), given, "sample_weight")
     if is_sparse(data):
         from lwcs.sources.sparse import SparseSource
 
         return _weighted(SparseSource(data), given, "sample_weight")
     return _weighted(ArraySource(as_table_of_numbers(data)), given, "sample_weight")
+
+
+def _open_foreign(data: Any) -> LocalSource:
+    """Open an array of another library: where it is, unless that is the host."""
+    rows = data if isinstance(data, DeviceArray) else rows_of(data)
+    source: LocalSource
+    if isinstance(rows, DeviceArray):
+        from lwcs.sources.device import DeviceSource
+
+        source = DeviceSource(rows)
+    else:
+        source = ArraySource(as_table_of_numbers(rows))
+    source.like = Like.of(rows.tensor if data is rows else data)
+    return source
 
 
 def is_path(data: object) -> bool:
@@ -132,8 +153,7 @@ def is_query(data: object) -> bool:
 
 def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:
     if weights is not None:
-        source.weights = check_weights(weights, source.n_rows, name)
-        source.weighted = True
+        source.set_weights(weights, name)
     return source
 
 

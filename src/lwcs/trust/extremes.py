@@ -143,9 +143,9 @@ def _law_of_weights(coreset: Coreset) -> Law:
     """
     geometry = coreset.geometry()
     assert geometry.mean is not None
-    rows = geometry.measured(coreset.points)
+    rows = geometry.measured(coreset.rows)
     distances = rows.distances_to(geometry.own_centers(coreset.mean[None, :]))  # type: ignore[index]
-    inverse = coreset.counts / (coreset.size * coreset.weights)
+    inverse = coreset.counts / (coreset.size * coreset.omega)
     near, far = int(np.argmin(distances)), int(np.argmax(distances))
     between = distances[far] - distances[near]
     slope = (inverse[far] - inverse[near]) / between if between > 0.0 else 0.0

@@ -1,0 +1,328 @@
+"""Drawing rows that are on a device: the mechanics of `one_read` and `around_centers`, there.
+
+The same random numbers are drawn on the host, in the same order, so that the same rows come out.
+Nothing per row comes back but the numbers of drawn rows; what is drawn on the host is drawn while
+the device reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import DeviceArray, on_device
+from lwcs.foundation.randomness import Round, generator
+from lwcs.samplers.base import Draws, Summary
+from lwcs.samplers.crossing import RunningWeights
+from lwcs.samplers.first_pass import check_cost, check_total
+from lwcs.samplers.rejection import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection
+from lwcs.samplers.two_rounds import Picked
+from lwcs.sources.base import PARTITION_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.samplers.around_centers import Assignment, Clusters, Scores
+    from lwcs.samplers.base import Run
+    from lwcs.samplers.two_rounds import Quota
+    from lwcs.sources import Block
+    from lwcs.sources.device import DeviceSource
+
+
+def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked, Summary]:
+    """Draw exactly q in one read, by rejection from distances to a pivot (`one_read`)."""
+    import torch
+
+    import lwcs.kernels.device as device
+
+    weights = Weights.of(source)
+    check_total(weights.total)
+    around, numbers = _read(source, weights, size, run)
+    drawn = [weights.draw_there(numbers.by_weight)]
+    if numbers.by_cost:
+        drawn += _by_cost(source, weights, around, numbers)
+    chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
+    points = source.array.tensor[chosen]
+    only = torch.zeros_like(chosen, dtype=torch.int32)
+    distances = device.own_distances(points, around.center[None, :], only, around.precision)
+    # Once nothing more is to be started, so that the device is not waited for in between.
+    indices, times, values = (np.asarray(DeviceArray(each)) for each in (chosen, counts, distances))
+    summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
+    return Picked(DeviceArray(points), indices, values, times), summary
+
+
+def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[_Around, _Numbers]:
+    """The one read; random numbers are drawn on the host beside it."""
+    import lwcs.kernels.device as device
+
+    point, rows = _pivot(source, weights, run), source.array.tensor
+    pivot = on_device(point, rows)
+    precision = run.geometry.precision
+    tau = None if precision is None else on_device(precision, rows)
+
+    def scan(block: Block) -> Any:
+        return device.scan_cells(block.points.tensor, weights.each, pivot, tau, source.cell_rows)
+
+    (sums,) = run.each_block(source, scan, "reading", max(1, source.n_rows))
+    numbers = _Numbers.of(size, run)
+    # Here the host waits for the read.
+    *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost)))
+    if not np.isfinite([*shift, cost]).all():
+        with source.explaining():
+            refuse(source, run)
+    slip = np.array(shift) / weights.total
+    delta = float(slip @ slip)
+    cost = max(float(cost) - weights.total * delta, 0.0)
+    check_cost(cost, weights.total, lost=bool(slip.any()))
+    mean = point + slip
+    around = _Around(pivot, on_device(mean, rows), tau, sums.cells, mean, cost, delta)
+    return around, numbers if cost > 0.0 else _Numbers.of(size, run, only_weights=True)
+
+
+def _by_cost(
+    source: DeviceSource, weights: Weights, around: _Around, numbers: _Numbers
+) -> list[Any]:
+    """Rows in proportion to ω·d, by rejection from ω·h."""
+    import lwcs.kernels.device as device
+
+    rows = source.array.tensor
+    by = Rejection.of(weights.total, around.slip, around.cost)
+    running = weights.add_to(around.cells.mul_(by.scale), by.floor).cumsum_(0)
+    drawn: list[Any] = []
+    while (missing := numbers.by_cost - sum(map(len, drawn))) > 0:
+        batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
+        batch = min(batch, PROPOSALS_AT_ONCE)
+        fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
+        cells, targets = hit_cells(running, fractions)
+        hits = device.hit_rows(
+            rows, weights.each, around.pivot, around.center, around.precision,
+            by.scale, by.floor, source.cell_rows, cells, targets,
+        )  # fmt: skip
+        drawn.append(hits.rows[tosses * hits.bounds < hits.distances][:missing])
+    return drawn
+
+
+class _Around(NamedTuple):
+    """What the scan around the pivot knows."""
+
+    pivot: Any
+    center: Any
+    """The mean, on the device."""
+    precision: Any
+    cells: Any
+    """Σω·‖x − pivot‖² of every cell."""
+    mean: FloatArray
+    cost: float
+    """Φ."""
+    slip: float
+    """‖pivot − mean‖²."""
+
+
+class _Numbers:
+    """The random numbers of one read, drawn ahead: one long draw has those of several short ones.
+
+    `by_cost` is how many rows are drawn by distance, `by_weight` are numbers for the others.
+    """
+
+    def __init__(self, rng: np.random.Generator, size: int, by_cost: int) -> None:
+        self._rng, self.by_cost = rng, by_cost
+        self.by_weight = rng.random(size - by_cost)
+        # Two numbers for every proposal, of which some 94 % are accepted.
+        self._ahead = rng.random(int(2.3 * by_cost))
+
+    @classmethod
+    def of(cls, size: int, run: Run, *, only_weights: bool = False) -> _Numbers:
+        """As `one_read` draws them; without any cost, there is no toss between the two halves."""
+        rng = run.generator(Round.ONE_READ)
+        return cls(rng, size, 0 if only_weights else size - int(rng.binomial(size, 0.5)))
+
+    def take(self, count: int) -> FloatArray:
+        """The next so many."""
+        more = count - len(self._ahead)
+        if more > 0:
+            self._ahead = np.concatenate([self._ahead, self._rng.random(more)])
+        taken, self._ahead = self._ahead[:count], self._ahead[count:]
+        return taken
+
+
+def _packed(*values: Any) -> Any:
+    """Tensors of one device as one, to be copied at once."""
+    import torch
+
+    return torch.cat([value.reshape(-1) for value in values])
+
+
+def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
+    """Mean of about 1,000 rows, which come to the host."""
+    rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(PIVOT_ROWS)))
+    points = np.asarray(source.take(rows))
+    sample = replace(run.geometry, device=None).measured(points)
+    point = sample.moments(None).mean
+    if not np.isfinite(sample.distances_to_pivot(sample.pivot(point)).sum()):
+        bad = BadValueError.found_in(points, 0, 0)
+        raise bad.explained(int(rows[bad.row]) - bad.row, "", source.feature_names)
+    return point
+
+
+def refuse(source: DeviceSource, run: Run) -> None:
+    """Name the first row that is not finite, or the one with the largest value."""
+    blocks = list(source.all_blocks())
+    sizes = [float(block.points.tensor.abs().max()) for block in blocks]
+    bad = np.flatnonzero(~np.isfinite(sizes))
+    block = blocks[int(bad[0] if len(bad) else np.argmax(sizes))]
+    run.geometry.measured(block.points, block.first_row).refuse(np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of rows on a device, as `RunningWeights` are on the host."""
+
+    source: DeviceSource
+    total: float
+    each: Any = None
+    """One per row, or None."""
+    sums: Any = None
+    """Running sums over cells."""
+    cells: Any = None
+
+    @classmethod
+    def of(cls, source: DeviceSource) -> Weights:
+        """Add up the weights of a source."""
+        if source.weights is None:
+            return cls(source, float(source.n_rows))
+        import torch
+
+        each, step = source.weights.tensor, source.cell_rows
+        whole = len(each) // step * step
+        cells = each[:whole].reshape(-1, step).sum(dim=1)
+        if whole < len(each):
+            cells = torch.cat([cells, each[whole:].sum()[None]])
+        sums = cells.cumsum(0)
+        return cls(source, float(cells.sum()), each, sums, cells)
+
+    def draw(self, fractions: FloatArray) -> IntArray:
+        """Rows in proportion to their weights, one per uniform number on [0, 1)."""
+        return np.asarray(DeviceArray(self.draw_there(fractions)))
+
+    def draw_there(self, fractions: FloatArray) -> Any:
+        """The same, as a tensor."""
+        import lwcs.kernels.device as device
+
+        rows, n_rows = self.source.array.tensor, self.source.n_rows
+        if self.each is None:
+            own = RunningWeights(n_rows, None, self.source.cell_rows)
+            return on_device(own.draw(fractions), rows)
+        cells, targets = hit_cells(self.sums, on_device(fractions, rows))
+        nowhere = rows[0].double()
+        found = device.hit_rows(
+            rows, self.each, nowhere, nowhere, None, 0.0, 1.0, self.source.cell_rows, cells, targets
+        )
+        return found[0]
+
+    def add_to(self, cells: Any, factor: float) -> Any:
+        """Add `factor` times the weight of every cell to these, in place."""
+        if self.cells is not None:
+            return cells.add_(self.cells, alpha=factor)
+        step, n_rows = self.source.cell_rows, self.source.n_rows
+        cells += factor * step
+        cells[-1] -= factor * (len(cells) * step - n_rows)
+        return cells
+
+
+def hit_cells(sums: Any, fractions: Any) -> tuple[Any, Any]:
+    """Cells in proportion to their mass, and where in its mass each is hit (`crossing`)."""
+    import torch
+
+    total = sums[-1:]
+    targets = fractions * total
+    last = torch.searchsorted(sums, total)
+    hit = torch.minimum(torch.searchsorted(sums, targets, right=True), last)
+    before = torch.where(hit > 0, sums[(hit - 1).clamp(min=0)], 0.0)
+    return hit, (targets - before).clamp(min=0.0)
+
+
+def cross(masses: DeviceArray, weights: Any, uniform: float) -> int:
+    """Draw an index in proportion to its mass, times its weight (`d2_sampling`)."""
+    import torch
+
+    own = masses.tensor if weights is None else masses.tensor * weights.tensor
+    sums = own.cumsum(0)
+    target = torch.minimum(uniform * sums[-1:], sums[-1:].nextafter(torch.zeros_like(sums[-1:])))
+    return int(torch.searchsorted(sums, target, right=True))
+
+
+def weigh(source: DeviceSource, assignment: Assignment) -> list[Clusters]:
+    """Weight and cost of every cluster, by partition (`around_centers.weigh`)."""
+    import torch
+
+    import lwcs.kernels.device as device
+    from lwcs.samplers.around_centers import Clusters
+
+    k, parts = len(assignment.centers), source.count_partitions()
+    labels = assignment.labels.tensor
+    each = None if source.weights is None else source.weights.tensor
+    numbers = torch.arange(source.n_rows, device=labels.device) // PARTITION_ROWS * k + labels
+    sums = device.cluster_totals(numbers, each, assignment.distances.tensor, parts * k)
+    weights, costs = (np.asarray(DeviceArray(own)).reshape(parts, k) for own in sums)
+    ends = np.minimum(np.arange(1, parts + 1) * PARTITION_ROWS, source.n_rows)
+    counts = np.diff(ends, prepend=0)
+    return [Clusters(int(n), w, c) for n, w, c in zip(counts, weights, costs, strict=True)]
+
+
+def draw_around_centers(
+    source: DeviceSource,
+    assignment: Assignment,
+    scores: Scores,
+    quotas: Sequence[Quota],
+    mass: float,
+    size: int,
+    known: Summary,
+    run: Run,
+) -> Draws:
+    """Draw the rows of every partition's quota, as `around_centers.DrawTask` does."""
+    import torch
+
+    import lwcs.kernels.device as device
+
+    labels, distances = assignment.labels.tensor, assignment.distances.tensor
+    floors = on_device(scores.floors, labels)
+    rows: list[IntArray] = []
+    for block in source.all_blocks():
+        at = slice(block.first_row, block.first_row + len(block.points))
+        own = range(at.start // PARTITION_ROWS, -(-at.stop // PARTITION_ROWS))
+        targets = [_targets(quotas[i], run) for i in own]
+        part = np.repeat(np.arange(len(own)), list(map(len, targets)))
+        if not len(part):
+            continue
+        masses = scores.slope * distances[at] + floors[labels[at].long()]
+        if source.weights is not None:
+            masses *= source.weights.tensor[at]
+        padding = len(own) * PARTITION_ROWS - len(masses)
+        masses = torch.nn.functional.pad(masses, (0, padding)).reshape(len(own), -1)
+        sums = masses.cumsum(dim=1)
+        where = on_device(part, labels)
+        # A target that rounding pushed past the end belongs to the last row that has mass.
+        below = torch.nextafter(sums[:, -1], torch.zeros_like(sums[:, -1]))[where]
+        aims = torch.minimum(on_device(np.concatenate(targets), labels), below)
+        starts = where * PARTITION_ROWS
+        found = device.bisect(sums.reshape(-1), starts, starts + PARTITION_ROWS, aims)
+        rows.append(np.asarray(DeviceArray(found)) + at.start)
+    chosen, counts = np.unique(np.concatenate(rows), return_counts=True)
+    drawn = on_device(chosen, labels)
+    values = np.asarray(DeviceArray(scores.slope * distances[drawn] + floors[labels[drawn].long()]))
+    weights = counts * (mass / (size * values))
+    return Draws(source.take(chosen), chosen, counts, weights, known)
+
+
+def _targets(quota: Quota, run: Run) -> FloatArray:
+    """Where on [0, total) the rows of a partition are drawn."""
+    if not quota.draws:
+        return np.empty(0)
+    if quota.strata is not None:
+        return quota.strata[0]
+    rng = generator(run.seed, run.stage, Round.DRAW, quota.partition)
+    return np.sort(rng.random(quota.draws)) * quota.totals[0]
