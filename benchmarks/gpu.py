@@ -48,7 +48,7 @@ def chosen_sizes(options: argparse.Namespace) -> Sizes:
         sys.exit("torch sees no GPU; pass --cpu-smoke to run every case on the CPU, on few rows")
     sizes = Sizes().by(0.1) if options.quick else Sizes()
     # Textbook torch holds three times the rows.
-    room = 0.3 * torch.cuda.get_device_properties(0).total_memory
+    room = 0.25 * torch.cuda.get_device_properties(0).total_memory
     needed = 4.0 * sizes.rows * sizes.columns
     return sizes if needed <= room else sizes.by(room / needed)
 
@@ -71,9 +71,16 @@ def main() -> None:
         for line in _measured(name, sizes, rows):
             lines.append(cells(line, sizes.full))
             print(lines[-1], flush=True)
-    if options.markdown:
-        text = page(lines, sizes.device, " ".join(sys.argv[1:]), verdict)
-        options.markdown.write_text(text, encoding="utf-8")
+            # At once: the machine may be lent for a few minutes only.
+            if options.markdown:
+                text = page(lines, sizes.device, _arguments(options), verdict)
+                options.markdown.write_text(text, encoding="utf-8")
+
+
+def _arguments(options: argparse.Namespace) -> str:
+    """What decides on the figures: not where they are written to."""
+    flags = {"--quick": options.quick, "--cpu-smoke": options.cpu_smoke, "--tests": options.tests}
+    return " ".join([*(flag for flag, given in flags.items() if given), *options.cases])
 
 
 def _measured(name: str, sizes: Sizes, rows: Rows) -> Iterator[Line]:

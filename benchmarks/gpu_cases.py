@@ -155,7 +155,7 @@ def _build(X: torch.Tensor, sizes: Sizes, most: float) -> Iterator[Line]:
         torch=partial(peers.textbook_build, X, sizes.draws),
     )
     what, shape = f"build, {sizes.draws:,} draws", tuple(X.shape)
-    yield Line(what, shape, times["ours"], "a bare read", times["read"], most=most)
+    yield Line(what, shape, times["ours"], "a bare read", times["read"], limit=True, most=most)
     yield Line(what, shape, times["ours"], "textbook torch", times["torch"])
 
 
@@ -163,11 +163,10 @@ def labels(sizes: Sizes, rows: Rows) -> Iterator[Line]:
     """The nearest of k centers of every row."""
     X = rows(peers.normal, sizes.rows, sizes.columns)
     shape, k = tuple(X.shape), sizes.k
-    # A random start is enough: what is timed does not depend on how good the centers are.
-    model = _model(sizes, compute_labels=False, init=X[:k].double().cpu().numpy(), max_iter=2)
+    # Random centers are enough: the time does not depend on how good they are.
+    model = _model(sizes, compute_labels=False, init="random", max_iter=2)
     predict = _or_raise(lambda: model.fit(X).predict)
-    found = getattr(model, "cluster_centers_", X[:k])
-    centers = peers.as_centers(found, X)
+    centers = peers.as_centers(getattr(model, "cluster_centers_", X[:k]), X)
     contestants: dict[str, Callable[[], torch.Tensor]] = {
         "predict": lambda: predict(X),
         "tf32x3": lambda: _nearest(X, centers, "tf32x3"),
@@ -297,6 +296,21 @@ def cpu(sizes: Sizes, rows: Rows) -> Iterator[Line]:
     yield replace(line, excess=_excess(X, model.cluster_centers_, there.cluster_centers_))
 
 
+def host(sizes: Sizes, rows: Rows) -> Iterator[Line]:
+    """Rows in host memory, which go through the device block by block."""
+    X = rows(peers.heavy_tailed, sizes.rows, sizes.columns)[: sizes.fewer].cpu().numpy()
+    times = race(
+        max(1, sizes.rounds // 3),
+        ours=lambda: _model(sizes, compute_labels=False, device=sizes.device).fit(X),
+        labelled=lambda: _model(sizes, device=sizes.device).fit(X),
+        copy=lambda: torch.from_numpy(X).to(sizes.device, copy=True),
+    )
+    for name, words in (("ours", "no labels"), ("labelled", "with labels")):
+        what = f"fit of an array in host memory, k = {sizes.k:,}, {words}"
+        peer = "one plain copy to the device"
+        yield Line(what, X.shape, times[name], peer, times["copy"], limit=True)
+
+
 def seeding(sizes: Sizes, rows: Rows) -> Iterator[Line]:
     """Greedy k-means++ and 20 iterations of Lloyd's algorithm on a coreset."""
     X = rows(peers.heavy_tailed, sizes.rows, sizes.columns)
@@ -331,5 +345,6 @@ CASES: dict[str, Callable[[Sizes, Rows], Iterator[Line]]] = {
     "fit": fit,
     "lloyd": lloyd,
     "seeding": seeding,
+    "host": host,
     "cpu": cpu,
 }

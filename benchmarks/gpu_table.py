@@ -28,8 +28,10 @@ class Line:
     ours: Time
     peer: str = ""
     theirs: Time = ""
+    limit: bool = False
+    """Whether the peer is a limit, which nothing can be faster than."""
     most: float | None = None
-    """Ours may take so many times as long as a limit."""
+    """Ours may take so many times as long as that limit."""
     least: float | None = None
     """Ours is to be so many times faster than a peer."""
     excess: float | None = None
@@ -43,7 +45,7 @@ def cells(line: Line, full: bool) -> str:
     ratio, target, reached = "", "", ""
     if isinstance(line.ours, float) and isinstance(line.theirs, float):
         longer = line.ours / line.theirs
-        ratio = f"{longer:.2f} ×" if line.most else f"{1 / longer:.2f} × faster"
+        ratio = f"{longer:.2f} ×" if line.limit else f"{1 / longer:.2f} × faster"
         if full and line.most:
             target, reached = f"≤ {line.most:g} ×", _word(longer <= line.most)
         elif full and line.least:
