@@ -78,7 +78,7 @@ class Incremental:
         Parameters
         ----------
         X : array, sparse array or table
-            The next rows.
+            The next rows. The centers are in the library and on the device of the last ones.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Their weights.
@@ -113,7 +113,7 @@ class Incremental:
             )
         # scikit-learn's check of the names has passed, which also lets rows without names pass.
         names = source.feature_names if stream.n_features is None else stream.feature_names
-        stream.add_rows(source.read(0, source.n_rows), source.weights, names)
+        stream.add_source(source, names)
         coreset = _clusterable(stream, self.n_clusters)
         answers = {} if coreset is None else self._cluster(coreset, size)
         for name in _ANSWERS:

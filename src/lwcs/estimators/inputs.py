@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from lwcs.choosing.method import sampler_of
@@ -15,6 +16,7 @@ from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.checks import check_count, check_number, refuse_masked
+from lwcs.foundation.device import Like
 from lwcs.foundation.tabular import refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.solvers.kmeans import INITS
@@ -127,6 +129,26 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
     )
     return scan(X, weight=sample_weight)
+
+
+def check_same_library(model: Model, X: Any, attribute: str, method: str) -> None:
+    """Refuse arrays of another library or device than those fitted, as scikit-learn's models do.
+
+    Only where its array API dispatch is on; else results follow the rows that are asked about.
+    """
+    if not get_config()["array_api_dispatch"]:
+        return
+    asked, fitted = Like.of(X), Like.of(getattr(model, attribute))
+    if asked != fitted and (asked is not None or isinstance(X, np.ndarray)):
+        raise ValueError(
+            f"inputs of {type(model).__name__}.{method}() must use the same namespace and device "
+            f"as those of fit: X is {_named(asked)}, and the model was fitted on {_named(fitted)}; "
+            "bring X there, or call it with array_api_dispatch=False, where results follow X"
+        )
+
+
+def _named(like: Like | None) -> str:
+    return "an array of NumPy" if like is None else f"an array of {like.library} on {like.device}"
 
 
 def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> Source | Coreset:

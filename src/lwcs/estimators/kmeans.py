@@ -27,6 +27,7 @@ from lwcs.estimators.inputs import (
     set_features,
 )
 from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
+from lwcs.foundation.device import Like, followed, on_host
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -79,7 +80,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Initial centers: by greedy k-means++, the same and then local search (swaps of a center
         for a point, while that pays), plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``, which is called once
-        per start, from several threads. "auto" is
+        per start, from several threads, with NumPy arrays whatever X is. "auto" is
         "local-search" if the size is chosen, and "k-means++" if `coreset_size` is an integer.
     n_init : int or "auto", default="auto"
         Number of starts; the best one is kept. "auto" is 8 for up to 20 clusters, falling to 1
@@ -114,7 +115,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        Centers, in the units of the data.
+        Centers, in the units of the data; in the library and on the device of X, as `labels_` are.
     labels_ : int32 array of shape (n_samples,)
         Label of every row, equal to ``predict(X)``. Set for data in memory if `compute_labels`.
     inertia_ : float
@@ -215,7 +216,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse array, table, path of files, data of an engine, Source or Coreset
-            Rows to cluster: whatever `lwcs.scan` accepts, or a coreset.
+            Rows to cluster: whatever `lwcs.scan` accepts, or a coreset. Tensors of torch and
+            arrays of CuPy stay on their device.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             A row with weight 3 counts as that row three times.
@@ -256,7 +258,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         sampler = sampler_of(self.method, self.n_clusters)
         how = How(
             k=self.n_clusters,
-            init=self.init,
+            init=on_host(self.init, "init"),
             n_init=self._restarts(),
             max_iter=self.max_iter,
             tol=None if isinstance(self.tol, str) else self.tol,
@@ -289,9 +291,10 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         """What an answer to a wish sets; `source` has the rows, if they were given."""
         solution, error = answer.solution, answer.error
         found, coreset = solution.found, solution.coreset
+        like = Like.of(coreset.points)
         self._warn(found.converged, len(np.unique(found.labels)), coreset)
         fitted = {
-            "cluster_centers_": answer.centers,
+            "cluster_centers_": followed(answer.centers, like),
             "inertia_": answer.cost,
             "sampling_error_": error.estimate,
             "sampling_error_bound_": error.bound,
@@ -306,7 +309,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         }
         if answer.labels is None or not self.compute_labels:
             return fitted
-        return fitted | {"labels_": answer.labels}
+        return fitted | {"labels_": followed(answer.labels, like)}
 
     def _restarts(self) -> int | None:
         """One if the centers to start from are given: all restarts would be the same."""
@@ -354,6 +357,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = _starts_at_zero(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

@@ -8,8 +8,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
 
 from lwcs import kernels
-from lwcs.estimators.inputs import scan_rows
+from lwcs.estimators.inputs import check_same_library, scan_rows
 from lwcs.foundation import storage
+from lwcs.foundation.device import on_host
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.savable import Savable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from lwcs.choosing.stability_result import Stability
     from lwcs.estimators.kmeans import CoresetKMeans
-    from lwcs.foundation.types import FloatArray
+    from lwcs.foundation.types import DenseRows
     from lwcs.geometry import Centers, Geometry
 
 
@@ -33,7 +34,7 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
 
-    cluster_centers_: FloatArray
+    cluster_centers_: Any
     geometry_: Geometry
     n_jobs: int | None
 
@@ -45,15 +46,22 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
     def measured_centers(self, source: Source) -> Centers:
         """The centers as they are measured, by the kernel that pays for so much data."""
         geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
-        return geometry.own_centers(self.cluster_centers_)
+        return geometry.own_centers(self.host_centers())
+
+    def host_centers(self) -> DenseRows:
+        """The centers as a NumPy array, in whatever library and on whatever device they are."""
+        centers: DenseRows = on_host(self.cluster_centers_, "cluster_centers_")
+        return centers
 
     def predict(self, X: Any) -> Any:
         """Label every row by its nearest center.
 
-        The result is in the container of X: for arrays and tables an int32 array, for a
-        PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
-        Ray their table with one more column, `label`.
+        The result is in the container of X: for arrays and tables an int32 array, for tensors of
+        torch and arrays of CuPy one on their device, for a PartitionedSource one array per
+        partition, for Dask a lazy array or Series, for Spark and Ray their table with one more
+        column, `label`.
         """
+        check_same_library(self._fitted(), X, "cluster_centers_", "predict")
         source = scan_rows(self._fitted(), X, reset=False)
         task = LabelTask(self.measured_centers(source))
         with source.explaining(), whole_pass(source, Journal(), "labels"):
@@ -65,6 +73,7 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
         As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
         is.
         """
+        check_same_library(self._fitted(), X, "cluster_centers_", "transform")
         source = scan_rows(self._fitted(), X, reset=False)
         refuse_transform(source)
         task = DistancesTask(self.measured_centers(source))

@@ -38,7 +38,7 @@ def judge(
     with single_threaded_blas():
         coreset = _coreset(model, data, sample_weight, seed, threads, journal)
         geometry = model.geometry_.with_kernel(kernels.choose(coreset.rows.size))
-        original = Original.of(coreset, geometry, model.cluster_centers_)
+        original = Original.of(coreset, geometry, model.host_centers())
         return bootstrap(original, n_bootstrap, seed, threads, journal)
 
 
@@ -46,7 +46,7 @@ def _coreset(
     model: CoresetKMeans, data: Any, sample_weight: Any, seed: int, threads: int, journal: Journal
 ) -> Coreset:
     """The draws that judge."""
-    k = len(model.cluster_centers_)
+    k = model.cluster_centers_.shape[0]
     if data is None:
         refuse_sample_weight(sample_weight)
         own: Coreset | None = getattr(model, "coreset_", None)
