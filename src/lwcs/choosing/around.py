@@ -55,6 +55,7 @@ def draw_around(job: Job, around: Around, size: int, seed: int, how: How) -> tup
     draws = draw_by_sensitivity(source, assignment, how.k, size, known, run, noise, weighed)
     drawn = Coreset.drawn(
         draws,
+        source.like,
         method=Refined.name,
         divergence=before.divergence,
         seed=seed,

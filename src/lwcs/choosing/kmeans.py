@@ -317,7 +317,7 @@ def _priced(job: Job, answer: Answer, wish: Wish) -> Answer:
     """Label all rows, where they are in memory, and add up what they cost."""
     source, own = job.source, answer.solution.geometry.own_centers(answer.centers)
     if isinstance(source, LocalSource):
-        labels = np.empty(source.n_rows, dtype=np.int32)
+        labels = source.empty(np.int32)
         costs = source.each_block(AssignTask(own, labels), n_jobs=wish.how.n_jobs)
         journal = wish.how.journal
         with source.explaining():

@@ -9,6 +9,7 @@ or a device was asked for, and nowhere else.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows
 
@@ -74,6 +75,10 @@ class DeviceArray:
             return at.tensor
         return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
 
+    def copy(self) -> DeviceArray:
+        """The same values in memory of their own."""
+        return DeviceArray(self.tensor.clone())
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
         """A copy on the host, which whoever does not know of devices computes with."""
         del copy
@@ -104,6 +109,24 @@ def joined(parts: Sequence[Any]) -> DeviceArray:
 
     first = parts[0].tensor
     return DeviceArray(torch.cat([on_device(part, first) for part in parts]))
+
+
+@contextmanager
+def own_stream(array: Any) -> Iterator[None]:
+    """Run what is inside beside other threads, on the device of an array; its end is waited for."""
+    if not isinstance(array, DeviceArray) or array.tensor.device.type != "cuda":
+        yield
+        return
+    import torch
+
+    with torch.cuda.device(array.tensor.device):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            stream.synchronize()
 
 
 def library_of(data: object) -> str | None:

@@ -37,6 +37,8 @@ class Geometry:
     kernel: KernelName = "portable"
     precision_of_products: Literal["data", "float64"] = "data"
     """Whether products of float32 rows are first tried in float32."""
+    device: str | None = None
+    """Where rows are measured, if not where they are."""
 
     @property
     def squared(self) -> bool:

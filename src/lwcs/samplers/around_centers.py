@@ -9,7 +9,7 @@ the mean as the only center.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.passes import AssignTask
+from lwcs.samplers import on_device
 from lwcs.samplers.base import Draws, Run, Summary
 from lwcs.samplers.two_rounds import (
     Picked,
@@ -28,6 +29,7 @@ from lwcs.samplers.two_rounds import (
     merge,
     rows_before,
 )
+from lwcs.sources.device import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,8 +46,8 @@ class Assignment:
     """Centers; and for local rows, the nearest center of each and the distance to it."""
 
     centers: Centers
-    labels: npt.NDArray[np.int32] | None = None
-    distances: FloatArray | None = None
+    labels: Any = None
+    distances: Any = None
 
     def of(
         self, block: Block, start: int | None = None
@@ -64,7 +66,7 @@ class Assignment:
 
 def assign(source: LocalSource, centers: Centers, run: Run) -> Assignment:
     """Measure local rows against given centers, in one pass of matrix products."""
-    labels, distances = np.empty(source.n_rows, dtype=np.int32), np.empty(source.n_rows)
+    labels, distances = source.empty(np.int32), source.empty(np.float64)
     for _ in run.each_block(source, AssignTask(centers, labels, distances), "assigning"):
         pass
     return Assignment(centers, labels, distances)
@@ -161,6 +163,8 @@ def weigh(
     source: Source, assignment: Assignment, run: Run, stage: str = "weighing"
 ) -> list[Clusters]:
     """Weight and cost of every cluster, by partition."""
+    if isinstance(source, DeviceSource) and assignment.labels is not None:
+        return on_device.weigh(source, assignment)
     task = ClustersTask(assignment, _starts(source, assignment))
     return list(run.gather(source, task, stage))
 
@@ -186,6 +190,11 @@ def draw_around_centers(
     masses = [scores.total(part) for part in weighed]
     share = allocate_strata if stratified else allocate
     quotas = share(size, [masses], run.generator(Round.PLAN))
+    if isinstance(source, DeviceSource) and assignment.labels is not None:
+        mass = float(np.sum(masses))
+        return on_device.draw_around_centers(
+            source, assignment, scores, quotas, mass, size, known, run
+        )
     task = DrawTask(assignment, _starts(source, assignment), run.seed, run.stage, scores)
     drawn = run.gather(source, task, "drawing", quotas)
     picked = merge(drawn, rows_before([part.rows for part in weighed]))

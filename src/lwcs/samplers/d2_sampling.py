@@ -15,10 +15,12 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import DeviceArray
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.foundation.rows import stored_values
 from lwcs.geometry import Centers
+from lwcs.samplers import on_device
 from lwcs.samplers.around_centers import Assignment
 from lwcs.samplers.first_pass import check_total
 from lwcs.samplers.one_read import running_weights
@@ -67,8 +69,8 @@ class _Seeding:
     def __init__(self, source: LocalSource, k: int, geometry: Geometry) -> None:
         self._source, self._geometry = source, geometry
         self._centers, self._chosen = np.zeros((k, source.n_features)), 0
-        self._closest = np.full(source.n_rows, np.inf)
-        self._labels = np.zeros(source.n_rows, dtype=np.int32)
+        self._closest, self._labels = source.empty(np.float64), source.empty(np.int32)
+        self._closest[:], self._labels[:] = np.inf, 0
         self._spared = 0
         # Finer than blocks, so that threads end a short round together.
         self._step = max(64, source.block_rows // 2)
@@ -109,7 +111,10 @@ class _Seeding:
         piece, rest = _cross(costs, uniform)
         part = slice(piece * self._step, (piece + 1) * self._step)
         masses, weights = self._closest[part], self._source.weights
-        return part.start + _cross(masses if weights is None else weights[part] * masses, rest)[0]
+        own = None if weights is None else weights[part]
+        if isinstance(masses, DeviceArray):
+            return part.start + on_device.cross(masses, own, rest)
+        return part.start + _cross(masses if own is None else own * masses, rest)[0]
 
     def result(self) -> Assignment:
         """What was chosen, and where that leaves every row."""

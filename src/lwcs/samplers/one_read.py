@@ -18,11 +18,13 @@ from lwcs.foundation.parallel import ordered_map
 from lwcs.foundation.randomness import Round
 from lwcs.foundation.rows import component_arrays, pieces
 from lwcs.kernels import Hits
+from lwcs.samplers import on_device
 from lwcs.samplers.base import Run, Summary
 from lwcs.samplers.crossing import RunningWeights, hit_cells
 from lwcs.samplers.first_pass import check_cost, check_total
 from lwcs.samplers.rejection import Rejection
 from lwcs.samplers.two_rounds import Picked
+from lwcs.sources.device import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +82,9 @@ class PivotScan:
 
 def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read (module docstring)."""
-    weights = running_weights(source)
+    if isinstance(source, DeviceSource):
+        return on_device.draw_in_one_read(source, size, run)
+    weights = RunningWeights(source.n_rows, source.weights, source.cell_rows)
     check_total(weights.total)
     around = _scan(source, *_pivot(source, weights, run), weights.total, run)
     rng = run.generator(Round.ONE_READ)
@@ -96,8 +100,10 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
     return Picked(points, rows, distances, counts), summary
 
 
-def running_weights(source: LocalSource) -> RunningWeights:
+def running_weights(source: LocalSource) -> RunningWeights | on_device.Weights:
     """The weights of local rows."""
+    if isinstance(source, DeviceSource):
+        return on_device.Weights.of(source)
     return RunningWeights(source.n_rows, source.weights, source.cell_rows)
 
 
@@ -200,7 +206,7 @@ class Propose:
         cells, targets = hit_cells(self.sums, fractions)
         starts, stops = self.weights.runs(cells)
         own = self.geometry
-        views = own.keeps_rows and own.kernel == "compiled"
+        views = own.keeps_rows and own.kernel == "compiled" and own.device is None
         block, at = self.source.take_runs(starts, stops, views=views)
         hits = own.measured(block.points).hit_rows(
             block.weights, self.pivot, self.mean, self.by.scale, self.by.floor,

@@ -7,6 +7,7 @@ that the same rows are drawn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from lwcs.sources.checks import check_dtype, check_shape
 from lwcs.sources.in_process import LocalSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.foundation.types import DenseRows, IntArray
 
@@ -74,6 +75,23 @@ class DeviceSource(LocalSource):
         del n_jobs
         return map(task, self.all_blocks(rows))
 
+    def blocks(self, partition: int) -> Iterator[Block]:
+        """Yield the rows of one partition, with weights on the host, where draws are dealt."""
+        return map(_with_host_weights, super().blocks(partition))
+
+    def blocks_of_part(self) -> Iterator[Block]:
+        """All blocks, with weights on the host."""
+        return map(_with_host_weights, self.all_blocks())
+
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every partition; one whose results only add up, over larger blocks."""
+        del n_jobs
+        if items is None and getattr(task, "adds_up", False):
+            return self.gather_sums(task)
+        return super().gather(task, items, n_jobs=1)
+
     def gather_sums(self, task: Task[R], *, n_jobs: int | None = None) -> Iterator[R]:
         """Sums of blocks, which have many partitions each."""
         del n_jobs
@@ -112,6 +130,10 @@ class DeviceSource(LocalSource):
             # On the host, where the error is found and named.
             check_weights(np.asarray(given), self.n_rows, name)
         self.weights, self.weighted = DeviceArray(tensor), True
+
+
+def _with_host_weights(block: Block) -> Block:
+    return block if block.weights is None else replace(block, weights=np.asarray(block.weights))
 
 
 class HostView(LocalSource):

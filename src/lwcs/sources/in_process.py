@@ -121,6 +121,10 @@ class LocalSource(Source):
         step = self.block_rows if rows is None else rows
         return (self._block(piece, 0) for piece in pieces(self.n_rows, step))
 
+    def blocks_of_part(self) -> Iterator[Block]:
+        """All blocks, where these rows are one partition of many."""
+        return self.all_blocks()
+
     def _block(self, piece: slice, first: int) -> Block:
         """The rows of a piece that is counted from row `first` on."""
         start, stop = first + piece.start, first + piece.stop

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lwcs.foundation.checks import BadValueError, check_choice
+from lwcs.foundation.device import own_stream
 from lwcs.foundation.parallel import ordered_map
 from lwcs.kernels import COMPILED_FROM
 from lwcs.sources.base import ScaleName, Source, Task
@@ -46,7 +47,8 @@ class PartitionedSource(Source):
     ----------
     parts : sequence
         Arrays, sparse arrays or tables in memory, or what `lwcs.scan` returns for these; all with
-        the same columns, and either all weighted or none.
+        the same columns, and either all weighted or none. Tensors may be on several devices: each
+        is worked on where it is.
     scale : {"standard"} or None
         As in `lwcs.scan`.
 
@@ -105,7 +107,7 @@ class PartitionedSource(Source):
         self.n_rows = sum(part.n_rows for part in self.parts)
         self.weighted = weighted
         self.dropped = sum(part.dropped for part in self.parts)
-        self.scale = scale
+        self.scale, self.like = scale, sources[0].like
 
     @property
     def known_partitions(self) -> int:
@@ -127,11 +129,25 @@ class PartitionedSource(Source):
         """Run a task over every table, on threads."""
         partitions = range(len(self.parts))
         told = partitions if items is None else items
-        return ordered_map(lambda i: task(self._blocks(i), told[i]), partitions, n_jobs)
+
+        def run(i: int) -> Any:
+            with own_stream(getattr(self.parts[i], "array", None)):
+                return task(self._blocks(i), told[i])
+
+        return ordered_map(run, partitions, n_jobs)
 
     def _blocks(self, partition: int) -> Iterator[Block]:
         with naming(f"partition {partition}"):
-            yield from self.parts[partition].all_blocks()
+            yield from self.parts[partition].blocks_of_part()
+
+    def on_host(self) -> PartitionedSource:
+        """The same, with every table where NumPy can read it."""
+        parts = [part.on_host() for part in self.parts]
+        if parts == self.parts:
+            return self
+        own = PartitionedSource(parts, scale=self.scale)
+        own.like = self.like
+        return own
 
     def map_rows(
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None

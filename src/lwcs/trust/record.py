@@ -40,7 +40,7 @@ class SampleSize:
         if coreset.exact:
             weights = coreset.omega
         if weights is not None:
-            return cls(kish(weights))
+            return cls(kish(np.asarray(weights)))
         n = float(coreset.n_samples - coreset.details.get("dropped", 0))
         equal = isclose(coreset.total_weight, n, rel_tol=_ROUNDING)
         return cls(n, equal and (source is None or not source.weighted))

@@ -1,0 +1,130 @@
+"""Rows on a device are drawn by the same law and the same random numbers as on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import lwcs
+from lwcs.foundation.device import DeviceArray
+
+torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*non-writable.*:UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def _on_device(monkeypatch):
+    """Tensors in host memory are computed with as those on a GPU are."""
+    monkeypatch.setenv("LWCS_KERNEL", "device")
+
+
+def table(dtype=np.float64, n=150_000, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) * rng.lognormal(0, 1, (n, 1))
+    return (rows + rng.integers(0, 4, (n, 1)) * 7.0).astype(dtype)
+
+
+def on_host(monkeypatch, *args, **options):
+    monkeypatch.delenv("LWCS_KERNEL")
+    built = lwcs.build(*args, **options)
+    monkeypatch.setenv("LWCS_KERNEL", "device")
+    return built
+
+
+METHODS = ["lightweight", "uniform", "refined", lwcs.Lightweight(draws="stratified")]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_same_rows_in_float64(monkeypatch, method, weighted):
+    X = table()
+    weights = np.random.default_rng(1).gamma(1.0, size=len(X)) if weighted else None
+    how = {"method": method, "n_clusters": 7, "random_state": 3}
+    host = on_host(monkeypatch, X, 2_000, sample_weight=weights, **how)
+    given = None if weights is None else torch.from_numpy(weights)
+    found = lwcs.build(torch.from_numpy(X), 2_000, sample_weight=given, **how)
+    assert isinstance(found.points, torch.Tensor)
+    assert isinstance(found.weights, torch.Tensor)
+    assert isinstance(found.rows, DeviceArray)
+    assert np.array_equal(found.indices, host.indices)
+    assert np.array_equal(found.counts, host.counts)
+    assert np.array_equal(np.asarray(found.rows), host.points)
+    np.testing.assert_allclose(found.omega, host.weights, rtol=1e-9)
+    if host.total_cost is not None:
+        assert found.total_cost == pytest.approx(host.total_cost, rel=1e-12)
+        np.testing.assert_allclose(found.mean, host.mean, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_nearly_all_rows_in_float32(monkeypatch, offset):
+    X = table(n=400_000)
+    X = (np.round(X * 8) / 8 + offset).astype(np.float32)
+    host = on_host(monkeypatch, X, 20_000, random_state=0)
+    found = lwcs.build(torch.from_numpy(X), 20_000, random_state=0)
+    both = np.intersect1d(host.indices, found.indices)
+    assert len(both) >= 0.999 * len(host.indices)
+    assert found.total_cost == pytest.approx(host.total_cost, rel=1e-5)
+    centers = X[::50_000]
+    assert found.cost(centers) == pytest.approx(host.cost(centers), rel=1e-2)
+
+
+def test_weights_sum_up():
+    """Σw/Ω + φ(mean)/Φ = 2, for any draws: the identity of the paper's weights."""
+    X = torch.from_numpy(table(np.float32))
+    found = lwcs.build(X, 3_000, random_state=1)
+    phi = found.cost(found.mean[None, :])
+    total = float(found.weights.sum()) / found.total_weight + phi / found.total_cost
+    assert total == pytest.approx(2.0, rel=1e-5)
+
+
+def test_law_of_the_draws():
+    """Chi-squared over 40 rows and 200,000 draws; a false alarm has probability 1e-3."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 3)) * rng.lognormal(0, 1, (40, 1))
+    found = lwcs.build(torch.from_numpy(X), 200_000, random_state=2)
+    d = ((X - X.mean(axis=0)) ** 2).sum(axis=1)
+    q = 0.5 / len(X) + 0.5 * d / d.sum()
+    counts = np.zeros(len(X))
+    counts[found.indices] = found.counts
+    assert stats.chisquare(counts, q * counts.sum()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_value_is_named(bad):
+    X = table(np.float32)
+    X[123_456, 3] = bad
+    with pytest.raises(ValueError, match="row 123456, column 3"):
+        lwcs.build(torch.from_numpy(X), 100, random_state=0)
+
+
+def test_partitions_on_devices(monkeypatch):
+    X = table()
+    parts = [X[:50_000], X[50_000:90_000], X[90_000:]]
+    host = on_host(monkeypatch, lwcs.PartitionedSource(parts), 1_000, random_state=0)
+    tensors = lwcs.PartitionedSource([torch.from_numpy(part) for part in parts])
+    found = lwcs.build(tensors, 1_000, random_state=0)
+    assert isinstance(found.points, torch.Tensor)
+    assert np.array_equal(found.indices, host.indices)
+
+
+def test_divergence_is_measured_on_the_host(monkeypatch):
+    X = np.abs(table()) + 0.1
+    host = on_host(monkeypatch, X, 500, divergence="kl", random_state=0)
+    found = lwcs.build(torch.from_numpy(X), 500, divergence="kl", random_state=0)
+    assert isinstance(found.points, torch.Tensor)
+    assert found == host
+
+
+def test_scale_is_known_after_a_pass(monkeypatch):
+    X = table() * np.array([1.0, 10.0, 100.0, 1e3, 1e-3])
+    host = on_host(monkeypatch, lwcs.scan(X, scale="standard"), 500, random_state=0)
+    found = lwcs.build(lwcs.scan(torch.from_numpy(X), scale="standard"), 500, random_state=0)
+    assert np.array_equal(found.indices, host.indices)
+    np.testing.assert_allclose(found.scale, host.scale, rtol=1e-12)
+
+
+def test_dropping_rows_is_refused_with_words():
+    with pytest.raises(ValueError, match="drop them beforehand"):
+        lwcs.scan(torch.ones(4, 2), missing="drop")
