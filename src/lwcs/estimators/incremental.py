@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from lwcs import kernels
 from lwcs.choosing.kmeans import first_size, fit_coreset
 from lwcs.choosing.method import sampler_of
 from lwcs.divergences import as_divergence
@@ -181,7 +180,7 @@ class Incremental:
         model: Any = self
         wish = model._wish()
         wish = replace(wish, size=size, how=replace(wish.how, seed=self._seed))
-        answer = fit_coreset(coreset, kernels.choose(coreset.rows.size), wish)
+        answer = fit_coreset(coreset, model._computing(coreset), wish)
         answers: dict[str, Any] = model._fitted_to(answer, wish)
         return answers
 

@@ -15,7 +15,8 @@ from lwcs.choosing.summaries import check_n_rows
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import check_count, check_number, refuse_masked
+from lwcs.foundation.accelerators import check_device_name
+from lwcs.foundation.checks import check_choice, check_count, check_number, refuse_masked
 from lwcs.foundation.device import Like
 from lwcs.foundation.tabular import refuse_results
 from lwcs.foundation.types import is_sparse
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 POINTS_PER_CLUSTER = 100
 MOST_HELD_BACK = 0.5
+TF32 = "tf32"
 
 
 def check_parameters(model: CoresetKMeans) -> int | None:
@@ -52,6 +54,9 @@ def check_parameters(model: CoresetKMeans) -> int | None:
             "an array of centers or a callable are allowed, too"
         )
     check_errors(model)
+    # Whether a device is there is asked where it is used: a model can be loaded anywhere.
+    check_device_name(model.device)
+    check_choice(model.precision, "precision", ("float32", TF32))
     sampler_of(model.method)
     as_divergence(model.divergence)
     chosen = isinstance(model.coreset_size, str) and model.coreset_size == "auto"

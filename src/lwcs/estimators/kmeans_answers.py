@@ -8,8 +8,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
 
 from lwcs import kernels
-from lwcs.estimators.inputs import check_same_library, scan_rows
+from lwcs.building import placed
+from lwcs.estimators.inputs import TF32, check_same_library, scan_rows
 from lwcs.foundation import storage
+from lwcs.foundation.accelerators import check_device
 from lwcs.foundation.device import on_host
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
@@ -37,6 +39,9 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
     cluster_centers_: Any
     geometry_: Geometry
     n_jobs: int | None
+    # Models that an earlier version pickled have none.
+    device: str | None = None
+    precision: str = "float32"
 
     def _fitted(self) -> Any:
         model: Any = self
@@ -45,7 +50,8 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
 
     def measured_centers(self, source: Source) -> Centers:
         """The centers as they are measured, by the kernel that pays for so much data."""
-        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        own = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        geometry = placed(own, check_device(self.device), source, self.precision == TF32)
         return geometry.own_centers(self.host_centers())
 
     def host_centers(self) -> DenseRows:

@@ -12,12 +12,14 @@ from lwcs.choosing.stability import Original, bootstrap
 from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import (
+    TF32,
     check_features,
     check_rows,
     coreset_of_stream,
     measured_by,
     scan_rows,
 )
+from lwcs.foundation.accelerators import check_device
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -63,7 +65,8 @@ def _coreset(
         check_features(model, coreset)
         check_rows(coreset, k)
         return coreset
-    job = Job.of(scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence)
+    source, by = scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence
+    job = Job.of(source, by, check_device(model.device), fast_products=model.precision == TF32)
     # "auto" would solve a pilot to choose; these draws judge clusters that are there already.
     method = sampler_of(model.method, k)
     return summarize(

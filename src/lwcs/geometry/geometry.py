@@ -39,6 +39,8 @@ class Geometry:
     """Whether products of float32 rows are first tried in float32."""
     device: str | None = None
     """Where rows are measured, if not where they are."""
+    fast_products: bool = False
+    """Whether a GPU may take products in tf32, so that about 1 in 1,000 labels differ."""
 
     @property
     def squared(self) -> bool:
@@ -83,6 +85,12 @@ class Geometry:
     def with_kernel(self, kernel: KernelName) -> Geometry:
         """The same, computed by another kernel."""
         return self if kernel == self.kernel else replace(self, kernel=kernel)
+
+    def computed_as(self, other: Geometry) -> Geometry:
+        """The same, computed by the kernel and on the device of another."""
+        return replace(
+            self, kernel=other.kernel, device=other.device, fast_products=other.fast_products
+        )
 
     def in_float64(self) -> Geometry:
         """The same, with products in float64."""
