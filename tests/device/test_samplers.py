@@ -33,7 +33,7 @@ def on_host(monkeypatch, *args, **options):
     return built
 
 
-METHODS = ["lightweight", "uniform", "refined", lwcs.Lightweight(draws="stratified")]
+METHODS = ["lightweight", "uniform", "refined", "sensitivity", lwcs.Lightweight(draws="stratified")]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)

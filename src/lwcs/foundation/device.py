@@ -100,7 +100,16 @@ def on_device(values: Any, like: Any) -> Any:
     array = np.asarray(values)
     # torch warns of memory that must not be written to.
     array = array if array.flags.writeable and array.flags.c_contiguous else array.copy()
-    return torch.from_numpy(array).to(like.device, non_blocking=True)
+    tensor = torch.from_numpy(array)
+    if like.device.type == "cuda":
+        # From pinned memory nobody waits for what the device is doing.
+        return tensor.pin_memory().to(like.device, non_blocking=True)
+    return tensor.to(like.device)
+
+
+def is_on_device(rows: object) -> bool:
+    """Whether rows are a `DeviceArray`."""
+    return isinstance(rows, DeviceArray)
 
 
 def joined(parts: Sequence[Any]) -> DeviceArray:

@@ -18,7 +18,7 @@ from lwcs.foundation.randomness import Round, generator
 from lwcs.samplers.base import Draws, Summary
 from lwcs.samplers.crossing import RunningWeights
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.rejection import Rejection
+from lwcs.samplers.rejection import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection
 from lwcs.samplers.two_rounds import Picked
 from lwcs.sources.base import PARTITION_ROWS
 
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from lwcs.sources import Block
     from lwcs.sources.device import DeviceSource
 
-# As on the host: the law of a batch does not depend on them, but which rows are drawn does.
-_PIVOT_ROWS = 1_000
-_PROPOSALS_AT_ONCE = 2**16
-
 
 def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read, by rejection from distances to a pivot (`one_read`)."""
@@ -45,67 +41,85 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
 
     weights = Weights.of(source)
     check_total(weights.total)
-    point = _pivot(source, weights, run)
-    rows = source.array.tensor
-    pivot, precision = on_device(point, rows), run.geometry.precision
+    around, numbers = _read(source, weights, size, run)
+    drawn = [weights.draw_there(numbers.by_weight)]
+    if numbers.by_cost:
+        drawn += _by_cost(source, weights, around, numbers)
+    chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
+    points = source.array.tensor[chosen]
+    only = torch.zeros_like(chosen, dtype=torch.int32)
+    distances = device.own_distances(points, around.center[None, :], only, around.precision)
+    # Once nothing more is to be started, so that the device is not waited for in between.
+    indices, times, values = (np.asarray(DeviceArray(each)) for each in (chosen, counts, distances))
+    summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
+    return Picked(DeviceArray(points), indices, values, times), summary
+
+
+def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[_Around, _Numbers]:
+    """The one read; random numbers are drawn on the host beside it."""
+    import lwcs.kernels.device as device
+
+    point, rows = _pivot(source, weights, run), source.array.tensor
+    pivot = on_device(point, rows)
+    precision = run.geometry.precision
     tau = None if precision is None else on_device(precision, rows)
 
-    def read(block: Block) -> Any:
+    def scan(block: Block) -> Any:
         return device.scan_cells(block.points.tensor, weights.each, pivot, tau, source.cell_rows)
 
-    (sums,) = run.each_block(source, read, "reading", max(1, source.n_rows))
+    (sums,) = run.each_block(source, scan, "reading", max(1, source.n_rows))
     numbers = _Numbers.of(size, run)
-    # The one time that the host waits for the read.
-    *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost))).tolist()
+    # Here the host waits for the read.
+    *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost)))
     if not np.isfinite([*shift, cost]).all():
         with source.explaining():
-            refuse(source)
-    around = _Around.of(point, np.array(shift), cost, weights.total)
-    mean = on_device(around.mean, rows)
-    by_cost = numbers.by_cost if around.cost > 0.0 else 0
-    if not by_cost:
-        numbers = _Numbers.of(size, run, only_weights=True)
-    drawn = [weights.draw(numbers.by_weight)]
-    if by_cost:
-        by = Rejection.of(weights.total, around.slip, around.cost)
-        running = weights.add_to(sums.cells.mul_(by.scale), by.floor).cumsum_(0)
-        accepted = 0
-        while accepted < by_cost:
-            missing = by_cost - accepted
-            batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
-            batch = min(batch, _PROPOSALS_AT_ONCE)
-            fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
-            cells, targets = hit_cells(running, fractions)
-            found, bounds, distances = device.hit_rows(
-                rows, weights.each, pivot, mean, tau, by.scale, by.floor, source.cell_rows,
-                cells, targets,
-            )  # fmt: skip
-            passed = np.asarray(DeviceArray(found.masked_fill(~(tosses * bounds < distances), -1)))
-            drawn.append(passed[passed >= 0][:missing])
-            accepted += len(drawn[-1])
-    chosen, counts = np.unique(np.concatenate(drawn), return_counts=True)
-    points = source.take(chosen)
-    nearest = torch.zeros(len(chosen), dtype=torch.int32, device=rows.device)
-    to_mean = device.own_distances(points.tensor, mean[None, :], nearest, tau)
-    picked = Picked(points, chosen, np.asarray(DeviceArray(to_mean)), counts)
-    return picked, Summary(source.n_rows, weights.total, around.mean, around.cost)
+            refuse(source, run)
+    slip = np.array(shift) / weights.total
+    delta = float(slip @ slip)
+    cost = max(float(cost) - weights.total * delta, 0.0)
+    check_cost(cost, weights.total, lost=bool(slip.any()))
+    mean = point + slip
+    around = _Around(pivot, on_device(mean, rows), tau, sums.cells, mean, cost, delta)
+    return around, numbers if cost > 0.0 else _Numbers.of(size, run, only_weights=True)
+
+
+def _by_cost(
+    source: DeviceSource, weights: Weights, around: _Around, numbers: _Numbers
+) -> list[Any]:
+    """Rows in proportion to ω·d, by rejection from ω·h."""
+    import lwcs.kernels.device as device
+
+    rows = source.array.tensor
+    by = Rejection.of(weights.total, around.slip, around.cost)
+    running = weights.add_to(around.cells.mul_(by.scale), by.floor).cumsum_(0)
+    drawn: list[Any] = []
+    while (missing := numbers.by_cost - sum(map(len, drawn))) > 0:
+        batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
+        batch = min(batch, PROPOSALS_AT_ONCE)
+        fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
+        cells, targets = hit_cells(running, fractions)
+        hits = device.hit_rows(
+            rows, weights.each, around.pivot, around.center, around.precision,
+            by.scale, by.floor, source.cell_rows, cells, targets,
+        )  # fmt: skip
+        drawn.append(hits.rows[tosses * hits.bounds < hits.distances][:missing])
+    return drawn
 
 
 class _Around(NamedTuple):
-    """Mean and cost of all rows, and how far the pivot is from the mean."""
+    """What the scan around the pivot knows."""
 
+    pivot: Any
+    center: Any
+    """The mean, on the device."""
+    precision: Any
+    cells: Any
+    """Σω·‖x − pivot‖² of every cell."""
     mean: FloatArray
     cost: float
+    """Φ."""
     slip: float
-
-    @classmethod
-    def of(cls, point: FloatArray, shift: FloatArray, cost: float, weight: float) -> _Around:
-        """From the sums of a scan around a point."""
-        slip = shift / weight
-        delta = float(slip @ slip)
-        cost = max(cost - weight * delta, 0.0)
-        check_cost(cost, weight, lost=bool(shift.any()))
-        return cls(point + slip, cost, delta)
+    """‖pivot − mean‖²."""
 
 
 class _Numbers:
@@ -144,7 +158,7 @@ def _packed(*values: Any) -> Any:
 
 def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
     """Mean of about 1,000 rows, which come to the host."""
-    rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(_PIVOT_ROWS)))
+    rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(PIVOT_ROWS)))
     points = np.asarray(source.take(rows))
     sample = replace(run.geometry, device=None).measured(points)
     point = sample.moments(None).mean
@@ -154,19 +168,13 @@ def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
     return point
 
 
-def refuse(source: DeviceSource) -> None:
-    """Name the first row that is not finite, or the largest value; only that row is copied."""
-    for block in source.all_blocks():
-        tensor = block.points.tensor
-        bad = ~tensor.isfinite().all(dim=1)
-        if bool(bad.any()):
-            row = int(bad.int().argmax())
-            break
-    else:
-        largest = [float(block.points.tensor.abs().max()) for block in source.all_blocks()]
-        block = list(source.all_blocks())[int(np.argmax(largest))]
-        row = int(block.points.tensor.abs().amax(dim=1).argmax())
-    raise BadValueError.found_in(np.asarray(block.points[row : row + 1]), block.first_row + row, 0)
+def refuse(source: DeviceSource, run: Run) -> None:
+    """Name the first row that is not finite, or the one with the largest value."""
+    blocks = list(source.all_blocks())
+    sizes = [float(block.points.tensor.abs().max()) for block in blocks]
+    bad = np.flatnonzero(~np.isfinite(sizes))
+    block = blocks[int(bad[0] if len(bad) else np.argmax(sizes))]
+    run.geometry.measured(block.points, block.first_row).refuse(np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +206,22 @@ class Weights:
 
     def draw(self, fractions: FloatArray) -> IntArray:
         """Rows in proportion to their weights, one per uniform number on [0, 1)."""
-        if self.each is None:
-            n_rows = self.source.n_rows
-            return RunningWeights(n_rows, None, self.source.cell_rows).draw(fractions)
+        return np.asarray(DeviceArray(self.draw_there(fractions)))
+
+    def draw_there(self, fractions: FloatArray) -> Any:
+        """The same, as a tensor."""
         import lwcs.kernels.device as device
 
-        rows = self.source.array.tensor
+        rows, n_rows = self.source.array.tensor, self.source.n_rows
+        if self.each is None:
+            own = RunningWeights(n_rows, None, self.source.cell_rows)
+            return on_device(own.draw(fractions), rows)
         cells, targets = hit_cells(self.sums, on_device(fractions, rows))
         nowhere = rows[0].double()
         found = device.hit_rows(
             rows, self.each, nowhere, nowhere, None, 0.0, 1.0, self.source.cell_rows, cells, targets
         )
-        return np.asarray(DeviceArray(found[0]))
+        return found[0]
 
     def add_to(self, cells: Any, factor: float) -> Any:
         """Add `factor` times the weight of every cell to these, in place."""

@@ -22,7 +22,7 @@ from lwcs.samplers import on_device
 from lwcs.samplers.base import Run, Summary
 from lwcs.samplers.crossing import RunningWeights, hit_cells
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.rejection import Rejection
+from lwcs.samplers.rejection import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection
 from lwcs.samplers.two_rounds import Picked
 from lwcs.sources.device import DeviceSource
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     MakePivot = Callable[[FloatArray], Pivot]
 
-PIVOT_ROWS = 1_000
-_PROPOSALS_AT_ONCE = 2**16
 _FETCHED_AT_ONCE = 1024
 
 
@@ -155,7 +153,7 @@ def _by_cost(
     accepted = np.empty(0, dtype=np.int64)
     while (missing := count - len(accepted)) > 0:
         batch = int((missing + 4.0 * np.sqrt(missing)) / propose.by.acceptance) + 8
-        proposed = propose.all(rng.random(min(batch, _PROPOSALS_AT_ONCE)), n_jobs)
+        proposed = propose.all(rng.random(min(batch, PROPOSALS_AT_ONCE)), n_jobs)
         passed = rng.random(len(proposed.rows)) * proposed.bounds < proposed.distances
         accepted = np.concatenate([accepted, proposed.rows[passed][:missing]])
     return accepted

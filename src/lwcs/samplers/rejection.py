@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+PIVOT_ROWS = 1_000
+"""Rows whose mean is the pivot."""
+PROPOSALS_AT_ONCE = 2**16
 _LEAST_C = 1e-8
 
 
