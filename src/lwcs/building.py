@@ -11,7 +11,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.accelerators import check_device, check_on_device
+from lwcs.foundation.accelerators import check_device, check_on_device, with_explained_memory
 from lwcs.foundation.checks import BadValueError, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.logs import decided
@@ -46,7 +46,7 @@ class Job:
     @classmethod
     def of(
         cls, source: Source, divergence: Divergence, device: str | None = None, *,
-        fast_products: bool = False,
+        tf32: bool = False,
     ) -> Job:  # fmt: skip
         """Choose the kernel by the amount of data; refuse a scale for other divergences.
 
@@ -59,7 +59,7 @@ class Job:
             )
         values = source.estimate_values()
         own = Geometry(divergence, kernel=kernels.choose(values))
-        geometry = placed(own, device, source, fast_products)
+        geometry = placed(own, device, source, tf32)
         job = cls(source if geometry.keeps_rows else source.on_host(), geometry)
         decided("kernel", "%s kernels for about %d values", job.geometry.kernel, values)
         decided("source", "%r", source)
@@ -154,11 +154,11 @@ class Job:
 
 
 def placed(
-    geometry: Geometry, device: str | None, rows: Source | Sequence[Any], fast_products: bool
+    geometry: Geometry, device: str | None, rows: Source | Sequence[Any], tf32: bool
 ) -> Geometry:
     """The geometry on the device that was asked for, if rows can be measured there.
 
-    `rows` are a source, or arrays.
+    `rows` are a source, or arrays; `tf32` says whether a GPU may take their products in tf32.
     """
     if device is not None:
         arrays = _arrays_of(rows) if isinstance(rows, Source) else rows
@@ -174,7 +174,10 @@ def placed(
                 "computed on the CPU: leave out device="
             )
         check_on_device(device, arrays, "X")
-    return replace(geometry, device=device, fast_products=fast_products)
+    geometry = replace(geometry, device=device)
+    if tf32 and geometry.keeps_rows and geometry.precision_of_products == "data":
+        return replace(geometry, precision_of_products="tf32")
+    return geometry
 
 
 def _arrays_of(source: Source) -> list[Any]:
@@ -205,6 +208,7 @@ def _keep(blocks: Iterator[Block], _: int) -> list[Block]:
     return list(blocks)
 
 
+@with_explained_memory
 def build(
     data: Any,
     size: int,

@@ -337,7 +337,7 @@ def _drawn_around(job: Job, answer: Answer, wish: Wish, attempt: int) -> tuple[C
 
 def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
     """Draw again around the present centers, and solve from there."""
-    how, computed_as = wish.how, answer.solution.geometry
+    how, computed_as = wish.how, job.geometry
     decided(
         "missed clusters", "the cost on all rows is %.3g times as high as the draws promised; %d "
         "rows are drawn around the centers", 1.0 + answer.on_all.gap, answer.solution.coreset.size,

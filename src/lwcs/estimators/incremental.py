@@ -26,6 +26,7 @@ from lwcs.choosing.kmeans import first_size, fit_coreset
 from lwcs.choosing.method import sampler_of
 from lwcs.divergences import as_divergence
 from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
@@ -65,6 +66,7 @@ class Incremental:
     random_state: Any
     n_jobs: int | None
 
+    @with_explained_memory
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, through a StreamingCoreset.
 

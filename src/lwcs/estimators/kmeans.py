@@ -28,7 +28,7 @@ from lwcs.estimators.inputs import (
 )
 from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
 from lwcs.estimators.kmeans_warnings import warn_of_fit
-from lwcs.foundation.accelerators import check_device
+from lwcs.foundation.accelerators import check_device, with_explained_memory
 from lwcs.foundation.device import Like, followed, on_host
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.notices import warn
@@ -223,6 +223,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         self.device = device
         self.precision = precision
 
+    @with_explained_memory
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetKMeans:
         """Cluster data, or a coreset of it that was built before.
 
@@ -262,7 +263,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             check_rows(coreset, self.n_clusters)
             return self._fitted_to(fit_coreset(coreset, self._computing(coreset), wish), wish)
         source = scan_rows(self, X, sample_weight, reset=True)
-        job = Job.of(source, divergence, device, fast_products=self.precision == TF32)
+        job = Job.of(source, divergence, device, tf32=self.precision == TF32)
         if not job.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")
         return self._fitted_to(fit_rows(job, wish), wish, job.source)
@@ -321,7 +322,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
-            "geometry_": replace(solution.geometry, device=None, fast_products=False),
+            "geometry_": _anywhere(solution.geometry),
             "fitted_on_": kmeans_record(answer, source),
             "diagnosis_": answer.diagnosis,
             "timings_": wish.how.journal.timings(),
@@ -368,6 +369,13 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         tags.input_tags.positive_only = _starts_at_zero(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _anywhere(geometry: Geometry) -> Geometry:
+    """How rows are measured on whatever machine the model is; parameters say where and how fast."""
+    single = geometry.precision_of_products == "tf32"
+    products = "data" if single else geometry.precision_of_products
+    return replace(geometry, device=None, precision_of_products=products)
 
 
 def solved_model(answer: Answer, parameters: Mapping[str, Any]) -> CoresetKMeans:

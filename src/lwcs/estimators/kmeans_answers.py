@@ -11,7 +11,7 @@ from lwcs import kernels
 from lwcs.building import placed
 from lwcs.estimators.inputs import TF32, check_same_library, scan_rows
 from lwcs.foundation import storage
-from lwcs.foundation.accelerators import check_device
+from lwcs.foundation.accelerators import check_device, with_explained_memory
 from lwcs.foundation.device import on_host
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
@@ -59,6 +59,7 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
         centers: DenseRows = on_host(self.cluster_centers_, "cluster_centers_")
         return centers
 
+    @with_explained_memory
     def predict(self, X: Any) -> Any:
         """Label every row by its nearest center.
 
@@ -73,6 +74,7 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
         with source.explaining(), whole_pass(source, Journal(), "labels"):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
+    @with_explained_memory
     def transform(self, X: Any) -> Any:
         """Distances of every row to every center, of shape (n_samples, n_clusters).
 
@@ -86,11 +88,13 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
         with source.explaining(), whole_pass(source, Journal(), "distances"):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
+    @with_explained_memory
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
         source = scan_rows(self._fitted(), X, sample_weight, reset=False)
         return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
 
+    @with_explained_memory
     def stability(
         self,
         data: Any = None,

@@ -66,7 +66,7 @@ def _coreset(
         check_rows(coreset, k)
         return coreset
     source, by = scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence
-    job = Job.of(source, by, check_device(model.device), fast_products=model.precision == TF32)
+    job = Job.of(source, by, check_device(model.device), tf32=model.precision == TF32)
     # "auto" would solve a pilot to choose; these draws judge clusters that are there already.
     method = sampler_of(model.method, k)
     return summarize(

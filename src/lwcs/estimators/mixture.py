@@ -23,6 +23,7 @@ from lwcs.estimators.inputs import (
     size_of,
 )
 from lwcs.estimators.mixture_answers import MixtureAnswers
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_count, check_number
 from lwcs.foundation.device import Like, followed
 from lwcs.foundation.journal import Journal
@@ -224,6 +225,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @with_explained_memory
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetMixture:
         """Fit the mixture to data, or to a coreset of it.
 
@@ -246,8 +248,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             self._keep(fitted.mixture, fitted.error, Like.of(fitted.coreset.points))
             self.timings_ = journal.timings()
         except BaseException:
-            # After an error or an interrupt the estimator is not fitted.
-            forget(self)
+            forget(self)  # after an error or an interrupt, the estimator is not fitted
             raise
         return self
 
@@ -374,8 +375,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.mixture_, self.n_iter_, self.converged_ = found, found.n_iter, found.converged
         self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)
         self.sampling_error_, self.sampling_error_bound_ = error.estimate, error.bound
-        arrays = {"weights": found.weights, **found.family.attributes()}
-        for name, value in arrays.items():
+        for name, value in {"weights": found.weights, **found.family.attributes()}.items():
             setattr(self, f"{name}_", followed(value, like))
 
     if not TYPE_CHECKING:  # for type checkers, only attributes that are declared exist

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from lwcs.estimators.inputs import check_same_library, scan_rows
 from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
 from lwcs.foundation import storage
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.device import Like
 from lwcs.foundation.journal import Journal
@@ -52,6 +53,7 @@ class MixtureAnswers(Savable, Tabular):
         """Log-likelihood of every row, in the library of X."""
         return self._map(X, "log-likelihood", "score_samples")
 
+    @with_explained_memory
     def _map(self, X: Any, what: str, method: str) -> Any:
         check_is_fitted(self, "mixture_")
         model: Any = self
@@ -80,6 +82,7 @@ class MixtureAnswers(Savable, Tabular):
         """Akaike information criterion on X; lower is better."""
         return -2.0 * self._log_likelihood(X)[0] + 2.0 * self.n_parameters()
 
+    @with_explained_memory
     def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
         """Total log-likelihood of the rows of any source, and their total weight."""
         check_is_fitted(self, "mixture_")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import traceback
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lwcs.foundation.device import DeviceArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _INSTALL = 'pip install "lwcs[gpu]"'
 
@@ -71,54 +75,76 @@ def check_on_device(device: str, arrays: Iterable[Any], name: str) -> None:
             )
 
 
+class DeviceMemoryError(MemoryError):
+    """The memory of a device is full."""
+
+
 @contextmanager
 def explaining_memory() -> Iterator[None]:
     """Say what to lower where the memory of a device is full; nothing of lwcs stays in it."""
     full = None
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, DeviceMemoryError) as error:
         if not _is_full(error):
             raise
-        full = _advice(error)
-        # Frames have the tensors that were being computed, and so has what the error came from.
-        inner: BaseException | None = error
-        while inner is not None:
-            traceback.clear_frames(inner.__traceback__)
-            inner = inner.__cause__ or inner.__context__
+        full = str(error) if isinstance(error, DeviceMemoryError) else _advice(error)
+        _forget_frames(error)
     if full is not None:
         _give_back()
-        raise MemoryError(full)
+        raise DeviceMemoryError(full) from None
 
 
-def _is_full(error: RuntimeError) -> bool:
-    """Whether torch has run out of memory; only where it was imported can it have."""
+def with_explained_memory(function: Callable[P, R]) -> Callable[P, R]:
+    """Explain, for a function, what to lower where the memory of a device is full."""
+
+    # Not `explaining_memory` as a decorator: warnings name the first caller that is not of lwcs.
+    @wraps(function)
+    def explained(*args: P.args, **options: P.kwargs) -> R:
+        with explaining_memory():
+            return function(*args, **options)
+
+    return explained
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether torch has run out of memory; it can only where it was imported."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
+    full = () if torch is None else (torch.OutOfMemoryError,)
+    return isinstance(error, (DeviceMemoryError, *full))
 
 
-def _advice(error: RuntimeError) -> str:
+def _forget_frames(error: BaseException | None) -> None:
+    """Clear the frames that an error came through, which hold the tensors that were computed."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _advice(error: BaseException) -> str:
+    said = " ".join(str(error).split(". ")[0].split())
     return (
         f"the memory of the device is full{_amounts()}; for rows on the device, pass a smaller "
-        "coreset_size or fewer clusters, or keep X on the host and pass device='cuda' with "
-        "lwcs.scan(…, memory_limit='512MB'), which bounds the blocks that go through the device "
-        f"(torch says: {str(error).splitlines()[0] if str(error) else 'out of memory'})"
+        "coreset_size or fewer clusters, or keep X on the host and pass device='cuda', with "
+        "lwcs.scan(…, memory_limit='512MB') to bound the blocks that go through the device "
+        f"(torch says: {said or 'out of memory'})"
     )
 
 
 def _amounts() -> str:
-    torch = sys.modules["torch"]
-    if not torch.cuda.is_available():
+    cuda = sys.modules["torch"].cuda
+    if not cuda.is_available():
         return ""
-    free, total = torch.cuda.mem_get_info()
-    held = torch.cuda.memory_allocated()
+    free, total = cuda.mem_get_info()
     return (
-        f" ({total / 1e9:.1f} GB in all, {held / 1e9:.1f} GB held by tensors of this process, "
-        f"{free / 1e9:.1f} GB free)"
+        f": {total / 1e9:.1f} GB in all, {cuda.memory_allocated() / 1e9:.1f} GB of them held by "
+        f"tensors of this process, {free / 1e9:.1f} GB free"
     )
 
 
 def _give_back() -> None:
-    torch = sys.modules["torch"]
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    """Give memory that torch keeps for later back to the device."""
+    cuda = sys.modules["torch"].cuda
+    if cuda.is_available():
+        cuda.empty_cache()
