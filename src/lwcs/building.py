@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
+from lwcs.foundation.accelerators import check_device, check_on_device, with_explained_memory
 from lwcs.foundation.checks import BadValueError, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.logs import decided
@@ -18,6 +19,7 @@ from lwcs.foundation.parallel import as_threads, single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed
 from lwcs.foundation.rows import stack
 from lwcs.foundation.timings import TIMINGS
+from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Centers, Geometry
 from lwcs.samplers import Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
@@ -26,7 +28,7 @@ from lwcs.sources.fingerprints import PARTITIONS
 from lwcs.sources.watching import gathered, watched_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lwcs.divergences import Divergence
     from lwcs.foundation.progress import Callback
@@ -42,15 +44,22 @@ class Job:
     """As long as nothing is known of the rows."""
 
     @classmethod
-    def of(cls, source: Source, divergence: Divergence) -> Job:
-        """Choose the kernel by the amount of data; refuse a scale for other divergences."""
+    def of(
+        cls, source: Source, divergence: Divergence, device: str | None = None, *,
+        tf32: bool = False,
+    ) -> Job:  # fmt: skip
+        """Choose the kernel by the amount of data; refuse a scale for other divergences.
+
+        The device has been checked by `check_device`.
+        """
         if source.scale is not None and type(divergence) is not SquaredEuclidean:
             raise ValueError(
                 f"scale={source.scale!r} is only for squared Euclidean distances, not for "
                 f"{divergence!r}; scan the data without scale="
             )
         values = source.estimate_values()
-        geometry = Geometry(divergence, kernel=kernels.choose(values))
+        own = Geometry(divergence, kernel=kernels.choose(values))
+        geometry = placed(own, device, source, tf32)
         job = cls(source if geometry.keeps_rows else source.on_host(), geometry)
         decided("kernel", "%s kernels for about %d values", job.geometry.kernel, values)
         decided("source", "%r", source)
@@ -144,6 +153,39 @@ class Job:
         )
 
 
+def placed(
+    geometry: Geometry, device: str | None, rows: Source | Sequence[Any], tf32: bool
+) -> Geometry:
+    """The geometry on the device that was asked for, if rows can be measured there.
+
+    `rows` are a source, or arrays; `tf32` says whether a GPU may take their products in tf32.
+    """
+    if device is not None:
+        arrays = _arrays_of(rows) if isinstance(rows, Source) else rows
+        if isinstance(rows, Source) and rows.on_cluster:
+            raise ValueError(
+                f"device={device!r} is for rows that this process reads, not for a "
+                f"{type(rows).__name__}; leave out device="
+            )
+        if not geometry.keeps_rows or any(map(is_sparse, arrays)):
+            what = "sparse rows are" if geometry.keeps_rows else f"{geometry.divergence!r} is"
+            raise ValueError(
+                f"device={device!r} is for squared Euclidean distances of dense rows; {what} "
+                "computed on the CPU: leave out device="
+            )
+        check_on_device(device, arrays, "X")
+    geometry = replace(geometry, device=device)
+    if tf32 and geometry.keeps_rows and geometry.precision_of_products == "data":
+        return replace(geometry, precision_of_products="tf32")
+    return geometry
+
+
+def _arrays_of(source: Source) -> list[Any]:
+    """The arrays of rows in memory; of other rows, none."""
+    parts = getattr(source, "parts", [source])
+    return [getattr(part, "array", getattr(part, "rows", None)) for part in parts]
+
+
 def _read_all(source: Source, n_jobs: int | None, journal: Journal) -> Block:
     """All rows as one block, with weights."""
     if isinstance(source, LocalSource):
@@ -166,6 +208,7 @@ def _keep(blocks: Iterator[Block], _: int) -> list[Block]:
     return list(blocks)
 
 
+@with_explained_memory
 def build(
     data: Any,
     size: int,
@@ -179,6 +222,7 @@ def build(
     n_jobs: int | None = None,
     memory_limit: int | str | None = None,
     progress: bool | Callback = False,
+    device: str | None = None,
 ) -> Coreset:
     """Summarize data by a coreset: a few weighted rows with nearly the same clustering costs.
 
@@ -223,6 +267,11 @@ def build(
         seconds. A function is called with a `lwcs.Progress` instead, several times a second and at
         the end of every stage, by the thread that called `build`; an exception that it raises ends
         the build.
+    device : str, optional
+        Where squared Euclidean distances of dense rows are computed, such as "cuda" or "cuda:1":
+        rows of the host and of files go through it block by block. By default where the rows are:
+        tensors of torch and arrays of CuPy on a GPU stay there. Points and weights are where the
+        data is.
 
     Returns
     -------
@@ -243,11 +292,11 @@ def build(
     _check_passes(passes)
     if n_clusters is not None:
         check_count(n_clusters, "n_clusters")
-    sampler = as_sampler(method, n_clusters)
+    sampler, where = as_sampler(method, n_clusters), check_device(device)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
     journal = Journal(progress)
     source = scan(data, weight=sample_weight, memory_limit=memory_limit)
-    job = Job.of(source, as_divergence(divergence))
+    job = Job.of(source, as_divergence(divergence), where)
     return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, journal=journal)
 
 

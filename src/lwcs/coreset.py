@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.samplers import Draws
 
+    ComputedAs = kernels.KernelName | Geometry
+
 ALL_ROWS = "all rows"
 """The method of a coreset of small data: all of its rows, with their own weights."""
 
@@ -259,9 +261,13 @@ class Coreset(Savable, Tabular):
         """Number of draws; at least the number of distinct rows."""
         return int(self.counts.sum())
 
-    def geometry(self, kernel: kernels.KernelName = "portable") -> Geometry:
-        """How rows are measured: the divergence, the scale and the mean to smooth towards."""
-        own, mean = Geometry(self.divergence, self.scale, kernel=kernel), self.mean
+    def geometry(self, computed_as: ComputedAs = "portable") -> Geometry:
+        """How rows are measured: the divergence, the scale and the mean to smooth towards.
+
+        It is computed by a kernel, or by the kernel and on the device of another geometry.
+        """
+        how = computed_as if isinstance(computed_as, Geometry) else Geometry(kernel=computed_as)
+        own, mean = Geometry(self.divergence, self.scale).computed_as(how), self.mean
         if mean is None and own.needs_mean:
             with explaining_points(self):
                 return replace(own, mean=own.measured(self.rows).moments(self.omega).mean)

@@ -6,8 +6,9 @@ one step: whatever a batch holds, and wherever it is refused, the stream is as i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import as_divergence
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
+from lwcs.foundation.device import Like
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.foundation.rows import container, stored_values
 from lwcs.foundation.savable import Savable
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.foundation.types import FloatArray, Rows
     from lwcs.sources import Block
+    from lwcs.sources.in_process import LocalSource
 
 METHODS = ("lightweight", "uniform")
 # Beyond this, distances overflow.
@@ -76,6 +79,9 @@ class StreamingCoreset(Savable):
     >>> stream.coreset().n_samples
     10000
     """
+
+    like: Like | None = None
+    """The library and device of the last batch, which the coreset is given back in."""
 
     def __init__(
         self,
@@ -127,9 +133,10 @@ class StreamingCoreset(Savable):
     def update(self, batch: Any, sample_weight: Any = None) -> None:
         """Add rows (an array, a sparse array or a table), or a Coreset of rows.
 
-        Later tables need the columns of the first, by name, in any order. A stream of float32
-        rows is continued in float64 once a batch arrives that does not fit into float32. A batch
-        that is refused leaves the stream unchanged.
+        Rows on a device are brought to the host, and the coreset is given back on the device of
+        the last batch. Later tables need the columns of the first, by name, in any order. A
+        stream of float32 rows is continued in float64 once a batch arrives that does not fit into
+        float32. A batch that is refused leaves the stream unchanged.
         """
         if isinstance(batch, Coreset):
             refuse_sample_weight(sample_weight)
@@ -138,8 +145,13 @@ class StreamingCoreset(Savable):
         columns = None if self.feature_names is None else Fitted(self.feature_names)
         source = open_local(batch, ScanOptions(columns=columns, weight=sample_weight))
         if source.n_rows:
-            rows = source.read(0, source.n_rows)
-            self.add_rows(rows, source.weights, source.feature_names)
+            self.add_source(source, source.feature_names)
+
+    def add_source(self, source: LocalSource, names: tuple[str, ...] | None) -> None:
+        """Add all rows of a source, at least one; the coreset follows their library and device."""
+        own = cast("LocalSource", source.on_host())
+        self.add_rows(own.read(0, own.n_rows), own.weights, names)
+        self.like = source.like
 
     def add_rows(
         self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None
@@ -223,7 +235,7 @@ class StreamingCoreset(Savable):
 
     def coreset(self) -> Coreset:
         """Return the coreset of all rows so far; the stream is not changed."""
-        parts = [self.levels[level] for level in sorted(self.levels)]
+        parts = [self._followed(self.levels[level]) for level in sorted(self.levels)]
         if self.n_samples > sum(part.n_samples for part in parts):
             parts.insert(0, self._own())
         if not parts:
@@ -235,6 +247,13 @@ class StreamingCoreset(Savable):
             return whole
         return whole.reduce(self.size, random_state=self._reduction(self.arrived, 0))
 
+    def _followed(self, coreset: Coreset) -> Coreset:
+        """A coreset that has arrived, in the library of the last batch."""
+        if Like.of(coreset.points) == self.like:
+            return coreset
+        rows = np.asarray(coreset.rows) if self.like is None else self.like.wrap(coreset.rows)
+        return replace(coreset, points=rows, weights=coreset.omega)
+
     def _own(self) -> Coreset:
         state = self.state
         if (block := self._waiting()) is not None:
@@ -243,6 +262,7 @@ class StreamingCoreset(Savable):
         draws, exact = state.finish(), self._geometry.cost_follows_from_moments
         return Coreset.drawn(
             draws if exact else drawn_by_squared_distance(draws),
+            self.like,
             method=self.method,
             divergence=self.divergence,
             seed=self.seed,
@@ -279,7 +299,7 @@ class StreamingCoreset(Savable):
         new = Extent.of(coreset.rows, _weight(coreset), self.state.geometry)
         extent = self._kept_extent() + new
         extent.check(coreset.n_features, "this coreset")
-        arrived, levels = self.arrived + 1, dict(self.levels)
+        arrived, levels, like = self.arrived + 1, dict(self.levels), Like.of(coreset.points)
         if coreset.size > self.size:
             coreset = coreset.reduce(self.size, random_state=self._reduction(arrived, 1))
         for level in count():
@@ -292,7 +312,7 @@ class StreamingCoreset(Savable):
                 coreset = coreset.reduce(self.size, random_state=seed)
         # Coresets keep their own dtype, whatever that of the rows is.
         known["dtype"] = known["dtype"] if self.dtype is None else self.dtype
-        vars(self).update(known, arrived=arrived, levels=levels, _extent=extent)
+        vars(self).update(known, arrived=arrived, levels=levels, _extent=extent, like=like)
 
     def _reduction(self, arrival: int, which: int) -> int:
         return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from lwcs.building import Job
     from lwcs.choosing.levels import How
-    from lwcs.coreset import Coreset
+    from lwcs.coreset import ComputedAs, Coreset
     from lwcs.foundation.types import DenseRows, FloatArray
     from lwcs.samplers import Sampler
     from lwcs.samplers.around_centers import Clusters
@@ -122,22 +122,22 @@ class Answer:
         return rows.nearest(solution.geometry.own_centers(self.centers))
 
 
-def fit_coreset(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
+def fit_coreset(coreset: Coreset, computed_as: ComputedAs, wish: Wish) -> Answer:
     """Cluster a coreset."""
-    answer = _solved(coreset, kernel, wish)
+    answer = _solved(coreset, computed_as, wish)
     return replace(answer, diagnosis=diagnose(answer, wish, GIVEN))
 
 
-def _solved(coreset: Coreset, kernel: Any, wish: Wish) -> Answer:
+def _solved(coreset: Coreset, computed_as: ComputedAs, wish: Wish) -> Answer:
     how, holdout = wish.how, 0.0 if coreset.exact else wish.holdout
     if wish.size is None and not holdout:
         draws = coreset
         if coreset.exact and coreset.size > SMALL_ROWS:
             draws = coreset.reduce(min(first_size(how.k), coreset.size // 2), random_state=how.seed)
-        climbed = climb_coreset(draws, kernel, how)
-        solution = finish(climbed, draws, coreset, kernel, how, wish.target)
+        climbed = climb_coreset(draws, computed_as, how)
+        solution = finish(climbed, draws, coreset, computed_as, how, wish.target)
     else:
-        solution = solve_on_one_level(coreset, kernel, how, holdout)
+        solution = solve_on_one_level(coreset, computed_as, how, holdout)
     centers, cost = solution.centers, solution.found.cost
     return Answer(solution, centers, coreset.cost(centers) if holdout else cost, solution.error)
 
@@ -156,7 +156,7 @@ def fit_rows(job: Job, wish: Wish) -> Answer:
 
 def _of_size(job: Job, wish: Wish, size: int) -> Answer:
     """Solve draws of a given size; where they have failed, others around the centers."""
-    how, kernel = wish.how, job.geometry.kernel
+    how, computed_as = wish.how, job.geometry
     coreset = summarize(
         job,
         size,
@@ -169,7 +169,7 @@ def _of_size(job: Job, wish: Wish, size: int) -> Answer:
     judged = job.source.rereadable and (wish.labels or wish.polish)
     # All rows are the better referee, and all draws the better sample.
     own = replace(wish, holdout=0.0) if judged else wish
-    answer = _solved(coreset, kernel, own)
+    answer = _solved(coreset, computed_as, own)
     ours = wish.chooses and job.source.rereadable and not coreset.exact
     if ours:
         answer = _around_if_failed(job, answer, own)
@@ -202,7 +202,7 @@ def _around_if_failed(job: Job, answer: Answer, wish: Wish) -> Answer:
 def _solved_again(job: Job, drawn: Coreset, wish: Wish, why: str) -> Answer:
     """Solve draws around centers, with care: where clusters are far apart, each needs a center."""
     how = replace(wish.how, init="local-search") if wish.how.chooses_init else wish.how
-    return replace(_solved(drawn, job.geometry.kernel, replace(wish, how=how)), why=why)
+    return replace(_solved(drawn, job.geometry, replace(wish, how=how)), why=why)
 
 
 def _to_target(job: Job, wish: Wish) -> Answer:
@@ -227,7 +227,7 @@ def _to_target(job: Job, wish: Wish) -> Answer:
 
 def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
     """Draw until the draws that are not used say that all of them are enough."""
-    how, kernel, source = wish.how, job.geometry.kernel, job.source
+    how, computed_as, source = wish.how, job.geometry, job.source
     size, most = first_size(how.k), LARGEST * first_size(how.k)
     n_rows = source.n_rows
     present: list[DenseRows] = []
@@ -250,7 +250,7 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
                 # Half as many draws as rows are enough for the inner levels.
                 small = len(top) <= SMALL_ROWS
                 draws = top if small else draws.reduce(n_rows // 2, random_state=seed)
-        climbed = climb_coreset(draws, kernel, how, present)
+        climbed = climb_coreset(draws, computed_as, how, present)
         error = climbed.error().estimate
         decided("size", "%d draws: sampling error %.3g, target %g", size, error, wish.target)
         if top.exact or not error > wish.target or size == most or not source.rereadable:
@@ -266,7 +266,7 @@ def _as_large_as_it_takes(job: Job, wish: Wish) -> Answer:
             asked = asked if better is None else better
         size = min(most, asked)
         decided("size", "%d rows are drawn instead, attempt %d", size, attempt + 2)
-    solution = finish(climbed, draws, top, kernel, how, wish.target)
+    solution = finish(climbed, draws, top, computed_as, how, wish.target)
     return Answer(solution, solution.centers, solution.found.cost, solution.error, why=why)
 
 
@@ -337,12 +337,12 @@ def _drawn_around(job: Job, answer: Answer, wish: Wish, attempt: int) -> tuple[C
 
 def _around(job: Job, answer: Answer, wish: Wish, attempt: int) -> Answer:
     """Draw again around the present centers, and solve from there."""
-    how, kernel = wish.how, answer.solution.geometry.kernel
+    how, computed_as = wish.how, job.geometry
     decided(
         "missed clusters", "the cost on all rows is %.3g times as high as the draws promised; %d "
         "rows are drawn around the centers", 1.0 + answer.on_all.gap, answer.solution.coreset.size,
     )  # fmt: skip
     again, _ = _drawn_around(job, answer, wish, attempt)
-    climbed = climb_coreset(again, kernel, how, [answer.centers])
-    solution = finish(climbed, again, again, kernel, how, wish.target)
+    climbed = climb_coreset(again, computed_as, how, [answer.centers])
+    solution = finish(climbed, again, again, computed_as, how, wish.target)
     return Answer(solution, solution.centers, solution.found.cost, solution.error, why=MISSED)

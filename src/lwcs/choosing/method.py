@@ -128,7 +128,7 @@ def first_sampler(job: Job, wish: Wish) -> Sampler:
 
 
 def _isotropic(pilot: Coreset, job: Job, how: How) -> bool:
-    points = Points.of(pilot.rows, pilot.omega, pilot.geometry(job.geometry.kernel))
+    points = Points.of(pilot.rows, pilot.omega, pilot.geometry(job.geometry))
     k = min(_PILOT_CLUSTERS, how.k, len(pilot))
     found = solve(
         points, k, init="plain-k-means++", max_iter=_PILOT_ITERATIONS, seed=how.seed,

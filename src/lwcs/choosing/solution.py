@@ -26,10 +26,9 @@ from lwcs.trust.referee import NONE, UNKNOWN, Price, SamplingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.coreset import Coreset
+    from lwcs.coreset import ComputedAs, Coreset
     from lwcs.foundation.types import DenseRows
     from lwcs.geometry import Geometry
-    from lwcs.kernels import KernelName
     from lwcs.solvers.lloyd import Clustering
 
 TOL = 1e-4
@@ -60,10 +59,10 @@ class Solution:
 
 
 def solve_on_one_level(
-    coreset: Coreset, kernel: KernelName, how: How, holdout: float = 0.0
+    coreset: Coreset, computed_as: ComputedAs, how: How, holdout: float = 0.0
 ) -> Solution:
     """Cluster all draws, as in the paper; or all but some that are held back as a referee."""
-    geometry, held = coreset.geometry(kernel), None
+    geometry, held = coreset.geometry(computed_as), None
     points, weights, counts = coreset.rows, coreset.omega, coreset.counts
     if holdout and not coreset.exact:
         size = coreset.size - max(1, round(holdout * coreset.size))
@@ -101,10 +100,10 @@ def solve_on_one_level(
 
 
 def climb_coreset(
-    draws: Coreset, kernel: KernelName, how: How, present: Sequence[DenseRows] = ()
+    draws: Coreset, computed_as: ComputedAs, how: How, present: Sequence[DenseRows] = ()
 ) -> Climbed:
     """Solve the inner levels of a coreset; `present` are centers that may be good already."""
-    geometry = draws.geometry(kernel)
+    geometry = draws.geometry(computed_as)
     # All rows are no draws: some of them, chosen at random, may lack what matters.
     sizes = [] if draws.exact else level_sizes(draws.size, how.k)
 
@@ -120,13 +119,13 @@ def climb_coreset(
 
 
 def finish(
-    climbed: Climbed, draws: Coreset, top: Coreset, kernel: KernelName, how: How, target: float
+    climbed: Climbed, draws: Coreset, top: Coreset, computed_as: ComputedAs, how: How, target: float
 ) -> Solution:
     """Solve the last level, starting from the centers of the inner ones of `draws`.
 
     `top` are the draws themselves, or all rows.
     """
-    geometry, start = top.geometry(kernel), climbed.found.centers
+    geometry, start = top.geometry(computed_as), climbed.found.centers
     error = NONE if top.exact else climbed.error()
     with explaining_points(top):
         if top is not draws:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import lwcs
 from lwcs.cli.folders import Partitioned, PerFile
 from lwcs.cli.logs import progress
-from lwcs.cli.options import dropped_words, open_rows, reading, say, saying
+from lwcs.cli.options import computing, dropped_words, open_rows, reading, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.cli.standard_input import saved_file
 from lwcs.cli.stores import keywords
@@ -69,6 +69,7 @@ DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture`
     is_flag=True,
     help="Write one file per file of DATA, with rows numbered from 0 in each.",
 )
+@computing
 @reading
 @saying
 def assign(
@@ -78,6 +79,7 @@ def assign(
     keep: str | None,
     partition_by: str | None,
     per_file: bool,
+    device: str | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -102,7 +104,7 @@ def assign(
     """
     start = time.perf_counter()
     target = _target(output, data, model, partition_by, per_file)
-    fitted = load_model(model, data)
+    fitted = _on_device(load_model(model, data), device)
     known = hasattr(fitted, "feature_names_in_") and columns is None
     source = open_rows(
         data,
@@ -170,6 +172,20 @@ def load_model(
             f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
         )
     return found
+
+
+def _on_device(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture, device: str | None
+) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """A model that computes where this command is told to, wherever it was fitted."""
+    if isinstance(model, lwcs.CoresetKMeans):
+        return model.set_params(device=device)
+    if device is not None:
+        raise click.UsageError(
+            f"--device {device} is for models that `lwcs fit` wrote; a mixture is computed on the "
+            "CPU: leave it out"
+        )
+    return model
 
 
 def check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:

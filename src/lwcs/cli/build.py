@@ -9,6 +9,7 @@ import click
 
 from lwcs.cli.logs import progress
 from lwcs.cli.options import (
+    computing,
     divergence_of,
     drawing,
     dropped_words,
@@ -50,6 +51,7 @@ def _as_passes(_: object, __: object, value: str) -> int | Literal["auto"]:
 )
 @drawing
 @measuring
+@computing
 @reading
 @saying
 def build(
@@ -64,6 +66,7 @@ def build(
     passes: int | Literal["auto"],
     standardize: bool,
     seed: int | None,
+    device: str | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -96,6 +99,7 @@ def build(
         random_state=seed,
         n_jobs=jobs,
         progress=progress(quiet),
+        device=device,
     )
     write_to(output, coreset.save)
     seconds = time.perf_counter() - start

@@ -11,6 +11,7 @@ import click
 
 from lwcs.cli.logs import progress
 from lwcs.cli.options import (
+    computing,
     divergence_of,
     drawing_or_auto,
     dropped_words,
@@ -76,6 +77,7 @@ _FIXED = ("size", "target_error", "method", "standardize", "memory")
 )
 @drawing_or_auto
 @measuring
+@computing
 @reading
 @saying
 def fit(
@@ -97,6 +99,7 @@ def fit(
     stability: bool,
     standardize: bool,
     seed: int | None,
+    device: str | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -141,6 +144,7 @@ def fit(
         random_state=seed,
         n_jobs=jobs,
         verbose=progress(quiet),
+        device=device,
     ).fit(rows)
     if stability:
         model.stability()

@@ -119,6 +119,11 @@ _METHOD_OR_AUTO = click.option(
     type=click.Choice(["auto", *available_samplers()]),
     help="Sampling method; auto: chosen by the data.",
 )
+_DEVICE = click.option(
+    "--device",
+    help="Device that rows go through, block by block, such as cuda or cuda:1; requires torch.  "
+    "[default: none, computed on the CPU]",
+)
 _SEED = click.option(
     "--seed",
     type=click.IntRange(0),
@@ -198,6 +203,11 @@ def drawing_or_auto(command: Callable[..., Any]) -> Callable[..., Any]:
 def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the divergence and the scale."""
     return _with(command, _MEASURING)
+
+
+def computing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option for the device that computes."""
+    return _with(command, [_DEVICE])
 
 
 def logging(command: Callable[..., Any]) -> Callable[..., Any]:

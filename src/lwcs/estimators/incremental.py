@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from lwcs import kernels
 from lwcs.choosing.kmeans import first_size, fit_coreset
 from lwcs.choosing.method import sampler_of
 from lwcs.divergences import as_divergence
 from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.randomness import Stage, as_seed, generator
 from lwcs.sources import LocalSource
 from lwcs.streaming import METHODS, StreamingCoreset
@@ -66,6 +66,7 @@ class Incremental:
     random_state: Any
     n_jobs: int | None
 
+    @with_explained_memory
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with one more batch of rows, through a StreamingCoreset.
 
@@ -78,7 +79,7 @@ class Incremental:
         Parameters
         ----------
         X : array, sparse array or table
-            The next rows.
+            The next rows. The centers are in the library and on the device of the last ones.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Their weights.
@@ -113,7 +114,7 @@ class Incremental:
             )
         # scikit-learn's check of the names has passed, which also lets rows without names pass.
         names = source.feature_names if stream.n_features is None else stream.feature_names
-        stream.add_rows(source.read(0, source.n_rows), source.weights, names)
+        stream.add_source(source, names)
         coreset = _clusterable(stream, self.n_clusters)
         answers = {} if coreset is None else self._cluster(coreset, size)
         for name in _ANSWERS:
@@ -181,7 +182,7 @@ class Incremental:
         model: Any = self
         wish = model._wish()
         wish = replace(wish, size=size, how=replace(wish.how, seed=self._seed))
-        answer = fit_coreset(coreset, kernels.choose(coreset.rows.size), wish)
+        answer = fit_coreset(coreset, model._computing(coreset), wish)
         answers: dict[str, Any] = model._fitted_to(answer, wish)
         return answers
 

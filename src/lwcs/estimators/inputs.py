@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from lwcs.choosing.method import sampler_of
@@ -14,7 +15,9 @@ from lwcs.choosing.summaries import check_n_rows
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.checks import check_count, check_number, refuse_masked
+from lwcs.foundation.accelerators import check_device_name
+from lwcs.foundation.checks import check_choice, check_count, check_number, refuse_masked
+from lwcs.foundation.device import Like
 from lwcs.foundation.tabular import refuse_results
 from lwcs.foundation.types import is_sparse
 from lwcs.solvers.kmeans import INITS
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 POINTS_PER_CLUSTER = 100
 MOST_HELD_BACK = 0.5
+TF32 = "tf32"
 
 
 def check_parameters(model: CoresetKMeans) -> int | None:
@@ -50,6 +54,9 @@ def check_parameters(model: CoresetKMeans) -> int | None:
             "an array of centers or a callable are allowed, too"
         )
     check_errors(model)
+    # Whether a device is there is asked where it is used: a model can be loaded anywhere.
+    check_device_name(model.device)
+    check_choice(model.precision, "precision", ("float32", TF32))
     sampler_of(model.method)
     as_divergence(model.divergence)
     chosen = isinstance(model.coreset_size, str) and model.coreset_size == "auto"
@@ -127,6 +134,26 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
     )
     return scan(X, weight=sample_weight)
+
+
+def check_same_library(model: Model, X: Any, attribute: str, method: str) -> None:
+    """Refuse arrays of another library or device than those fitted, as scikit-learn's models do.
+
+    Only where its array API dispatch is on; else results follow the rows that are asked about.
+    """
+    if not get_config()["array_api_dispatch"]:
+        return
+    asked, fitted = Like.of(X), Like.of(getattr(model, attribute))
+    if asked != fitted and (asked is not None or isinstance(X, np.ndarray)):
+        raise ValueError(
+            f"inputs of {type(model).__name__}.{method}() must use the same namespace and device "
+            f"as those of fit: X is {_named(asked)}, and the model was fitted on {_named(fitted)}; "
+            "bring X there, or call it with array_api_dispatch=False, where results follow X"
+        )
+
+
+def _named(like: Like | None) -> str:
+    return "an array of NumPy" if like is None else f"an array of {like.library} on {like.device}"
 
 
 def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> Source | Coreset:

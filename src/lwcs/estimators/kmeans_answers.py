@@ -8,8 +8,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
 
 from lwcs import kernels
-from lwcs.estimators.inputs import scan_rows
+from lwcs.building import placed
+from lwcs.estimators.inputs import TF32, check_same_library, scan_rows
 from lwcs.foundation import storage
+from lwcs.foundation.accelerators import check_device, with_explained_memory
+from lwcs.foundation.device import on_host
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.savable import Savable
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from lwcs.choosing.stability_result import Stability
     from lwcs.estimators.kmeans import CoresetKMeans
-    from lwcs.foundation.types import FloatArray
+    from lwcs.foundation.types import DenseRows
     from lwcs.geometry import Centers, Geometry
 
 
@@ -33,9 +36,12 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
 
-    cluster_centers_: FloatArray
+    cluster_centers_: Any
     geometry_: Geometry
     n_jobs: int | None
+    # Models that an earlier version pickled have none.
+    device: str | None = None
+    precision: str = "float32"
 
     def _fitted(self) -> Any:
         model: Any = self
@@ -44,38 +50,51 @@ class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Transform
 
     def measured_centers(self, source: Source) -> Centers:
         """The centers as they are measured, by the kernel that pays for so much data."""
-        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
-        return geometry.own_centers(self.cluster_centers_)
+        own = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        geometry = placed(own, check_device(self.device), source, self.precision == TF32)
+        return geometry.own_centers(self.host_centers())
 
+    def host_centers(self) -> DenseRows:
+        """The centers as a NumPy array, in whatever library and on whatever device they are."""
+        centers: DenseRows = on_host(self.cluster_centers_, "cluster_centers_")
+        return centers
+
+    @with_explained_memory
     def predict(self, X: Any) -> Any:
         """Label every row by its nearest center.
 
-        The result is in the container of X: for arrays and tables an int32 array, for a
-        PartitionedSource one array per partition, for Dask a lazy array or Series, for Spark and
-        Ray their table with one more column, `label`.
+        The result is in the container of X: for arrays and tables an int32 array, for tensors of
+        torch and arrays of CuPy one on their device, for a PartitionedSource one array per
+        partition, for Dask a lazy array or Series, for Spark and Ray their table with one more
+        column, `label`.
         """
+        check_same_library(self._fitted(), X, "cluster_centers_", "predict")
         source = scan_rows(self._fitted(), X, reset=False)
         task = LabelTask(self.measured_centers(source))
         with source.explaining(), whole_pass(source, Journal(), "labels"):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
+    @with_explained_memory
     def transform(self, X: Any) -> Any:
         """Distances of every row to every center, of shape (n_samples, n_clusters).
 
         As in scikit-learn, Euclidean distances are not squared; a divergence is returned as it
         is.
         """
+        check_same_library(self._fitted(), X, "cluster_centers_", "transform")
         source = scan_rows(self._fitted(), X, reset=False)
         refuse_transform(source)
         task = DistancesTask(self.measured_centers(source))
         with source.explaining(), whole_pass(source, Journal(), "distances"):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
+    @with_explained_memory
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of the centers on X, as in scikit-learn: larger is better."""
         source = scan_rows(self._fitted(), X, sample_weight, reset=False)
         return -full_cost(source, self.measured_centers(source), as_threads(self.n_jobs))
 
+    @with_explained_memory
     def stability(
         self,
         data: Any = None,

@@ -12,12 +12,14 @@ from lwcs.choosing.stability import Original, bootstrap
 from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import (
+    TF32,
     check_features,
     check_rows,
     coreset_of_stream,
     measured_by,
     scan_rows,
 )
+from lwcs.foundation.accelerators import check_device
 from lwcs.foundation.checks import check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -38,7 +40,7 @@ def judge(
     with single_threaded_blas():
         coreset = _coreset(model, data, sample_weight, seed, threads, journal)
         geometry = model.geometry_.with_kernel(kernels.choose(coreset.rows.size))
-        original = Original.of(coreset, geometry, model.cluster_centers_)
+        original = Original.of(coreset, geometry, model.host_centers())
         return bootstrap(original, n_bootstrap, seed, threads, journal)
 
 
@@ -46,7 +48,7 @@ def _coreset(
     model: CoresetKMeans, data: Any, sample_weight: Any, seed: int, threads: int, journal: Journal
 ) -> Coreset:
     """The draws that judge."""
-    k = len(model.cluster_centers_)
+    k = model.cluster_centers_.shape[0]
     if data is None:
         refuse_sample_weight(sample_weight)
         own: Coreset | None = getattr(model, "coreset_", None)
@@ -63,7 +65,8 @@ def _coreset(
         check_features(model, coreset)
         check_rows(coreset, k)
         return coreset
-    job = Job.of(scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence)
+    source, by = scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence
+    job = Job.of(source, by, check_device(model.device), tf32=model.precision == TF32)
     # "auto" would solve a pilot to choose; these draws judge clusters that are there already.
     method = sampler_of(model.method, k)
     return summarize(

@@ -46,7 +46,7 @@ KIND = "kmeans"
 
 def to_table(model: CoresetKMeans) -> pa.Table:
     """Lay a model out: one row per center, in the units of the data."""
-    centers, geometry = model.cluster_centers_, model.geometry_
+    centers, geometry = model.host_centers(), model.geometry_
     names = getattr(model, "feature_names_in_", None)
     columns, _ = lay_out({"cluster": np.arange(len(centers))}, centers, names)
     metadata = {

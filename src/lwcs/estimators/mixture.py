@@ -23,7 +23,9 @@ from lwcs.estimators.inputs import (
     size_of,
 )
 from lwcs.estimators.mixture_answers import MixtureAnswers
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_count, check_number
+from lwcs.foundation.device import Like, followed
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.notices import warn
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -125,7 +127,8 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     Attributes
     ----------
     weights_ : array of shape (n_components,)
-        Weights of the components; they sum to 1.
+        Weights of the components; they sum to 1. For tensors of torch and arrays of CuPy, this and
+        the arrays below are on their device; EM itself runs on the host.
     means_ : array of shape (n_components, n_features)
         Means of the components. For multinomial, the probabilities of the columns.
     covariances_ : array
@@ -222,6 +225,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @with_explained_memory
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoresetMixture:
         """Fit the mixture to data, or to a coreset of it.
 
@@ -241,11 +245,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 journal = Journal(self.verbose)
                 fitted = self._fit(X, sample_weight, before, journal)
             self.coreset_ = fitted.coreset
-            self._keep(fitted.mixture, fitted.error)
+            self._keep(fitted.mixture, fitted.error, Like.of(fitted.coreset.points))
             self.timings_ = journal.timings()
         except BaseException:
-            # After an error or an interrupt the estimator is not fitted.
-            forget(self)
+            forget(self)  # after an error or an interrupt, the estimator is not fitted
             raise
         return self
 
@@ -367,14 +370,13 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             )
         return 1
 
-    def _keep(self, found: Mixture, error: SamplingError) -> None:
-        self.mixture_, self.weights_ = found, found.weights
+    def _keep(self, found: Mixture, error: SamplingError, like: Like | None = None) -> None:
+        """Set the attributes; those that are arrays in the library and on the device of X."""
+        self.mixture_, self.n_iter_, self.converged_ = found, found.n_iter, found.converged
         self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.converged
         self.sampling_error_, self.sampling_error_bound_ = error.estimate, error.bound
-        for name, value in found.family.attributes().items():
-            setattr(self, f"{name}_", value)
+        for name, value in {"weights": found.weights, **found.family.attributes()}.items():
+            setattr(self, f"{name}_", followed(value, like))
 
     if not TYPE_CHECKING:  # for type checkers, only attributes that are declared exist
 
@@ -392,6 +394,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         known = available().get(self.family)
+        tags.array_api_support = True
         tags.input_tags.sparse = known is not None and known.sparse
         tags.input_tags.positive_only = known is not None and known.divergence.domain.low == 0.0
         return tags

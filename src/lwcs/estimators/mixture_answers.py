@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lwcs.estimators.inputs import scan_rows
+from lwcs.estimators.inputs import check_same_library, scan_rows
 from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
 from lwcs.foundation import storage
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.device import Like
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
 
     from lwcs.estimators.mixture import CoresetMixture
-    from lwcs.foundation.types import DenseRows, FloatArray
     from lwcs.solvers.mixture import Mixture
 
 
@@ -36,25 +37,27 @@ class MixtureAnswers(Savable, Tabular):
     _instead_of_rows = "pass rows of data"
 
     mixture_: Mixture
-    weights_: FloatArray
+    weights_: Any
     random_state: Any
     n_jobs: int | None
 
     def predict(self, X: Any) -> Any:
         """Most likely component of every row, in the same kind of container as X."""
-        return self._map(X, "labels")
+        return self._map(X, "labels", "predict")
 
-    def predict_proba(self, X: Any) -> DenseRows:
-        """Probability of each component for every row."""
-        return self._map(X, "responsibilities")
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each component for every row, in the library of X."""
+        return self._map(X, "responsibilities", "predict_proba")
 
-    def score_samples(self, X: Any) -> DenseRows:
-        """Log-likelihood of every row."""
-        return self._map(X, "log-likelihood")
+    def score_samples(self, X: Any) -> Any:
+        """Log-likelihood of every row, in the library of X."""
+        return self._map(X, "log-likelihood", "score_samples")
 
-    def _map(self, X: Any, what: str) -> Any:
+    @with_explained_memory
+    def _map(self, X: Any, what: str, method: str) -> Any:
         check_is_fitted(self, "mixture_")
         model: Any = self
+        check_same_library(model, X, "weights_", method)
         source = scan_rows(model, X, reset=False)
         if what != "labels" and not isinstance(source, LocalSource):
             raise TypeError(
@@ -79,6 +82,7 @@ class MixtureAnswers(Savable, Tabular):
         """Akaike information criterion on X; lower is better."""
         return -2.0 * self._log_likelihood(X)[0] + 2.0 * self.n_parameters()
 
+    @with_explained_memory
     def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
         """Total log-likelihood of the rows of any source, and their total weight."""
         check_is_fitted(self, "mixture_")
@@ -95,16 +99,21 @@ class MixtureAnswers(Savable, Tabular):
     def n_parameters(self) -> int:
         """Number of free parameters of the mixture, as `bic` and `aic` count them."""
         check_is_fitted(self, "mixture_")
-        return self.mixture_.family.n_parameters() + len(self.weights_) - 1
+        return self.mixture_.family.n_parameters() + len(self.mixture_.weights) - 1
 
-    def sample(self, n_samples: int = 1) -> tuple[FloatArray, Any]:
-        """Draw rows from the mixture; return them and the component of each."""
+    def sample(self, n_samples: int = 1) -> tuple[Any, Any]:
+        """Draw rows from the mixture; return them and the component of each.
+
+        They are in the library and on the device of `weights_`.
+        """
         check_is_fitted(self, "mixture_")
         n = check_count(n_samples, "n_samples")
         rng = np.random.default_rng(as_seed(self.random_state))
-        counts = rng.multinomial(n, self.weights_)
-        rows = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
-        return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
+        counts = rng.multinomial(n, self.mixture_.weights)
+        parts = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
+        rows, components = np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
+        like = Like.of(self.weights_)
+        return (rows, components) if like is None else (like.wrap(rows), like.wrap(components))
 
     def to_arrow(self) -> pa.Table:
         """Convert the model to a pyarrow table with one row per component and metadata.

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import copied
 from lwcs.foundation.rows import stored_values
 from lwcs.solvers.mixture import log_joint, prepared
 
@@ -68,10 +69,11 @@ def labelled(
 
 
 def _joint(family: Family, weights: FloatArray, block: Block) -> FloatArray:
-    if not np.isfinite(stored_values(block.points)).all():
-        raise BadValueError.found_in(block.points, block.first_row, 0)
-    rows = prepared(block.points, family, block.first_row)
+    points = copied(block.points)
+    if not np.isfinite(stored_values(points)).all():
+        raise BadValueError.found_in(points, block.first_row, 0)
+    rows = prepared(points, family, block.first_row)
     joint = log_joint(family, weights, rows)
     if not np.isfinite(joint.max(axis=1)).all():
-        raise BadValueError.found_in(block.points, block.first_row, 0)
+        raise BadValueError.found_in(points, block.first_row, 0)
     return joint

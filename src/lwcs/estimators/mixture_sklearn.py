@@ -24,7 +24,7 @@ def to_gaussian_mixture(model: CoresetMixture) -> GaussianMixture:
             f"this model has family={family.name!r}, but sklearn.mixture has Gaussian components "
             "only; use this model as it is, or fit one with family='gaussian'"
         )
-    weights, (k, d) = model.weights_, family.means.shape
+    weights, (k, d) = model.mixture_.weights, family.means.shape
     found = GaussianMixture(
         k,
         covariance_type=family.covariance_type,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.device import library_of, rows_of
+from lwcs.foundation.device import on_host
 from lwcs.foundation.rows import place_of, stored_values
 from lwcs.foundation.types import FloatArray, is_sparse
 
@@ -83,7 +83,7 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
 def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:
     """Check one finite, non-negative weight per row, as float64."""
     refuse_masked(weights, name)
-    array = np.asarray(weights if library_of(weights) is None else rows_of(weights, name))
+    array = np.asarray(on_host(weights, name))
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 per row"
@@ -122,7 +122,8 @@ def refuse_masked(values: object, name: str) -> None:
 def check_centers(centers: object, n_features: int) -> FloatArray:
     """Check k finite centers of `n_features` columns each, as float64."""
     refuse_masked(centers, "centers")
-    array = np.asarray(centers.toarray() if is_sparse(centers) else centers)  # type: ignore[attr-defined]
+    given = on_host(centers, "centers")
+    array = np.asarray(given.toarray() if is_sparse(given) else given)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"centers have dtype {array.dtype}; pass an array of real numbers")
     checked = np.ascontiguousarray(array, dtype=np.float64)
@@ -149,8 +150,9 @@ def check_centers(centers: object, n_features: int) -> FloatArray:
 def check_numbers(values: object, name: str, shape: tuple[int, ...], why: str) -> FloatArray:
     """Check finite numbers of a shape, which is required by `why`, as float64."""
     refuse_masked(values, name)
+    given = on_host(values, name)
     try:
-        array = np.asarray(values.toarray() if is_sparse(values) else values)  # type: ignore[attr-defined]
+        array = np.asarray(given.toarray() if is_sparse(given) else given)
     except ValueError as error:
         raise ValueError(f"{name} is not an array of shape {shape}: {error}") from None
     if array.shape != shape:

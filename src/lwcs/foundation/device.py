@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,12 +143,13 @@ def library_of(data: object) -> str | None:
 
     Told by the type, so that nothing is imported.
     """
-    home = type(data).__module__.split(".")[0]
-    if home in ("torch", "cupy"):
-        return home if hasattr(data, "__dlpack__") else None
-    if home == "numpy" or not hasattr(data, "__array_namespace__"):
+    homes = [kind.__module__.split(".")[0] for kind in type(data).__mro__]
+    for known in ("torch", "cupy"):
+        if known in homes:
+            return known if hasattr(data, "__dlpack__") else None
+    if "numpy" in homes or not hasattr(data, "__array_namespace__"):
         return None
-    return home
+    return homes[0]
 
 
 def forces_device() -> bool:
@@ -160,7 +162,8 @@ class Like:
     """The library and the device of an array that results are given back in."""
 
     library: str
-    namespace: Any
+    namespace: str
+    """The module of its functions, by name: models that are pickled have no modules."""
     device: Any
 
     @classmethod
@@ -171,22 +174,30 @@ class Like:
             return None
         from array_api_compat import array_namespace, device
 
-        return cls(library, array_namespace(data), device(data))
+        return cls(library, array_namespace(data).__name__, device(data))
 
     def wrap(self, values: Any) -> Any:
-        """A NumPy array or a DeviceArray as an array of this library, on its device."""
-        if self.library in ("torch", "cupy"):
+        """An array of NumPy, torch or lwcs as one of this library, on its device."""
+        values = values.tensor if isinstance(values, DeviceArray) else values
+        tensor = values if library_of(values) == "torch" else None
+        if self.library == "torch":
             import torch
 
-            tensor = values.tensor if isinstance(values, DeviceArray) else None
-            if self.library == "cupy":
-                if tensor is not None:
-                    return self.namespace.from_dlpack(tensor)
-                return self.namespace.asarray(np.asarray(values))
-            if tensor is None:
-                tensor = torch.from_numpy(np.array(values))
+            tensor = torch.from_numpy(np.array(values)) if tensor is None else tensor
             return tensor.to(self.device)
-        return self.namespace.asarray(np.array(values), device=self.device)
+        namespace = import_module(self.namespace)
+        if self.library == "cupy":
+            taken = namespace.asarray if tensor is None else namespace.from_dlpack
+            with self.device:
+                return taken(values)
+        return namespace.asarray(np.array(values), device=self.device)
+
+
+def followed(value: Any, like: Like | None) -> Any:
+    """An array in the library and on the device of X, which is NumPy's if that is None."""
+    if like is None:
+        return copied(value)
+    return like.wrap(value) if isinstance(value, np.ndarray | DeviceArray) else value
 
 
 def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
@@ -197,7 +208,7 @@ def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
     """
     library = library_of(data)
     if library not in ("torch", "cupy"):
-        return np.asarray(data)
+        return _read_on_host(data, name)
     import torch
 
     tensor = data if library == "torch" else torch.from_dlpack(data)
@@ -225,3 +236,29 @@ def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
     if str(tensor.dtype).removeprefix("torch.") not in _COMPUTED:
         tensor = tensor.to(torch.float64)
     return DeviceArray(tensor.contiguous())
+
+
+def _read_on_host(data: Any, name: str) -> DenseRows:
+    """An array of a library other than torch and CuPy."""
+    try:
+        return np.asarray(data)
+    except (RuntimeError, TypeError, ValueError) as error:
+        like = Like.of(data)
+        assert like is not None
+        if like.library != "array_api_strict":
+            raise TypeError(
+                f"{name} is an array of {like.library} on the device {str(like.device)!r}, which "
+                f"NumPy cannot read ({error}); pass an array in host memory, or a tensor of torch"
+            ) from None
+        strict = import_module(like.namespace)
+        return np.asarray(data.to_device(strict.Device("CPU_DEVICE")))
+
+
+def copied(rows: Any) -> Any:
+    """Rows on a device, copied to the host; other rows as they are."""
+    return np.asarray(rows) if isinstance(rows, DeviceArray) else rows
+
+
+def on_host(values: Any, name: str) -> Any:
+    """An array of another library as a NumPy array; everything else as it is."""
+    return values if library_of(values) is None else np.asarray(rows_of(values, name))

@@ -13,6 +13,7 @@ from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, explaining_points, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import SquaredEuclidean
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -48,6 +49,7 @@ _FITTED = (
 )
 
 
+@with_explained_memory
 def certify(
     data: Any,
     centers: Any,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.divergences import SquaredEuclidean, as_divergence
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_choice, check_confidence, check_count
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -28,6 +29,7 @@ _MODELS = ("kmeans", "mixture")
 _GAUSSIAN = "gaussian"
 
 
+@with_explained_memory
 def choose_k(
     data: Any,
     ks: Iterable[int] | None = None,

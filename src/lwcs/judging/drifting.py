@@ -14,6 +14,7 @@ from lwcs.choosing.summaries import summarize
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators import CoresetMixture
 from lwcs.estimators.inputs import check_features, coreset_of_stream, measured_by, scan_rows
+from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.amounts import as_bytes
 from lwcs.foundation.checks import check_confidence, check_count
 from lwcs.foundation.journal import Journal
@@ -53,6 +54,7 @@ _UNKNOWN_WEIGHTS = (
 )
 
 
+@with_explained_memory
 def drift(
     model: Any,
     new_data: Any,

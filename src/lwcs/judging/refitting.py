@@ -18,6 +18,7 @@ from lwcs.coreset import explaining_points
 from lwcs.estimators import CoresetKMeans, CoresetMixture
 from lwcs.estimators.kmeans import check_fitted
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import on_host
 from lwcs.foundation.parallel import workers
 from lwcs.foundation.rows import pieces
 from lwcs.foundation.types import is_sparse
@@ -199,7 +200,7 @@ def judged(model: Any) -> Clusters | Components:
         return Components(model, model.mixture_)
     if isinstance(model, CoresetKMeans):
         check_fitted(model)
-        return Clusters(model.cluster_centers_, model.geometry_)
+        return Clusters(model.host_centers(), model.geometry_)
     if isinstance(model, type) or not hasattr(model, "get_params"):
         raise TypeError(
             f"model is {_named(model)}, not a fitted model; pass a CoresetKMeans, a "
@@ -212,7 +213,7 @@ def judged(model: Any) -> Clusters | Components:
             f"model is {_named(model)}, which has no cluster_centers_; pass a CoresetKMeans, a "
             "CoresetMixture, or a model of scikit-learn that has them, such as KMeans"
         )
-    return Clusters(np.asarray(centers), Geometry())
+    return Clusters(np.asarray(on_host(centers, "cluster_centers_")), Geometry())
 
 
 def _named(model: Any) -> str:

@@ -103,9 +103,9 @@ def as_target(given: Any, divergence: str | Divergence | None) -> Target:
         _refuse_divergence(given, divergence)
         check_fitted(given)
         return CentersTarget(
-            **_of(given, len(given.cluster_centers_), given.n_features_in_),
+            **_of(given, given.cluster_centers_.shape[0], given.n_features_in_),
             divergence=given.geometry_.divergence,
-            points=given.cluster_centers_,
+            points=given.host_centers(),
             geometry=given.geometry_,
         )
     if isinstance(given, CoresetMixture) or _is_mixture(given):
@@ -188,7 +188,7 @@ def _mixture(given: Any) -> MixtureTarget:
                 return np.asarray(given.score_samples(points), dtype=np.float64)
 
     return MixtureTarget(
-        **_of(given, len(given.weights_), given.n_features_in_),
+        **_of(given, given.weights_.shape[0], given.n_features_in_),
         divergence=SquaredEuclidean(),
         log_likelihoods=values,
     )

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import copied
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.rows import container
 
@@ -39,7 +40,8 @@ class Mixture:
 
 
 def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
-    """Rows in float64, checked against what the family accepts."""
+    """Rows in float64, on the host, checked against what the family accepts."""
+    points = copied(points)
     if container(points) == "sparse" and not family.sparse:
         raise TypeError(
             f"family={family.name!r} does not accept sparse rows; pass dense rows, X.toarray()"
