@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import DeviceArray
 from lwcs.foundation.rows import stored_values
 from lwcs.geometry.centers import Centers
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.products import Products
     from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan
+
+    Weights = FloatArray | Any | None
 
 _SAMPLE_ROWS = 16
 # The square of a smaller number may be zero.
@@ -91,9 +94,13 @@ class Measured(ABC):
             small = np.abs(moments.mean) + np.abs(self.full(slice(0, 1))[0])
         lost: Mask = (moments.scatter == 0.0) & (small > 0.0) & (small < _SQUARES_UNDERFLOW)
         for j in np.flatnonzero(lost):
-            column = self.values[:, [j]]
-            lost[j] = column.max() != column.min()
+            lost[j] = self._differs(int(j))
         return lost if lost.any() else None
+
+    def _differs(self, column: int) -> bool:
+        """Whether the values of a column differ."""
+        values = self.values[:, [column]]
+        return bool(values.max() != values.min())
 
     @abstractmethod
     def cluster_sums(
@@ -215,6 +222,53 @@ class Measured(ABC):
 
         return all_distances(self, centers)
 
+    def cost(self, centers: Centers, weights: Weights) -> float:
+        """Σω·d(x, nearest center)."""
+        return kernels.weighted_sum(weights, self.nearest(centers)[1])
+
+    def label_block(self, centers: Centers) -> Any:
+        """The nearest center of every row as int32, where the rows are."""
+        return self.labels(centers)
+
+    def distance_block(self, centers: Centers) -> Any:
+        """`all_distances` in the precision of the data, where the rows are."""
+        data = self.values if self.points is None else self.points
+        return self.all_distances(centers).astype(single_or_double(data.dtype))
+
+    def assign_into(
+        self,
+        centers: Centers,
+        weights: Weights,
+        labels: Any,
+        distances: Any,
+        at: slice,
+        dropped: Mask | None = None,
+    ) -> float:
+        """Write label and distance of every row, if wanted, into the places `at`; Σω·d.
+
+        Rows that are dropped have the label −1.
+        """
+        nearest, found = self.nearest(centers)
+        if dropped is not None:
+            nearest[dropped] = -1
+        labels[at] = nearest
+        if distances is not None:
+            distances[at] = found
+        return kernels.weighted_sum(weights, found)
+
+    def cluster_step(
+        self, centers: Centers, weights: Weights
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Half of a Lloyd step: `cluster_sums` around the nearest centers, and Σω·d."""
+        labels, distances = self.nearest(centers)
+        wanted = np.ones(len(centers), dtype=bool)
+        totals, sums = self.cluster_sums(weights, labels, wanted, centers)
+        return totals, sums, kernels.weighted_sum(weights, distances)
+
+    def weigh(self, centers: Centers, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        """Σω and Σω·d of every cluster."""
+        return weigh_clusters(*self.nearest(centers), weights, len(centers))
+
     def refuse(self, rows: IntArray) -> None:
         """Name the first of some rows that cannot be measured: not finite, or too far away."""
         assert self.points is not None
@@ -227,3 +281,22 @@ class Measured(ABC):
         remedy = "pass smoothing=0.1 or more" if "smoothing" in vars(own) else own.remedy
         wants = f"is infinitely far from every center by {own!r}: {remedy}"
         raise BadValueError(0, self.first_row + row, None, np.inf, wants)
+
+
+def weigh_clusters(
+    labels: Any, distances: Any, weights: Weights, k: int
+) -> tuple[FloatArray, FloatArray]:
+    """Σω and Σω·d of every cluster, from the label and the distance of every row."""
+    if isinstance(labels, DeviceArray):
+        from lwcs.geometry.device import weigh_on_device
+
+        return weigh_on_device(labels, distances, weights, k)
+    omega = kernels.unit_weights(weights, len(labels))
+    totals: FloatArray = np.bincount(labels, omega, k).astype(np.float64)
+    costs: FloatArray = np.bincount(labels, omega * distances, k).astype(np.float64)
+    return totals, costs
+
+
+def single_or_double(dtype: npt.DTypeLike) -> npt.DTypeLike:
+    """float32 for float32, else float64."""
+    return np.float32 if dtype == np.float32 else np.float64

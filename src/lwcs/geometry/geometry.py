@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.divergences import Divergence, SquaredEuclidean
+from lwcs.foundation.device import is_on_device
 from lwcs.foundation.rows import in_float64, with_values
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry.centers import Centers
@@ -37,6 +38,8 @@ class Geometry:
     kernel: KernelName = "portable"
     precision_of_products: Literal["data", "float64"] = "data"
     """Whether products of float32 rows are first tried in float32."""
+    device: str | None = None
+    """Where dense rows of the host are measured, such as "cuda"; rows on a device stay there."""
 
     @property
     def squared(self) -> bool:
@@ -89,7 +92,13 @@ class Geometry:
     def measured(self, points: Rows, first_row: int = 0) -> Measured:
         """Bring rows of the data into these coordinates; rows outside of the domain are refused."""
         own = self.divergence
+        if is_on_device(points) and not self.keeps_rows:
+            points = np.asarray(points)
         own.check(points, first_row)
+        if self._on_device(points):
+            from lwcs.geometry.device import DeviceRows
+
+            return DeviceRows.of(self, points, first_row)
         rows = own.transform(points)
         if is_sparse(rows):
             return SparseRows(self, self._less_zeros(rows), np.float64, points, first_row)
@@ -98,6 +107,12 @@ class Geometry:
             return DenseRows(self, wide, np.float64, points, first_row)
         single = points.dtype == np.float32 and self.precision_of_products == "data"
         return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
+
+    def _on_device(self, points: Rows) -> bool:
+        """Whether rows are measured on a device: only squared distances of dense rows are."""
+        if self.device is None:
+            return is_on_device(points)
+        return self.keeps_rows and not is_sparse(points)
 
     @property
     def _tau(self) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import fsum
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.journal import Journal
 from lwcs.geometry import Geometry
-from lwcs.sources.base import GROUP, without_dropped
+from lwcs.sources.base import GROUP
 from lwcs.sources.watching import gathered, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import numpy.typing as npt
 
     from lwcs.foundation.types import DenseRows, FloatArray, Rows
     from lwcs.geometry import Centers, Measured
@@ -43,8 +41,7 @@ class CostTask:
         costs = []
         for block in blocks:
             with BadValueError.in_partition(partition):
-                distances = measured(block, self.centers).nearest(self.centers)[1]
-            costs.append(kernels.weighted_sum(block.weights, distances))
+                costs.append(measured(block, self.centers).cost(self.centers, block.weights))
         return fsum(costs)
 
 
@@ -62,7 +59,7 @@ def euclidean_cost(source: Source, centers: DenseRows, n_jobs: int | None = None
 
 def quantization_error(points: Rows, weights: FloatArray, centers: Centers) -> float:
     """φ_C(Q) = Σ w·d(x, Q) of weighted rows in memory (section 2 of the paper)."""
-    return float(weights @ centers.geometry.measured(points).nearest(centers)[1])
+    return centers.geometry.measured(points).cost(centers, weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +68,9 @@ class LabelTask:
 
     centers: Centers
 
-    def __call__(self, block: Block) -> npt.NDArray[np.int32]:
-        """Label a block."""
-        return measured(block, self.centers).labels(self.centers)
+    def __call__(self, block: Block) -> Any:
+        """Label a block, where its rows are."""
+        return measured(block, self.centers).label_block(self.centers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +79,9 @@ class DistancesTask:
 
     centers: Centers
 
-    def __call__(self, block: Block) -> DenseRows:
-        """In the precision of the data."""
-        distances = measured(block, self.centers).all_distances(self.centers)
-        return distances.astype(np.float32 if block.points.dtype == np.float32 else np.float64)
+    def __call__(self, block: Block) -> Any:
+        """In the precision of the data, where the rows are."""
+        return measured(block, self.centers).distance_block(self.centers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +89,16 @@ class AssignTask:
     """Labels of a block, and distances if they are wanted, written in place; returns its cost."""
 
     centers: Centers
-    labels: npt.NDArray[np.int32]
-    distances: FloatArray | None = None
+    labels: Any
+    distances: Any = None
 
     def __call__(self, block: Block) -> float:
         """Label and cost a block."""
-        labels, distances = measured(block, self.centers).nearest(self.centers)
-        part = slice(block.first_row, block.first_row + len(labels))
-        self.labels[part] = without_dropped(labels, block)
-        if self.distances is not None:
-            self.distances[part] = distances
-        return kernels.weighted_sum(block.weights, distances)
+        rows = measured(block, self.centers)
+        part = slice(block.first_row, block.first_row + len(rows))
+        return rows.assign_into(
+            self.centers, block.weights, self.labels, self.distances, part, block.dropped
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +134,11 @@ class PolishTask:
     def __call__(self, blocks: Iterator[Block], partition: int) -> ClusterSums:
         """Add up the blocks."""
         k, d = self.centers.points.shape
-        total, wanted = ClusterSums(np.zeros(k), np.zeros((k, d)), 0.0), np.ones(k, dtype=bool)
+        total = ClusterSums(np.zeros(k), np.zeros((k, d)), 0.0)
         for block in blocks:
             with BadValueError.in_partition(partition):
                 rows = measured(block, self.centers)
-                labels, distances = rows.nearest(self.centers)
-            sums = rows.cluster_sums(block.weights, labels, wanted, self.centers)
-            total += ClusterSums(*sums, kernels.weighted_sum(block.weights, distances))
+                total += ClusterSums(*rows.cluster_step(self.centers, block.weights))
         return total
 
 

@@ -9,13 +9,14 @@ the mean as the only center.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.randomness import Round, Stage, generator
+from lwcs.geometry.base import weigh_clusters
 from lwcs.passes import AssignTask
 from lwcs.samplers.base import Draws, Run, Summary
 from lwcs.samplers.two_rounds import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.foundation.types import FloatArray
-    from lwcs.geometry import Centers
+    from lwcs.geometry import Centers, Measured
     from lwcs.sources import Block, LocalSource, Source
 
 
@@ -54,12 +55,25 @@ class Assignment:
 
         They are looked up where they are kept and the block's partition starts at row `start`.
         """
-        if self.labels is not None and self.distances is not None and start is not None:
-            first = start + block.first_row
-            part = slice(first, first + block.points.shape[0])
-            return self.labels[part], self.distances[part]
-        rows = self.centers.geometry.measured(block.points, block.first_row)
-        return rows.nearest(self.centers)
+        kept = self._kept(block, start)
+        return self._measured(block).nearest(self.centers) if kept is None else kept
+
+    def weigh(self, block: Block, start: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Weight and cost of every cluster in a block."""
+        kept = self._kept(block, start)
+        if kept is None:
+            return self._measured(block).weigh(self.centers, block.weights)
+        return weigh_clusters(*kept, block.weights, len(self.centers))
+
+    def _kept(self, block: Block, start: int | None) -> tuple[Any, Any] | None:
+        if self.labels is None or self.distances is None or start is None:
+            return None
+        first = start + block.first_row
+        part = slice(first, first + block.points.shape[0])
+        return self.labels[part], self.distances[part]
+
+    def _measured(self, block: Block) -> Measured:
+        return self.centers.geometry.measured(block.points, block.first_row)
 
 
 def assign(source: LocalSource, centers: Centers, run: Run) -> Assignment:
@@ -125,11 +139,10 @@ class ClustersTask(_AroundCenters):
         k = len(self.assignment.centers)
         total = Clusters(0, np.zeros(k), np.zeros(k))
         for block in blocks:
-            labels, distances = self.nearest(block, partition)
-            omega = kernels.unit_weights(block.weights, len(labels))
-            weights: FloatArray = np.bincount(labels, omega, k).astype(np.float64)
-            costs: FloatArray = np.bincount(labels, omega * distances, k).astype(np.float64)
-            total += Clusters(len(labels), weights, costs)
+            start = None if self.starts is None else self.starts[partition]
+            with BadValueError.in_partition(partition):
+                found = self.assignment.weigh(block, start)
+            total += Clusters(block.points.shape[0], *found)
         return total
 
 

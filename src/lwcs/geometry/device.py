@@ -1,0 +1,378 @@
+"""Rows on a device, measured by squared distances: nothing per row comes to the host unasked.
+
+The methods of `Measured` give NumPy arrays, since they are asked of coresets and blocks; the fused
+ones (`cost`, `assign_into`, `cluster_step`, `weigh`, `label_block`, `distance_block`) leave
+everything per row where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import DeviceArray, on_device
+from lwcs.foundation.rows import pieces
+from lwcs.geometry.base import Measured, single_or_double
+from lwcs.geometry.products_dense import DenseProducts
+from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan, as_floats
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lwcs.foundation.types import FloatArray, IntArray, Labels, Mask
+    from lwcs.geometry.centers import Centers
+    from lwcs.geometry.geometry import Geometry
+
+# Values of a temporary with one number per row and center.
+_PIECE_VALUES = 2**25
+
+
+def to_device(points: Any, device: str) -> DeviceArray:
+    """Copy rows of the host to a device, by the thread's current stream."""
+    import torch
+
+    rows, where = as_floats(points), torch.device(device)
+    if where.type == "cpu":
+        return DeviceArray(on_device(rows, torch.empty(0)))
+    dtype = torch.float32 if rows.dtype == np.float32 else torch.float64
+    # From pinned memory, the copy runs beside the host; torch keeps it until it is done.
+    pinned = torch.empty(rows.shape, dtype=dtype, pin_memory=True)
+    pinned.numpy()[...] = rows
+    return DeviceArray(pinned.to(where, non_blocking=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceRows(Measured):
+    """Rows of a `DeviceArray`, float32 or float64."""
+
+    @classmethod
+    def of(cls, geometry: Geometry, points: Any, first_row: int) -> DeviceRows:
+        """Rows of the data, which are copied if they are not on a device yet."""
+        given = isinstance(points, DeviceArray)
+        values = points if given else to_device(points, geometry.device or "cpu")
+        single = values.dtype == np.float32 and geometry.precision_of_products == "data"
+        return cls(geometry, values, np.float32 if single else np.float64, points, first_row)
+
+    @property
+    def tensor(self) -> Any:
+        """The rows as a torch tensor, row after row in memory."""
+        return self.values.tensor.contiguous()
+
+    @property
+    def precision(self) -> Any:
+        """The precision of every column as a tensor, or None."""
+        own = self.geometry.precision
+        return None if own is None else self.put(own)
+
+    def put(self, values: Any) -> Any:
+        """Values of the host as a tensor beside the rows; None stays None."""
+        return None if values is None else on_device(values, self.values.tensor)
+
+    def _weights(self, weights: Any) -> Any:
+        return None if weights is None else self.put(weights).double()
+
+    def full(self, at: slice | IntArray) -> FloatArray:
+        """Some of the rows, in float64, on the host."""
+        return np.array(self.values[at], dtype=np.float64)
+
+    def _differs(self, column: int) -> bool:
+        least, largest = self.values.tensor[:, column].aminmax()
+        return bool(least != largest)
+
+    def moments(self, weights: FloatArray | None) -> BlockMoments:
+        """By the kernels."""
+        from lwcs.kernels import device as kernels
+
+        d = self.n_features
+        if not len(self):
+            return BlockMoments(0.0, np.zeros(d), np.zeros(d))
+        weight, mean, scatter = kernels.moments(self.tensor, self._weights(weights))
+        found = _to_host(weight, mean, scatter)
+        return BlockMoments(float(found[0]), found[1 : d + 1], found[d + 1 :])
+
+    def cluster_sums(
+        self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
+    ) -> tuple[FloatArray, FloatArray]:
+        """By the kernels."""
+        own = self.put(labels).int()
+        if not wanted.all():
+            own = own.where(self.put(wanted)[own.long()], -1)
+        totals, sums = self._sums(own, weights, around)
+        return totals.cpu().numpy(), sums.cpu().numpy()
+
+    def _sums(self, labels: Any, weights: Any, around: Centers) -> tuple[Any, Any]:
+        from lwcs.kernels import device as kernels
+
+        references = self.put(around.references)
+        return kernels.cluster_sums(
+            self.tensor, self._weights(weights), labels, len(around), references
+        )
+
+    def distances_and_doubt(
+        self, centers: Centers, labels: Labels
+    ) -> tuple[FloatArray, Mask | None]:
+        """From differences."""
+        return self._own_distances(centers, self.put(labels)).cpu().numpy(), None
+
+    def _own_distances(self, centers: Centers, labels: Any) -> Any:
+        from lwcs.kernels import device as kernels
+
+        points = self.put(centers.points)
+        return kernels.own_distances(self.tensor, points, labels.int(), self.precision)
+
+    def extent(self) -> tuple[float, float]:
+        """Over all values."""
+        if not self.values.size:
+            return np.inf, -np.inf
+        least, largest = self.values.tensor.aminmax()
+        return float(least), float(largest)
+
+    def products(self, dtype: npt.DTypeLike | None = None, *, again: bool = False) -> DenseProducts:
+        """Products on the host, for whoever does not know of devices."""
+        dtype = np.float64 if again else dtype
+        frame = self.geometry.metric.frame(self.sample(), self.dtype if dtype is None else dtype)
+        return DenseProducts(frame, self.geometry, self.n_features)
+
+    def pivot(self, point: FloatArray) -> Pivot:
+        """The point itself, with the precision of every column."""
+        return Pivot(point, self.geometry.precision)
+
+    def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
+        """By the kernels; `out` may be a DeviceArray."""
+        distances, shift, cost = self._scan(weights, around)
+        _write(out, slice(None), distances)
+        found = _to_host(cost, shift)
+        return Scan(found[1:], float(found[0]))
+
+    def _scan(self, weights: Any, around: Pivot) -> tuple[Any, Any, Any]:
+        from lwcs.kernels import device as kernels
+
+        point, precision = self.put(around.point), self.put(around.precision)
+        return kernels.scan(self.tensor, self._weights(weights), point, precision)
+
+    def distances_to_pivot(self, around: Pivot) -> FloatArray:
+        """By the kernels."""
+        return np.asarray(self._scan(None, around)[0].cpu().numpy())
+
+    def scan_cells(
+        self,
+        weights: FloatArray | None,
+        around: Pivot,
+        block_rows: int,
+        cells: FloatArray,
+        cell_rows: int,
+    ) -> BlockScans:
+        """By the kernels, block by block; `cells` may be a DeviceArray."""
+        import torch
+
+        from lwcs.kernels import device as kernels
+
+        omega, sums = self._weights(weights), []
+        point, precision = self.put(around.point), self.put(around.precision)
+        for block in pieces(len(self), block_rows):
+            own = None if omega is None else omega[block]
+            found = kernels.scan_cells(self.tensor[block], own, point, precision, cell_rows)
+            _write(cells, slice(block.start // cell_rows, -(-block.stop // cell_rows)), found.cells)
+            sums.append(torch.cat([found.cost.reshape(1), found.shift]))
+        host = torch.stack(sums).cpu().numpy()
+        return BlockScans(host[:, 1:], host[:, 0])
+
+    def hit_rows(
+        self,
+        weights: FloatArray | None,
+        pivot: Pivot,
+        mean: Pivot,
+        scale: float,
+        floor: float,
+        runs: tuple[IntArray, IntArray, FloatArray],
+    ) -> Hits:
+        """By the kernels, which look at cells: runs of other places are copied to such."""
+        from lwcs.kernels import device as kernels
+
+        starts, stops, targets = runs
+        width = 1 << int((stops - starts).max(initial=1) - 1).bit_length()
+        rows, omega = self.tensor, self._weights(weights)
+        last = len(self) - 1
+        as_cells = not (starts % width).any() and np.array_equal(
+            stops, np.minimum(starts + width, len(self))
+        )
+        cells = starts // width
+        if not as_cells:
+            places = starts[:, None] + np.arange(width)
+            inside = places < stops[:, None]
+            at = self.put(np.minimum(places, last).ravel())
+            own = self.put(inside.ravel()).double()
+            rows, omega = rows[at], own if omega is None else omega[at] * own
+            cells = np.arange(len(starts))
+        found, bounds, distances = kernels.hit_rows(
+            rows, omega, self.put(pivot.point), self.put(mean.point), self.put(pivot.precision),
+            scale, floor, width, self.put(cells), self.put(targets),
+        )  # fmt: skip
+        hit = found.cpu().numpy()
+        if not as_cells:
+            hit = starts + hit % width
+        return Hits(hit, bounds.cpu().numpy(), distances.cpu().numpy())
+
+    def add_center(
+        self,
+        weights: FloatArray | None,
+        center: Centers,
+        label: int,
+        reach: FloatArray | None,
+        closest: FloatArray,
+        labels: Labels,
+    ) -> tuple[float, int]:
+        """By the kernels, which look at every row; both arrays may be on a device."""
+        from lwcs.kernels import device as kernels
+
+        del reach
+        own, marks = self.put(closest), self.put(labels).int()
+        point, omega = self.put(center.points[0]), self._weights(weights)
+        cost = float(kernels.closer(self.tensor, omega, point, self.precision, label, own, marks))
+        for target, found in ((closest, own), (labels, marks)):
+            if getattr(target, "tensor", None) is not found:
+                _write(target, slice(None), found)
+        if not np.isfinite(cost):
+            self.refuse(np.flatnonzero(~own.isfinite().cpu().numpy()))
+        return cost, 0
+
+    def nearest(self, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        """The nearest center of every row, and the distance to it, on the host."""
+        labels, distances = self.nearest_on_device(centers)
+        return labels.cpu().numpy(), distances.cpu().numpy()
+
+    def nearest_on_device(self, centers: Centers, *, measure: bool = True) -> tuple[Any, Any]:
+        """Label, and distance if wanted, of every row as tensors; bad rows are refused."""
+        from lwcs.kernels import device as kernels
+
+        labels, distances, _ = kernels.nearest(
+            self.tensor, self.put(centers.points), self.precision, measure
+        )
+        if len(self):
+            bad = labels.amin() < 0 if distances is None else ~distances.sum().isfinite()
+            if bool(bad):
+                lost = labels < 0 if distances is None else ~distances.isfinite()
+                if bool(lost.any()):
+                    self.refuse(np.array([int(lost.byte().argmax())]))
+        return labels, distances
+
+    def labels(self, centers: Centers) -> npt.NDArray[np.int32]:
+        """The nearest center of every row, on the host."""
+        return np.asarray(self.nearest_on_device(centers, measure=False)[0].cpu().numpy())
+
+    def all_distances(self, centers: Centers) -> FloatArray:
+        """Euclidean distances of every row to every center, on the host."""
+        return np.asarray(self._all_distances(centers, np.float64))
+
+    def _all_distances(self, centers: Centers, dtype: npt.DTypeLike) -> DeviceArray:
+        import torch
+
+        rows, precision = self.tensor, self.precision
+        points = self.put(centers.points)
+        origin = points[:1]
+        scale = 1.0 if precision is None else precision.sqrt()
+        kind = torch.float32 if dtype == np.float32 else torch.float64
+        found = torch.empty(len(self), len(centers), dtype=kind, device=rows.device)
+        to = (points - origin) * scale
+        lost = None
+        for part in pieces(len(self), _PIECE_VALUES // max(len(centers), self.n_features)):
+            # From differences, so that rows on a center are at zero.
+            apart = torch.cdist(
+                (rows[part].double() - origin) * scale,
+                to,
+                compute_mode="donot_use_mm_for_euclid_dist",
+            )
+            found[part] = apart
+            bad = ~apart.isfinite().all(dim=1)
+            if lost is None and bool(bad.any()):
+                lost = part.start + int(bad.byte().argmax())
+        if lost is not None:
+            self.refuse(np.array([lost]))
+        return DeviceArray(found)
+
+    def cost(self, centers: Centers, weights: Any) -> float:
+        """Σω·d(x, nearest center), added up on the device."""
+        return self._weighted_sum(weights, self.nearest_on_device(centers)[1])
+
+    def _weighted_sum(self, weights: Any, values: Any) -> float:
+        return float(values.sum() if weights is None else self._weights(weights) @ values)
+
+    def label_block(self, centers: Centers) -> DeviceArray:
+        """The nearest center of every row, on the device."""
+        return DeviceArray(self.nearest_on_device(centers, measure=False)[0])
+
+    def distance_block(self, centers: Centers) -> DeviceArray:
+        """On the device."""
+        data = self.values if self.points is None else self.points
+        return self._all_distances(centers, single_or_double(data.dtype))
+
+    def assign_into(
+        self,
+        centers: Centers,
+        weights: Any,
+        labels: Any,
+        distances: Any,
+        at: slice,
+        dropped: Mask | None = None,
+    ) -> float:
+        """On the device, where `labels` and `distances` are there, too."""
+        nearest, found = self.nearest_on_device(centers)
+        if dropped is not None:
+            nearest[self.put(dropped)] = -1
+        _write(labels, at, nearest)
+        if distances is not None:
+            _write(distances, at, found)
+        return self._weighted_sum(weights, found)
+
+    def cluster_step(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray, float]:
+        """On the device; the sums come to the host."""
+        labels, distances = self.nearest_on_device(centers)
+        totals, sums = self._sums(labels, weights, centers)
+        cost = self._weighted_sum(weights, distances)
+        return totals.cpu().numpy(), sums.cpu().numpy(), cost
+
+    def weigh(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray]:
+        """On the device; the sums come to the host."""
+        labels, distances = self.nearest_on_device(centers)
+        return weigh_on_device(DeviceArray(labels), DeviceArray(distances), weights, len(centers))
+
+    def refuse(self, rows: IntArray) -> None:
+        """Name the first of some rows that cannot be measured; it alone comes to the host."""
+        if len(rows):
+            super(DeviceRows, self).refuse(rows)
+        sizes = self.values.tensor.abs().amax(dim=1)
+        bad = ~sizes.isfinite()
+        row = int(bad.byte().argmax() if bool(bad.any()) else sizes.argmax())
+        raise BadValueError.found_in(
+            np.asarray(self.values[row : row + 1]), self.first_row + row, 0
+        )
+
+
+def weigh_on_device(
+    labels: DeviceArray, distances: Any, weights: Any, k: int
+) -> tuple[FloatArray, FloatArray]:
+    """Σω and Σω·d of every cluster, on the host."""
+    from lwcs.kernels import device as kernels
+
+    omega = None if weights is None else on_device(weights, labels.tensor).double()
+    apart = on_device(distances, labels.tensor)
+    totals, costs = kernels.cluster_totals(labels.tensor, omega, apart, k)
+    return totals.cpu().numpy(), costs.cpu().numpy()
+
+
+def _to_host(*parts: Any) -> FloatArray:
+    """Numbers and vectors one after the other, in one copy."""
+    import torch
+
+    return np.asarray(torch.cat([part.reshape(-1) for part in parts]).cpu().numpy())
+
+
+def _write(out: Any, at: slice, values: Any) -> None:
+    """Write a tensor into an array of the host or of a device."""
+    if isinstance(out, DeviceArray):
+        out.tensor[at] = values.to(out.tensor.dtype)
+    else:
+        out[at] = values.cpu().numpy()
