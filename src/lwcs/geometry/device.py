@@ -8,7 +8,7 @@ everything per row where it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class DeviceRows(Measured):
         """Rows of the data, which are copied if they are not on a device yet."""
         given = isinstance(points, DeviceArray)
         values = points if given else to_device(points, geometry.device or "cpu")
-        single = values.dtype == np.float32 and geometry.precision_of_products == "data"
+        single = values.dtype == np.float32 and geometry.precision_of_products != "float64"
         return cls(geometry, values, np.float32 if single else np.float64, points, first_row)
 
     @property
@@ -66,6 +66,11 @@ class DeviceRows(Measured):
         """The precision of every column as a tensor, or None."""
         own = self.geometry.precision
         return None if own is None else self.put(own)
+
+    @property
+    def mode(self) -> Literal["tf32x3", "tf32"]:
+        """How the kernels multiply float32 numbers: as accurately as float32, or as TF32."""
+        return "tf32" if self.geometry.precision_of_products == "tf32" else "tf32x3"
 
     def put(self, values: Any) -> Any:
         """Values of the host as a tensor beside the rows; None stays None."""
@@ -82,8 +87,8 @@ class DeviceRows(Measured):
         least, largest = self.values.tensor[:, column].aminmax()
         return bool(least != largest)
 
-    def moments(self, weights: FloatArray | None) -> BlockMoments:
-        """By the kernels."""
+    def moments(self, weights: Any) -> BlockMoments:
+        """By the kernels; weights may be a DeviceArray."""
         from lwcs.kernels import device as kernels
 
         d = self.n_features
@@ -249,7 +254,7 @@ class DeviceRows(Measured):
         from lwcs.kernels import device as kernels
 
         labels, distances, _ = kernels.nearest(
-            self.tensor, self.put(centers.points), self.precision, measure
+            self.tensor, self.put(centers.points), self.precision, measure, self.mode
         )
         if len(self):
             bad = labels.amin() < 0 if distances is None else ~distances.sum().isfinite()

@@ -36,8 +36,8 @@ class Geometry:
     mean: FloatArray | None = None
     """Mean of the transformed rows, which rows are smoothed towards."""
     kernel: KernelName = "portable"
-    precision_of_products: Literal["data", "float64"] = "data"
-    """Whether products of float32 rows are first tried in float32."""
+    precision_of_products: Literal["data", "float64", "tf32"] = "data"
+    """Whether products of float32 rows are first tried in float32; on a device, even in TF32."""
     device: str | None = None
     """Where dense rows of the host are measured, such as "cuda"; rows on a device stay there."""
 
@@ -105,7 +105,7 @@ class Geometry:
         if not self.squared:
             wide = self.smoothed(rows.astype(np.float64, copy=False))
             return DenseRows(self, wide, np.float64, points, first_row)
-        single = points.dtype == np.float32 and self.precision_of_products == "data"
+        single = points.dtype == np.float32 and self.precision_of_products != "float64"
         return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
 
     def _on_device(self, points: Rows) -> bool:
@@ -206,7 +206,8 @@ class Geometry:
     def rows_to_data(self, rows: Measured) -> Rows:
         """Transformed rows without smoothing, for a user's `init` function."""
         tau, domain = self._tau, self.divergence.domain
-        values = rows.values
+        values: Rows = rows.values
+        values = np.asarray(values) if is_on_device(values) else values
         if is_sparse(values):
             data = values.data / (1.0 - tau) + self.divergence.zero
             return with_values(values, data.astype(values.dtype))
