@@ -38,8 +38,8 @@ def measured_on_device(geometry: Geometry, points: Any, first_row: int) -> Devic
     """Measure dense rows of a device, or of the host, on a device; refuse those not allowed."""
     if geometry.keeps_rows:
         return DeviceRows.of(geometry, points, first_row)
-    own = geometry.divergence
-    given = points if isinstance(points, DeviceArray) else to_device(points, geometry.device or "cpu")
+    own, there = geometry.divergence, isinstance(points, DeviceArray)
+    given = points if there else to_device(points, geometry.device or "cpu")
     row = own.first_refused(given.tensor)
     if row is not None:
         # On the host, where the error is named.
