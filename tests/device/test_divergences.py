@@ -29,6 +29,7 @@ torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*non-writable.*:UserWarning")
 
+WHERE = "cuda" if torch.cuda.is_available() else "cpu"
 _D = 4
 TRANSFORMED = [Cosine(), Mahalanobis(np.eye(_D) + 0.3)]
 OTHERS = [
@@ -46,6 +47,10 @@ BREGMAN = pytest.mark.parametrize("divergence", OTHERS, ids=repr)
 DTYPE = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
+def back(values):
+    return torch.as_tensor(values).cpu().numpy()
+
+
 class Case(NamedTuple):
     """The same rows on the host and on a device, and centers among them."""
 
@@ -55,8 +60,9 @@ class Case(NamedTuple):
     centers: Centers
 
 
-def on_cpu(array):
-    return DeviceArray(torch.from_numpy(np.array(array)))
+def there(array):
+    """An array on a GPU, or where there is none, a tensor in host memory."""
+    return DeviceArray(torch.from_numpy(np.array(array)).to(WHERE))
 
 
 def table(divergence, n=600, seed=0, *, close=False):
@@ -73,7 +79,7 @@ def case(divergence, dtype=np.float64, *, close=False, k=9, **options):
     X = table(divergence, close=close, **options).astype(dtype)
     mean = Geometry(divergence).measured(X).moments(None).mean
     geometry = Geometry(divergence, mean=mean)
-    host, device = geometry.measured(X), geometry.measured(on_cpu(X))
+    host, device = geometry.measured(X), geometry.measured(there(X))
     some = np.random.default_rng(1).choice(len(X), (k, 3))
     means = np.array([host.full(rows).mean(axis=0) for rows in some])
     return Case(X, host, device, Centers(divergence.constrain(means), geometry))
@@ -133,17 +139,11 @@ def test_all_distances_of_close_rows(divergence):
 def test_sums_of_a_pass(divergence, weighted):
     own = case(divergence)
     weights = weights_of(own.X) if weighted else None
-    there = None if weights is None else on_cpu(weights)
-    for found, want in zip(
-        own.device.cluster_step(own.centers, there),
-        own.host.cluster_step(own.centers, weights),
-        strict=True,
-    ):
-        np.testing.assert_allclose(found, want, 1e-11, 1e-11)
-    for found, want in zip(
-        own.device.weigh(own.centers, there), own.host.weigh(own.centers, weights), strict=True
-    ):
-        np.testing.assert_allclose(found, want, 1e-11)
+    moved = None if weights is None else there(weights)
+    for ask in ("cluster_step", "weigh"):
+        want = getattr(own.host, ask)(own.centers, weights)
+        for each, one in zip(getattr(own.device, ask)(own.centers, moved), want, strict=True):
+            np.testing.assert_allclose(each, one, 1e-11, 1e-11)
     found, want = own.device.moments(weights), own.host.moments(weights)
     assert found.weight == pytest.approx(want.weight, rel=1e-13)
     np.testing.assert_allclose(found.mean, want.mean, 1e-12)
@@ -157,7 +157,7 @@ def test_what_is_written_where_it_is_told(divergence, on_device):
     labels, distances = np.zeros(n + 5, dtype=np.int32), np.zeros(n + 5)
     dropped = np.arange(n) == 3
     want = own.host.nearest(own.centers)
-    targets = (on_cpu(labels), on_cpu(distances)) if on_device else (labels, distances)
+    targets = (there(labels), there(distances)) if on_device else (labels, distances)
     cost = own.device.assign_into(own.centers, None, *targets, slice(5, None), dropped)
     written = tuple(np.asarray(each)[5:] for each in targets)
     assert cost == pytest.approx(want[1].sum(), rel=1e-12)
@@ -174,10 +174,10 @@ def test_one_more_center(divergence, on_device, weighted):
     weights = weights_of(own.X) if weighted else None
     closest, labels = own.host.distances_to(own.centers[:1]), np.zeros(len(own.X), dtype=np.int32)
     mine = (closest.copy(), labels.copy())
-    mine = tuple(map(on_cpu, mine)) if on_device else mine
+    mine = tuple(map(there, mine)) if on_device else mine
     want, _ = own.host.add_center(weights, own.centers[1:2], 4, None, closest, labels)
-    there = on_cpu(weights) if on_device and weighted else weights
-    found, spared = own.device.add_center(there, own.centers[1:2], 4, None, *mine)
+    moved = there(weights) if on_device and weighted else weights
+    found, spared = own.device.add_center(moved, own.centers[1:2], 4, None, *mine)
     assert found == pytest.approx(want, rel=1e-12)
     assert spared == 0
     assert 0 < (labels == 4).sum() < len(labels)
@@ -192,7 +192,7 @@ def test_centers_at_an_end_of_the_domain(divergence):
     X = rng.gamma(1.0, size=(500, _D)) + 0.1
     X[::2, 0], X[::5, 1] = 0.0, 0.0
     geometry = Geometry(divergence)
-    host, device = geometry.measured(X), geometry.measured(on_cpu(X))
+    host, device = geometry.measured(X), geometry.measured(there(X))
     centers = host.as_centers(np.array([0, 2, 4, 5, 1, 7]))
     assert centers.edges is not None
     labels, distances = host.nearest(centers)
@@ -219,7 +219,7 @@ def test_a_column_at_an_end_of_the_domain(divergence):
     mean = Geometry(divergence).measured(X).moments(None).mean
     geometry, other = Geometry(divergence, mean=mean), X.copy()
     other[:, 2] = 0.5
-    host, device = geometry.measured(other), geometry.measured(on_cpu(other))
+    host, device = geometry.measured(other), geometry.measured(there(other))
     assert not device.full(slice(None))[:, 2].any()
     np.testing.assert_allclose(device.full(slice(None)), host.full(slice(None)), 1e-14)
     assert device.extent() == pytest.approx(host.extent(), rel=1e-14)
@@ -237,7 +237,7 @@ def test_centers_that_products_cannot_tell_apart():
     rng = np.random.default_rng(0)
     X = 1e3 * (1.0 + 1e-12 * rng.standard_normal((200, _D))) * np.array([1.0, 1e-3, 1e3, 1.0])
     geometry = Geometry(ItakuraSaito())
-    host, device = geometry.measured(X), geometry.measured(on_cpu(X))
+    host, device = geometry.measured(X), geometry.measured(there(X))
     centers = host.as_centers(np.arange(7))
     exact = np.array([geometry.divergence.between(X, c).sum(axis=1) for c in centers.points])
     found, apart = device.nearest(centers)
@@ -251,7 +251,7 @@ def test_lengths_and_sums_that_overflow():
     X = rng.gamma(1.0, size=(50, _D)) * 10.0 ** rng.integers(-300, 300, (50, 1))
     for divergence in (Cosine(), SimplexKL()):
         geometry = Geometry(divergence)
-        host, device = geometry.measured(X), geometry.measured(on_cpu(X))
+        host, device = geometry.measured(X), geometry.measured(there(X))
         np.testing.assert_allclose(device.full(slice(None)), host.full(slice(None)), 1e-13)
 
 
@@ -272,7 +272,7 @@ def test_rows_outside_of_the_domain(divergence, value):
     X = table(divergence)
     X[321, 2], X[400, 1] = value, value
     messages = []
-    for rows in (X, on_cpu(X)):
+    for rows in (X, there(X)):
         with pytest.raises(BadValueError) as refused:
             Geometry(divergence).measured(rows, 1_000)
         messages.append(str(refused.value))
@@ -284,7 +284,7 @@ def test_rows_outside_of_the_domain(divergence, value):
 def test_rows_of_zeros(divergence):
     X = table(divergence)
     X[[44, 55]] = 0.0
-    for rows in (X, on_cpu(X)):
+    for rows in (X, there(X)):
         with pytest.raises(BadValueError, match=r"1044.*all its values|1044.*sum to zero"):
             Geometry(divergence).measured(rows, 1_000)
         with pytest.raises(BadValueError):
@@ -299,7 +299,7 @@ def test_the_value_of_the_data_is_named(divergence, bad, ask):
     X[77, 3] = bad
     geometry = Geometry(divergence)
     centers = geometry.centers(table(divergence)[:5])
-    rows = geometry.measured(on_cpu(X), 500)
+    rows = geometry.measured(there(X), 500)
     with pytest.raises(BadValueError) as refused:
         getattr(rows, ask)(centers)
     assert (refused.value.row, refused.value.column) == (577, 3)
@@ -316,7 +316,7 @@ def test_a_divergence_says_for_itself_whether_it_takes_tensors():
         name = "declared_kl"
         runs_on_device = True
 
-    X = on_cpu(table(KL()))
+    X = there(table(KL()))
     try:
         assert isinstance(Geometry(Own()).measured(X), DenseRows)
         assert isinstance(Geometry(Declared()).measured(X), BregmanRows)
@@ -330,7 +330,7 @@ def test_a_divergence_says_for_itself_whether_it_takes_tensors():
 @ALL
 def test_host_rows_go_to_the_device_of_the_geometry(divergence):
     X = table(divergence)
-    host, rows = (Geometry(divergence, device=where).measured(X) for where in (None, "cpu"))
+    host, rows = (Geometry(divergence, device=where).measured(X) for where in (None, WHERE))
     assert isinstance(rows, TransformedRows)
     np.testing.assert_allclose(rows.full(slice(None)), host.full(slice(None)), 1e-13)
 
@@ -338,7 +338,7 @@ def test_host_rows_go_to_the_device_of_the_geometry(divergence):
 @ALL
 def test_no_rows_at_all(divergence):
     own = case(divergence)
-    none = own.centers.geometry.measured(on_cpu(own.X[:0]))
+    none = own.centers.geometry.measured(there(own.X[:0]))
     assert len(none.labels(own.centers)) == 0
     assert none.cost(own.centers, None) == 0.0
     assert none.all_distances(own.centers).shape == (0, 9)
@@ -365,12 +365,12 @@ def test_the_same_rows_are_drawn(monkeypatch, divergence, method, weighted):
     how = {"method": method, "divergence": divergence, "n_clusters": 5, "random_state": 3}
     host = lwcs.build(X, 1_000, sample_weight=weights, **how)
     monkeypatch.setenv("LWCS_KERNEL", "device")
-    given = None if weights is None else torch.from_numpy(weights)
-    found = lwcs.build(torch.from_numpy(X), 1_000, sample_weight=given, **how)
+    given = None if weights is None else there(weights).tensor
+    found = lwcs.build(there(X).tensor, 1_000, sample_weight=given, **how)
     assert isinstance(found.points, torch.Tensor)
     assert np.array_equal(found.indices, host.indices)
     assert np.array_equal(found.counts, host.counts)
-    assert np.array_equal(np.asarray(found.points), X[host.indices])
+    assert np.array_equal(back(found.points), X[host.indices])
     np.testing.assert_allclose(found.omega, host.weights, 1e-11)
     if host.total_cost is not None:
         assert found.total_cost == pytest.approx(host.total_cost, rel=1e-12)
@@ -391,10 +391,10 @@ def test_a_model_of_tensors(monkeypatch, divergence):
     host = fitted(X)
     want = host.predict(X), host.transform(X), host.score(X)
     monkeypatch.setenv("LWCS_KERNEL", "device")
-    T = torch.from_numpy(X)
+    T = there(X).tensor
     found = fitted(T)
-    np.testing.assert_allclose(np.asarray(found.cluster_centers_), host.cluster_centers_, 1e-9)
+    np.testing.assert_allclose(back(found.cluster_centers_), host.cluster_centers_, 1e-9)
     assert found.inertia_ == pytest.approx(host.inertia_, rel=1e-11)
-    assert np.array_equal(np.asarray(found.predict(T)), want[0])
-    np.testing.assert_allclose(np.asarray(found.transform(T)), want[1], 1e-6, 1e-9)
+    assert np.array_equal(back(found.predict(T)), want[0])
+    np.testing.assert_allclose(back(found.transform(T)), want[1], 1e-6, 1e-9)
     assert found.score(T) == pytest.approx(want[2], rel=1e-11)
