@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from lwcs.divergences import KL, Cosine, ItakuraSaito, Mahalanobis
 from lwcs.foundation.device import DeviceArray
 from lwcs.foundation.journal import Journal
 from lwcs.geometry import Geometry
@@ -188,6 +189,20 @@ def test_a_whole_fit_is_the_same(dtype, init):
     there = cluster(X, w, Geometry(device="cpu"), 15, **options)
     assert found.cost == pytest.approx(expected.cost, rel=1e-2 if dtype == np.float32 else 1e-9)
     assert there.cost == found.cost
+
+
+@pytest.mark.parametrize(
+    "divergence", [KL(), ItakuraSaito(), Cosine(), Mahalanobis(np.diag([1.0, 2.0, 3.0]))], ids=repr
+)
+@pytest.mark.parametrize("init", ["k-means++", "local-search"])
+def test_other_divergences_are_clustered_as_on_the_host(divergence, init):
+    rng = np.random.default_rng(0)
+    X, w = rng.gamma(1.0, size=(300, 3)) + 0.05, rng.random(300)
+    geometry = Geometry(divergence, mean=w @ X / w.sum() if divergence.smoothing else None)
+    host, device = Points.of(X, w, geometry), Points.of(on_cpu(X), w, geometry)
+    assert device.average == pytest.approx(host.average, rel=1e-9)
+    found, expected = solve(device, 6, init=init), solve(host, 6, init=init)
+    assert found.cost == pytest.approx(expected.cost, rel=1e-9)
 
 
 def test_initial_centers_by_a_function_see_numpy_rows():

@@ -38,7 +38,8 @@ class Points:
         rows = how.measured(data)
         given = np.asarray(weights, dtype=np.float64) if is_on_device(weights) else weights
         omega, own = kernels.unit_weights(given, len(rows)), rows.geometry
-        if isinstance(rows, DeviceRows):
+        # The solvers of a device know squared distances alone.
+        if isinstance(rows, DeviceRows) and own.squared:
             return cls._on_device(rows, omega, weights)
         moments = rows.moments(omega)
         if own.cost_follows_from_moments:

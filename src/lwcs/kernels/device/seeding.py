@@ -31,7 +31,7 @@ PER_GRAPH = 16
 _AT_ONCE = 2048
 # Fewer rounds are not worth a graph.
 _WORTH_A_GRAPH = 64
-# Rows of a tile, programs that share them, warps of each, and how float32 numbers are multiplied.
+# Rows of a tile, warps that share them, and how float32 numbers are multiplied.
 TILE, WARPS, MODE = 128, 4, "tf32x3"
 # Tiles whose sums one program can add up and search.
 _TILES = 2048
@@ -254,24 +254,32 @@ class _Fused(_Rounds):
 
     def step(self) -> None:
         """Two launches."""
-        own, shape = self.own, {"C": self.many, "TILE": TILE}
-        (n, d), sizes = own.rows.shape, (self._tiles, self._subtiles)
-        known = own.weights, self.candidates, self._reached, self._sums, self._state
+        self._try()
+        self._choose()
+
+    def _try(self) -> None:
+        own, (n, d) = self.own, self.own.rows.shape
+        known = own.weights, self.candidates, self._reached, self._sums, self._state, n
+        sizes = self._tiles, self._subtiles
+        shape = {"D": d, "C": self.many, "TILE": TILE, "BLOCK_D": self._block_d}
         if own.origin is None:
-            exact = own.precision is not None
+            scaled = own.precision is not None
             self._kernels.try_differences[(self._tiles,)](
-                own.rows, own.precision if exact else own.weights, *known, n, *sizes,
-                D=d, BLOCK_D=self._block_d, PRECISION=exact, num_warps=WARPS, **shape,
+                own.rows, own.precision if scaled else own.weights, *known, *sizes,
+                PRECISION=scaled, num_warps=WARPS, **shape,
             )  # fmt: skip
         else:
             self._kernels.try_products[(self._tiles,)](
-                self._rows, self._origin, self._norms, *known, n, *sizes,
-                D=d, BLOCK_D=self._block_d, WIDTH=self._width, MODE=MODE, num_warps=WARPS, **shape,
+                self._rows, self._origin, self._norms, *known, *sizes,
+                WIDTH=self._width, MODE=MODE, num_warps=WARPS, **shape,
             )  # fmt: skip
+
+    def _choose(self) -> None:
+        own = self.own
         self._kernels.choose[(self.many,)](
             own.weights, own.uniforms, self.candidates, self._reached, self._sums, self.chosen,
-            self._state, self._stop_at, n, self.k, *sizes,
-            WIDTH=self._width, TILES=_TILES, CHUNK=_CHUNK, num_warps=8, **shape,
+            self._state, self._stop_at, len(own.rows), self.k, self._tiles, self._subtiles,
+            C=self.many, WIDTH=self._width, TILE=TILE, TILES=_TILES, CHUNK=_CHUNK, num_warps=8,
         )  # fmt: skip
 
     def _at(self, place: Any) -> int:
