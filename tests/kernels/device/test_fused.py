@@ -6,14 +6,16 @@ file once more, in a process of its own.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from tests.kernels.device.claims import Claims, torch
+from tests.kernels.device.claims import INTERPRETED, Claims, torch
 
 pytest.importorskip("triton")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = [
+    pytest.mark.gpu,
+    # NumPy, by which the interpreter computes, warns of NaN and infinity.
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 
 @pytest.mark.skipif(

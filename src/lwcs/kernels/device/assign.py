@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 _PIECE_ROWS = 2**24
 # The widest rows that stay in registers.
 _RESIDENT = 128
-# The relative error of a product of two numbers of 11 bits, and of two of 22.
-_PRODUCT_ERROR = {1: 1.01 * 2.0**-10, 3: 2.0**-20}
-# That of scores which carry the number of a tile.
-_NUMBER_ERROR = 2.0**-18
+# Scores carry the number of their tile, below this, in their last bits.
+_GROUP = {1: 32, 3: 8}
+# The relative error of a product of two numbers of 22 bits.
+_PRODUCT_ERROR = 0.8 * 2.0**-20
+_EPS = 2.0**-23
 
 
 class Shape(NamedTuple):
@@ -39,9 +40,12 @@ class Shape(NamedTuple):
     centers: int
     warps: int
     stages: int
+    registers: int | None = None
 
 
-SHAPES = {1: Shape(128, 32, 4, 3), 3: Shape(128, 64, 8, 2)}
+SHAPES = {1: Shape(128, 32, 4, 3, 168), 3: Shape(64, 64, 4, 3, 168)}
+TOP1 = Shape(128, 64, 4, 3)
+WIDE = {1: Shape(128, 64, 8, 3), 3: Shape(128, 64, 8, 2)}
 
 
 class Prepared(NamedTuple):
@@ -53,7 +57,8 @@ class Prepared(NamedTuple):
     origin: Tensor
     precision: Tensor | None
     constants: Tensor
-    """The unit, the largest norm, and what the largest number of a row adds to its margin."""
+    """The unit; the largest norm of a center, and of what half precision leaves of a slope; what
+    the largest number of a row adds to the rounding of its scores."""
 
 
 def prepare(centers: Tensor, precision: Tensor | None, block_d: int) -> Prepared:
@@ -62,7 +67,7 @@ def prepare(centers: Tensor, precision: Tensor | None, block_d: int) -> Prepared
     The unit is a power of two, so that it rounds nothing, whatever the range of the numbers is.
     """
     k, d = centers.shape
-    block_k = max(shape.centers for shape in SHAPES.values())
+    block_k = 64
     origin = centers.mean(dim=0).to(torch.float32)
     moved = centers - origin.to(torch.float64)
     scaled = moved if precision is None else moved * precision
@@ -76,8 +81,12 @@ def prepare(centers: Tensor, precision: Tensor | None, block_d: int) -> Prepared
     offsets = torch.full((len(slopes),), -3e38, dtype=torch.float32, device=centers.device)
     offsets[:k] = -heights
     # Numbers far below the largest of their row, or of all centers, keep fewer bits.
-    lost = torch.full_like(unit, 2.0**-36 * d)
-    constants = torch.stack([unit, heights.amax().sqrt() * 1.001, lost]).to(torch.float32)
+    lost = torch.full_like(unit, 2.0**-37 * d)
+    left = ((slopes - high)[:k, :d] / kernels.TOP.value) ** 2
+    left = left.sum(dim=1) if precision is None else (left / precision).nan_to_num(0.0).sum(dim=1)
+    sizes = torch.stack([unit, heights.amax().sqrt(), left.amax().sqrt(), lost])
+    constants = (sizes * 1.001).to(torch.float32)
+    constants[0] = unit
     rounded = None if precision is None else precision.to(torch.float32)
     return Prepared(high, low, offsets, origin, rounded, constants)
 
@@ -125,11 +134,15 @@ def _assign(
     **options: Any,
 ) -> None:
     """Label all rows, or those that a list names, and list the unclear ones."""
-    (n, d), shape = X.shape, SHAPES[products]
+    (n, d) = X.shape
+    shape = SHAPES[products] if second_best else TOP1
+    if d > _RESIDENT:
+        shape = WIDE[products]
     tiles = -(-n // shape.rows)
     grid = tiles if at is None else min(tiles, programs(X, 2))
     listed, count = unclear if at is None else at
-    rounding = 4.0 * 2.0**-23 * (4.0 + d**0.5)
+    # Sums of 16 products are rounded one after the other; far fewer errors add up in long sums.
+    rounding = _EPS * min(4.0 + products * -(-d // 16), 4.0 * (4.0 + d**0.5))
     kernels.assign[(grid,)](
         X,
         listed,
@@ -153,10 +166,12 @@ def _assign(
         SECOND=second_best,
         INDEXED=at is not None,
         PRECISION=prepared.precision is not None,
-        PRODUCT_ERROR=_PRODUCT_ERROR[products],
-        SCORE_ERROR=_NUMBER_ERROR + rounding,
+        GROUP=_GROUP[products],
+        PRODUCT_ERROR=_PRODUCT_ERROR,
+        SCORE_ERROR=_GROUP[products] * _EPS + rounding,
         num_warps=shape.warps,
         num_stages=shape.stages,
+        **({} if shape.registers is None else {"maxnreg": shape.registers}),
         **options,
     )
 
@@ -170,19 +185,17 @@ def _differences(
 ) -> None:
     """Label the rows of a list by the distances themselves."""
     n, d = X.shape
-    rows = 4
-    block_d = min(64, triton.next_power_of_2(d))
-    kernels.differences[(min(-(-n // rows), programs(X, 4)),)](
+    rows = 16
+    kernels.differences[(min(-(-n // rows), programs(X, 8)),)](
         X,
         *at,
-        centers,
+        centers.T.contiguous(),
         centers if precision is None else precision,
         labels,
         len(centers),
         D=d,
-        BLOCK_D=block_d,
         BLOCK_N=rows,
-        BLOCK_K=1024 // block_d,
+        BLOCK_K=64,
         PRECISION=precision is not None,
         num_warps=4,
     )

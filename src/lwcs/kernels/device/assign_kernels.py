@@ -10,9 +10,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Scores carry the number of their tile in as many of their last bits.
-TILE_BITS = tl.constexpr(5)
-GROUP = tl.constexpr(32)
 # The largest number of a row, and of all centers, is scaled to just below 2¹⁵.
 TOP = tl.constexpr(2.0**14)
 LEAST = tl.constexpr(2.0**-100)
@@ -54,6 +51,7 @@ def assign(
     SECOND: tl.constexpr,
     INDEXED: tl.constexpr,
     PRECISION: tl.constexpr,
+    GROUP: tl.constexpr,
     PRODUCT_ERROR: tl.constexpr,
     SCORE_ERROR: tl.constexpr,
 ):
@@ -62,46 +60,56 @@ def assign(
     unit, farthest = tl.load(constants), tl.load(constants + 1)
     k_columns = tl.arange(0, BLOCK_K)
     d_columns = tl.arange(0, BLOCK_D)
+    at_center = k_columns[:, None] * (BLOCK_D * CHUNKS) + d_columns[None, :]
     for tile in tl.range(tl.program_id(0), tl.cdiv(total, BLOCK_N), tl.num_programs(0)):
         place = tile * BLOCK_N + tl.arange(0, BLOCK_N)
         inside = place < total
         rows = tl.load(at + place, mask=inside, other=0) if INDEXED else place
         rows = rows.to(tl.int64)
 
-        # Size of the row, for its scale and for the bound on its rounding.
+        # Size of the row and of what half precision leaves of it, for the bound on its rounding.
         largest = tl.zeros([BLOCK_N], tl.float32)
         norm = tl.zeros([BLOCK_N], tl.float32)
+        rest = tl.zeros([BLOCK_N], tl.float32)
         x = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
-        for part in tl.static_range(CHUNKS):
-            columns = part * BLOCK_D + d_columns
-            x = _scaled(X, rows, inside, columns, origin, unit, D)
+        for start in range(0, D, BLOCK_D):
+            x = _scaled(X, rows, inside, start + d_columns, origin, unit, D)
             largest = tl.maximum(largest, tl.max(tl.abs(x), axis=1))
-            if PRECISION:
-                p = tl.load(precision + columns, mask=columns < D, other=0.0)
-                norm += tl.sum(x * x * p[None, :], axis=1)
-            else:
-                norm += tl.sum(x * x, axis=1)
         power = (largest.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
         power = tl.maximum(power, LEAST)
         scale = TOP / power
         inverse = power * (1.0 / (TOP * TOP))
-        z = x * scale[:, None]
-        x_high = z.to(tl.float16)
-        x_low = (z - x_high.to(tl.float32)).to(tl.float16)
+        x_high = x.to(tl.float16)
+        x_low = x_high
+        for start in range(0, D, BLOCK_D):
+            columns = start + d_columns
+            if CHUNKS > 1:
+                x = _scaled(X, rows, inside, columns, origin, unit, D)
+            z = x * scale[:, None]
+            x_high = z.to(tl.float16)
+            left = z - x_high.to(tl.float32)
+            x_low = left.to(tl.float16)
+            left = left / scale[:, None]
+            if PRECISION:
+                p = tl.load(precision + columns, mask=columns < D, other=0.0)
+                norm += tl.sum(x * x * p[None, :], axis=1)
+                rest += tl.sum(left * left * p[None, :], axis=1)
+            else:
+                norm += tl.sum(x * x, axis=1)
+                rest += tl.sum(left * left, axis=1)
 
         row_best = tl.full([BLOCK_N], float("-inf"), tl.float32)
         row_second = tl.full([BLOCK_N], float("-inf"), tl.float32)
         row_label = tl.zeros([BLOCK_N], tl.int32)
         for group in range(0, n_tiles, GROUP):
-            best = tl.full([BLOCK_N, BLOCK_K], float("-inf"), tl.float32)
+            best = tl.full([BLOCK_N, BLOCK_K], -3.2e38, tl.float32)
             second = tl.full([BLOCK_N, BLOCK_K], float("-inf"), tl.float32)
             for t in range(group, tl.minimum(group + GROUP, n_tiles)):
-                centers = t * BLOCK_K + k_columns
                 if CHUNKS == 1:
-                    where = centers[:, None] * BLOCK_D + d_columns[None, :]
-                    c_high = tl.trans(tl.load(high + where))
+                    where = t * (BLOCK_K * BLOCK_D)
+                    c_high = tl.trans(tl.load(high + where + at_center))
                     if PRODUCTS == 3:
-                        c_low = tl.trans(tl.load(low + where))
+                        c_low = tl.trans(tl.load(low + where + at_center))
                         product = tl.dot(x_low, c_high)
                         product = tl.dot(x_high, c_low, product)
                         product = tl.dot(x_high, c_high, product)
@@ -109,28 +117,28 @@ def assign(
                         product = tl.dot(x_high, c_high)
                 else:
                     product = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
-                    for chunk in range(CHUNKS):
-                        columns = chunk * BLOCK_D + d_columns
-                        where = centers[:, None] * (CHUNKS * BLOCK_D) + columns[None, :]
+                    for start in range(0, D, BLOCK_D):
+                        columns = start + d_columns
+                        where = t * (BLOCK_K * BLOCK_D * CHUNKS) + start
                         y = _scaled(X, rows, inside, columns, origin, unit, D) * scale[:, None]
                         y_high = y.to(tl.float16)
-                        c_high = tl.trans(tl.load(high + where))
+                        c_high = tl.trans(tl.load(high + where + at_center))
                         if PRODUCTS == 3:
                             y_low = (y - y_high.to(tl.float32)).to(tl.float16)
-                            c_low = tl.trans(tl.load(low + where))
+                            c_low = tl.trans(tl.load(low + where + at_center))
                             product = tl.dot(y_low, c_high, product)
                             product = tl.dot(y_high, c_low, product)
                         product = tl.dot(y_high, c_high, product)
-                offset = tl.load(offsets + centers)
+                offset = tl.load(offsets + t * BLOCK_K + k_columns)
                 score = product * inverse[:, None] + offset[None, :]
-                bits = (score.to(tl.int32, bitcast=True) & -32) | (t - group)
+                bits = (score.to(tl.int32, bitcast=True) & -GROUP) | (t - group)
                 score = bits.to(tl.float32, bitcast=True)
                 if SECOND:
                     second = tl.maximum(second, tl.minimum(best, score))
                 best = tl.maximum(best, score)
 
             top = tl.max(best, axis=1)
-            numbers = group + (best.to(tl.int32, bitcast=True) & 31)
+            numbers = group + (best.to(tl.int32, bitcast=True) & (GROUP - 1))
             numbers = tl.where(best == top[:, None], numbers * BLOCK_K + k_columns[None, :], 2**30)
             number = tl.min(numbers, axis=1)
             if SECOND:
@@ -147,8 +155,14 @@ def assign(
             reach = 1.1 * (length + tl.sqrt(tl.maximum(norm - row_best, 0.0)))
             reach = tl.minimum(reach, farthest)
             terms = 2.0 * length * reach
-            margin = 2.0 * (PRODUCT_ERROR * terms + SCORE_ERROR * (terms + reach * reach))
-            margin += largest * tl.load(constants + 2)
+            error = SCORE_ERROR * (terms + reach * reach) + largest * tl.load(constants + 3)
+            if PRODUCTS == 3:
+                error += PRODUCT_ERROR * terms
+            else:
+                # What was left out of the product: x_low·slope and x_high·slope_low.
+                left_out = tl.minimum(tl.load(constants + 2), reach * 2.0**-10)
+                error += 1.01 * (2.0 * tl.sqrt(rest) * reach + length * left_out)
+            margin = 2.0 * error
             certain = (row_best - row_second > margin) & (norm < 1e30)
         else:
             certain = (row_best > float("-inf")) & (norm < 1e30)
@@ -166,19 +180,20 @@ def differences(
     X,
     at,
     count,
-    centers,
+    columns,
     precision,
     labels,
     k,
     D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Label the rows of a list by the distances themselves, in float64."""
+    """Label the rows of a list by the distances themselves, in float64.
+
+    `columns` are the centers, one column after the other.
+    """
     total = tl.load(count)
-    d_columns = tl.arange(0, BLOCK_D)
     for tile in tl.range(tl.program_id(0), tl.cdiv(total, BLOCK_N), tl.num_programs(0)):
         place = tile * BLOCK_N + tl.arange(0, BLOCK_N)
         inside = place < total
@@ -188,25 +203,14 @@ def differences(
         for start in range(0, k, BLOCK_K):
             own = start + tl.arange(0, BLOCK_K)
             found = tl.zeros([BLOCK_N, BLOCK_K], tl.float64)
-            for first in range(0, D, BLOCK_D):
-                columns = first + d_columns
-                here = columns < D
-                x = tl.load(
-                    X + rows[:, None] * D + columns[None, :],
-                    mask=inside[:, None] & here[None, :],
-                    other=0.0,
-                ).to(tl.float64)
-                c = tl.load(
-                    centers + own[:, None].to(tl.int64) * D + columns[None, :],
-                    mask=(own < k)[:, None] & here[None, :],
-                    other=0.0,
-                )
-                offset = x[:, None, :] - c[None, :, :]
-                squares = offset * offset
+            for j in range(D):
+                x = tl.load(X + rows * D + j).to(tl.float64)
+                c = tl.load(columns + j * k + own, mask=own < k, other=0.0)
+                offset = x[:, None] - c[None, :]
                 if PRECISION:
-                    p = tl.load(precision + columns, mask=here, other=0.0)
-                    squares = squares * p[None, None, :]
-                found += tl.sum(squares, axis=2)
+                    found += offset * offset * tl.load(precision + j)
+                else:
+                    found += offset * offset
             found = tl.where((own < k)[None, :] & (found == found), found, float("inf"))
             least = tl.min(found, axis=1)
             number = tl.min(tl.where(found == least[:, None], own[None, :], 2**30), axis=1)

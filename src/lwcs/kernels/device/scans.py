@@ -1,7 +1,8 @@
 """Scans around a point in Triton: one read of all rows, with float64 sums.
 
-A program goes over tiles of whole cells and keeps its sums in registers, one for every value of
-a tile; the sums of programs are added up in a fixed order, so that a scan repeats bit for bit.
+A program goes over tiles of whole cells, some rows of every cell at a time, and keeps its sums in
+registers: those rows are the same thread's, so that only cells are added up across threads. The
+sums of programs are added up in a fixed order, and a scan repeats bit for bit.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from lwcs.kernels.device.launch import programs
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
-# Values of a tile; wider cells than this are cut, and added up afterwards.
-TILE_VALUES = 2048
+# Values of a tile where cells are single rows.
+TILE_VALUES = 1024
 WARPS = 4
+# Values that a warp loads at once, 16 bytes per thread, and rows of a cell loaded at a time.
+_WARP_VALUES = 128
+DEPTH = 8
+# Programs for every multiprocessor.
 EACH = 8
-_LARGEST_TILE = 8192
 
 
 @triton.jit
@@ -54,30 +58,34 @@ def _add_tile(
     BLOCK_D: tl.constexpr,
     CELLS: tl.constexpr,
     CELL_ROWS: tl.constexpr,
+    DEPTH: tl.constexpr,
     WEIGHTED: tl.constexpr,
     PRECISION: tl.constexpr,
     DISTANCES: tl.constexpr,
     WHOLE: tl.constexpr,
 ):
+    """Write the cells of a tile, and add its rows to the sums."""
     columns = tl.arange(0, BLOCK_D)
     cell = (tile * CELLS + tl.arange(0, CELLS)).to(tl.int64)
-    rows = cell[:, None] * CELL_ROWS + tl.arange(0, CELL_ROWS)[None, :]
-    offset = _offsets(X, rows, columns, n, pivot, D, WHOLE)
-    squares = offset * offset
+    squares = tl.zeros([CELLS, BLOCK_D], tl.float64)
+    for first in tl.static_range(0, CELL_ROWS, DEPTH):
+        rows = cell[None, :] * CELL_ROWS + first + tl.arange(0, DEPTH)[:, None]
+        offset = _offsets(X, rows, columns, n, pivot, D, WHOLE)
+        masses = offset
+        if WEIGHTED:
+            masses = offset * tl.load(weights + rows, mask=rows < n, other=0.0)[:, :, None]
+        if DISTANCES:
+            squares += tl.sum(offset * offset, axis=0)
+        else:
+            squares += tl.sum(masses * offset, axis=0)
+        shift += tl.sum(masses, axis=0)
     if PRECISION:
-        p = tl.load(precision + columns, mask=columns < D, other=0.0)
-        squares = squares * p[None, None, :]
-    masses = tl.sum(squares, axis=2)
-    if DISTANCES:
-        tl.store(cells + rows, masses, mask=rows < n)
-    if WEIGHTED:
-        w = tl.load(weights + rows, mask=rows < n, other=0.0)
-        masses = masses * w
-        offset = offset * w[:, :, None]
-    own = tl.sum(masses, axis=1)
-    if not DISTANCES:
-        tl.store(cells + cell, own, mask=cell * CELL_ROWS < n)
-    return shift + offset, cost + own
+        squares = squares * tl.load(precision + columns, mask=columns < D, other=0.0)[None, :]
+    own = tl.sum(squares, axis=1)
+    tl.store(cells + cell, own, mask=cell * CELL_ROWS < n)
+    if DISTANCES and WEIGHTED:
+        own = own * tl.load(weights + cell, mask=cell < n, other=0.0)
+    return shift, cost + own
 
 
 @triton.jit
@@ -94,28 +102,28 @@ def _scan(
     BLOCK_D: tl.constexpr,
     CELLS: tl.constexpr,
     CELL_ROWS: tl.constexpr,
+    DEPTH: tl.constexpr,
     WEIGHTED: tl.constexpr,
     PRECISION: tl.constexpr,
     DISTANCES: tl.constexpr,
 ):
     """Σω(x − pivot) and Σω·d of the tiles of a program; Σω·d of their cells, or every d."""
     program, step = tl.program_id(0), tl.num_programs(0)
-    shift = tl.zeros([CELLS, CELL_ROWS, BLOCK_D], tl.float64)
+    shift = tl.zeros([CELLS, BLOCK_D], tl.float64)
     cost = tl.zeros([CELLS], tl.float64)
     whole = n // (CELLS * CELL_ROWS)
     for tile in tl.range(program, whole, step):
         shift, cost = _add_tile(
             X, weights, pivot, precision, cells, n, tile, shift, cost,
-            D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, True,
+            D, BLOCK_D, CELLS, CELL_ROWS, DEPTH, WEIGHTED, PRECISION, DISTANCES, True,
         )  # fmt: skip
     if program == whole % step:
         shift, cost = _add_tile(
             X, weights, pivot, precision, cells, n, whole, shift, cost,
-            D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, False,
+            D, BLOCK_D, CELLS, CELL_ROWS, DEPTH, WEIGHTED, PRECISION, DISTANCES, False,
         )  # fmt: skip
     columns = tl.arange(0, BLOCK_D)
-    total = tl.sum(tl.sum(shift, axis=0), axis=0)
-    tl.store(shifts + program * D + columns, total, mask=columns < D)
+    tl.store(shifts + program * D + columns, tl.sum(shift, axis=0), mask=columns < D)
     tl.store(costs + program, tl.sum(cost, axis=0))
 
 
@@ -127,12 +135,8 @@ def scan_cells(
     cell_rows: int,
 ) -> ScanSums:
     """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d."""
-    own = min(cell_rows, max(1, _LARGEST_TILE // triton.next_power_of_2(X.shape[1])))
-    cells = torch.empty(-(-len(X) // own), dtype=torch.float64, device=X.device)
-    shift, cost = _launch_scan(X, weights, pivot, precision, cells, own, distances=False)
-    if own < cell_rows:
-        ratio = cell_rows // own
-        cells = torch.nn.functional.pad(cells, (0, -len(cells) % ratio)).view(-1, ratio).sum(dim=1)
+    cells = torch.empty(-(-len(X) // cell_rows), dtype=torch.float64, device=X.device)
+    shift, cost = _launch_scan(X, weights, pivot, precision, cells, cell_rows, distances=False)
     return ScanSums(shift, cost, cells)
 
 
@@ -155,7 +159,9 @@ def _launch_scan(
 ) -> tuple[Tensor, Tensor]:
     n, d = X.shape
     block_d = triton.next_power_of_2(d)
-    n_cells = max(1, TILE_VALUES // (block_d * cell_rows))
+    # All threads have a part of one row of every cell.
+    values = TILE_VALUES if cell_rows == 1 else WARPS * _WARP_VALUES
+    n_cells = max(1, values // block_d)
     grid = max(1, min(-(-n // (n_cells * cell_rows)), programs(X, EACH)))
     shifts = torch.empty((grid, d), dtype=torch.float64, device=X.device)
     costs = torch.empty(grid, dtype=torch.float64, device=X.device)
@@ -172,6 +178,7 @@ def _launch_scan(
         BLOCK_D=block_d,
         CELLS=n_cells,
         CELL_ROWS=cell_rows,
+        DEPTH=min(cell_rows, DEPTH, max(1, 8192 // (n_cells * block_d))),
         WEIGHTED=weights is not None,
         PRECISION=precision is not None,
         DISTANCES=distances,
