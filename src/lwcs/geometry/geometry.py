@@ -62,6 +62,15 @@ class Geometry:
         return self.squared and type(self.divergence).transform is Divergence.transform
 
     @property
+    def leaves_means(self) -> bool:
+        """Whether means of rows are centers as they are, without any constraint."""
+        kind = type(self.divergence)
+        return (
+            kind.constrain is Divergence.constrain
+            and kind.round_to_domain is Divergence.round_to_domain
+        )
+
+    @property
     def needs_mean(self) -> bool:
         """Whether rows can be measured only once their mean is known."""
         return self.divergence.smoothing > 0.0

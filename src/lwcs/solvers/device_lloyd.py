@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.divergences import Divergence
 from lwcs.geometry import Centers
 from lwcs.geometry.device import DeviceRows
 from lwcs.solvers.lloyd import NOTHING
@@ -29,7 +28,6 @@ class _Step(NamedTuple):
 
     weights: FloatArray
     """Of the clusters that were wanted, else zeros."""
-    centers: Any
     shift: float
     moves: bool
     """Whether any center moves at all."""
@@ -41,12 +39,24 @@ class DeviceState:
     def __init__(self, points: Points, centers: Centers) -> None:
         import torch
 
+        from lwcs.kernels.device.graphs import Replayed
+
         assert isinstance(points.rows, DeviceRows)
         self._points, self._device = points, points.rows
         self._rows, self._precision = self._device.tensor, self._device.precision
-        self._centers = self._device.put(centers.points)
+        # Written in place, so that an iteration can be captured and replayed.
+        self._centers = self._device.put(centers.points).clone()
+        self._next, k = torch.empty_like(self._centers), len(centers)
         self._labels = torch.full((len(points),), -1, dtype=torch.int32, device=self._rows.device)
-        self._first, self._moved = True, True
+        self._changed = torch.ones(k, dtype=torch.bool, device=self._rows.device)
+        self._wanted, self._stride = self._changed.clone(), self._centers.new_ones(())
+        self._told = self._centers.new_empty(k + 2)
+        # Products of float64 rows wait for the number of rows that they cannot tell apart.
+        single = self._rows.dtype == torch.float32
+        self._assign_all = Replayed(self._find_labels, self._rows, allowed=single)
+        plain = self._device.geometry.leaves_means
+        self._move_all = Replayed(self._find_means, self._rows, allowed=plain)
+        self._moved, self._assigned = True, False
         self.astray = np.zeros(len(centers), dtype=bool)
         """Which centers are beyond the means of their clusters."""
 
@@ -62,27 +72,33 @@ class DeviceState:
 
     def assign(self, run: Map) -> Mask:
         """Give every point its nearest center; tell which clusters gained or lost a point."""
+        del run
+        if not self._moved:
+            return np.zeros(len(self._centers), dtype=bool)
+        first, self._moved = not self._assigned, False
+        self._assigned = True
+        self._assign_all()
+        if first:
+            return np.ones(len(self._centers), dtype=bool)
+        return np.array(self._changed.cpu().numpy())
+
+    def _find_labels(self) -> None:
+        """Write the labels, and which clusters they changed."""
         import torch
 
         from lwcs.kernels import device as kernels
 
-        del run
-        k = len(self._centers)
-        if not self._moved:
-            return np.zeros(k, dtype=bool)
-        labels, _, _ = kernels.nearest(
+        k, old = len(self._centers), self._labels
+        labels = kernels.nearest(
             self._rows, self._centers, self._precision, mode=self._device.mode
-        )
-        old, self._labels, self._moved = self._labels, labels, False
-        if self._first:
-            self._first = False
-            return np.ones(k, dtype=bool)
+        ).labels
         changed = torch.zeros(k + 1, dtype=torch.bool, device=labels.device)
         differ = labels != old
         for each in (labels, old):
             at = torch.where(differ & (each >= 0), each, k)
             changed.index_fill_(0, at.long(), True)
-        return np.array(changed[:k].cpu().numpy())
+        self._changed.copy_(changed[:k])
+        self._labels.copy_(labels)
 
     def update(self, changed: Mask, run: Map, stride: float = 1.0) -> float:
         """Move the centers of changed clusters towards their means; return how far."""
@@ -92,40 +108,46 @@ class DeviceState:
         if len(empty) and self._relocate(empty, run):
             stride = 1.0
             step = self._step(np.ones(len(old), dtype=bool), stride)
-        self._centers, self._moved = step.centers, step.moves
+        self._centers.copy_(self._next)
+        self._moved = step.moves
         self.astray = step.weights > 0.0 if stride != 1.0 else np.zeros(len(old), dtype=bool)
         return step.shift
 
     def _step(self, wanted: Mask, stride: float) -> _Step:
-        """Move the centers of the clusters that are wanted, and wait for the device."""
+        """Find where the clusters that are wanted move, and wait for the device."""
+        self._wanted.copy_(self._device.put(wanted))
+        self._stride.fill_(stride)
+        self._move_all()
+        *weights, shift, moves = self._told.tolist()
+        return _Step(np.array(weights), shift, moves > 0.0)
+
+    def _find_means(self) -> None:
+        """Write the next centers, the weights of clusters, and how far the centers move."""
         import torch
 
         from lwcs.kernels import device as kernels
 
-        old, labels = self._centers, self._labels
-        if not wanted.all():
-            labels = labels.where(self._device.put(wanted)[labels.long().clamp_min(0)], -1)
+        old = self._centers
+        labels = self._labels.where(self._wanted[self._labels.long().clamp_min(0)], -1)
         references = _references(old)
         weights = self._points.device_weights
         totals, sums = kernels.cluster_sums(self._rows, weights, labels, len(old), references)
         fresh = (totals > 0.0)[:, None]
         means = self._constrained(sums / torch.where(fresh, totals[:, None], 1.0) + references)
-        centers = torch.where(fresh, means + (stride - 1.0) * (means - old), old)
+        centers = torch.where(fresh, means + (self._stride - 1.0) * (means - old), old)
         squares = (centers - old) ** 2
         squares = squares if self._precision is None else squares * self._precision
         few = torch.stack([squares.sum(), (centers != old).any().double()])
-        *weights, shift, moves = torch.cat([totals, few]).tolist()
-        return _Step(np.array(weights), centers, shift, moves > 0.0)
+        self._next.copy_(centers)
+        self._told.copy_(torch.cat([totals, few]))
 
     def _constrained(self, means: Any) -> Any:
         """Means as centers, which most divergences leave as they are."""
-        own = self._device.geometry.divergence
-        kind = type(own)
-        same = kind.constrain is Divergence.constrain
-        if same and kind.round_to_domain is Divergence.round_to_domain:
+        geometry = self._device.geometry
+        if geometry.leaves_means:
             return means
-        host = own.round_to_domain(np.array(means.cpu().numpy()))
-        return self._device.put(own.constrain(host))
+        host = geometry.divergence.round_to_domain(np.array(means.cpu().numpy()))
+        return self._device.put(geometry.divergence.constrain(host))
 
     def _relocate(self, empty: IntArray, run: Map) -> bool:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
@@ -137,7 +159,6 @@ class DeviceState:
         costs = torch.where(distances > nothing, self._points.device_weights * distances, 0.0)
         most, at = costs.topk(min(len(empty), len(costs)))
         costliest = at.flip(0)[most.flip(0) > 0.0]
-        self._labels = self._labels.clone()
         self._labels[costliest] = self._device.put(empty[: len(costliest)]).int()
         return len(costliest) > 0
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from lwcs.foundation.rows import pieces
+from lwcs.kernels.device.graphs import captured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lwcs.kernels.device.forms import Tensor
 
 How = Literal["fused", "graph", "plain"]
@@ -121,28 +120,13 @@ def _run(rounds: _Rounds, many: int, *, graph: bool) -> None:
     rounds.step()
     step, each = rounds.step, 1
     if graph and rounds.chosen.is_cuda and many > _WORTH_A_GRAPH:
-        rounds.graph = _captured(rounds.step, PER_GRAPH)
+        rounds.graph = captured(rounds.step, PER_GRAPH)
         step, each = rounds.graph.replay, PER_GRAPH
     for lot in pieces(many - 1, _AT_ONCE):
         if lot.start and rounds.ended():
             break
         for _ in range(lot.start, lot.stop, each):
             step()
-
-
-def _captured(step: Callable[[], None], times: int) -> Any:
-    """Several steps as a graph; `torch.cuda.graph` would also empty the cache of the allocator."""
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            for _ in range(times):
-                step()
-        finally:
-            graph.capture_end()
-    torch.cuda.current_stream().wait_stream(stream)
-    return graph
 
 
 class _Plain(_Rounds):

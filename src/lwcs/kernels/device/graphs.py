@@ -1,0 +1,50 @@
+"""CUDA graphs: what is enqueued again and again is captured once, and replayed by one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lwcs.kernels.device.forms import Tensor
+
+# Calls before a capture: the first one compiles kernels, and a capture takes as long as a few more.
+_PLAIN_CALLS = 3
+
+
+def captured(step: Callable[[], None], times: int = 1) -> Any:
+    """Several steps as a graph; `torch.cuda.graph` would also empty the cache of the allocator."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            for _ in range(times):
+                step()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph
+
+
+class Replayed:
+    """A step that reads and writes the same tensors every time, and never waits for the device."""
+
+    def __init__(self, step: Callable[[], None], like: Tensor, *, allowed: bool = True) -> None:
+        self._step, self._like, self._calls = step, like, 0
+        self._allowed = allowed and like.is_cuda
+        self._graph: Any = None
+
+    def __call__(self) -> None:
+        """Run it once."""
+        self._calls += 1
+        with torch.cuda.device_of(self._like):
+            if self._allowed and self._calls > _PLAIN_CALLS:
+                if self._graph is None:
+                    self._graph = captured(self._step)
+                self._graph.replay()
+            else:
+                self._step()
