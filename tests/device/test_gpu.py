@@ -90,7 +90,6 @@ def test_fit_is_as_good_as_on_the_host(dtype):
         assert found.cluster_centers_.is_cuda
         assert found.labels_.is_cuda
         assert found.inertia_ == pytest.approx(host.inertia_, rel=0.02)
-        assert found.inertia_ == pytest.approx(-host.set_params().score(X), rel=0.02)
 
 
 def test_identity_of_the_weights():
@@ -107,11 +106,12 @@ def test_law_of_the_draws():
     rng = np.random.default_rng(5)
     X = (rng.standard_normal((40, 3)) * rng.lognormal(0, 1, (40, 1))).astype(np.float32)
     found = lwcs.build(torch.from_numpy(X).cuda(), 200_000, random_state=2)
-    d = ((X - X.mean(axis=0)) ** 2).sum(axis=1)
+    wide = X.astype(np.float64)
+    d = ((wide - wide.mean(axis=0)) ** 2).sum(axis=1)
     q = 0.5 / len(X) + 0.5 * d / d.sum()
     counts = np.zeros(len(X))
     counts[found.indices] = found.counts
-    assert stats.chisquare(counts, q / q.sum() * counts.sum()).pvalue > 1e-3
+    assert stats.chisquare(counts, q * counts.sum()).pvalue > 1e-3
 
 
 def test_host_rows_and_files_go_through_the_device(tmp_path):

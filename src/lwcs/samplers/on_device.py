@@ -7,7 +7,7 @@ the device reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
     weights = Weights.of(source)
     check_total(weights.total)
     around, numbers = _read(source, weights, size, run)
-    drawn = [weights.draw_there(numbers.by_weight)]
+    drawn = [numbers.by_weight]
     if numbers.by_cost:
         drawn += _by_cost(source, weights, around, numbers, run.geometry)
     chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
@@ -52,18 +52,18 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
     only = torch.zeros_like(chosen, dtype=torch.int32)
     rows = run.geometry.measured(DeviceArray(points)).values.tensor
     distances = device.own_distances(rows, around.center[None, :], only, around.precision)
-    # Once nothing more is to be started, so that the device is not waited for in between.
-    indices, times, values = (np.asarray(DeviceArray(each)) for each in (chosen, counts, distances))
+    # One copy: the bits of distances among numbers.
+    host = np.asarray(DeviceArray(_packed(chosen, counts, distances.view(torch.int64))))
+    indices, times, bits = host.reshape(3, -1)
     summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
-    return Picked(DeviceArray(points), indices, values, times), summary
+    return Picked(DeviceArray(points), indices, bits.view(np.float64), times), summary
 
 
 def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[_Around, _Numbers]:
     """The one read; random numbers are drawn on the host beside it."""
     import lwcs.kernels.device as device
 
-    point, rows = _pivot(source, weights, run), source.array.tensor
-    pivot = on_device(point, rows)
+    pivot, rows = _pivot(source, weights, run), source.array.tensor
     precision = run.geometry.precision
     tau = None if precision is None else on_device(precision, rows)
 
@@ -78,33 +78,33 @@ def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[
     parts = list(run.each_block(source, scan, "reading", max(1, step)))
     cells = parts[0].cells if len(parts) == 1 else _packed(*(part.cells for part in parts))
     sums = sum(_packed(part.shift, part.cost) for part in parts)
-    numbers = _Numbers.of(size, run)
+    numbers = _Numbers.of(size, run, weights)
     # Here the host waits for the read.
-    *shift, cost = np.asarray(DeviceArray(sums))
-    if not np.isfinite([*shift, cost]).all():
+    host = np.asarray(DeviceArray(_packed(sums, pivot)))
+    shift, cost, point = np.split(host, [len(pivot), len(pivot) + 1])
+    if not np.isfinite(host).all():
         with source.explaining():
             refuse(source, run)
-    slip = np.array(shift) / weights.total
+    slip = shift / weights.total
     delta = float(slip @ slip)
-    cost = max(float(cost) - weights.total * delta, 0.0)
-    check_cost(cost, weights.total, lost=bool(slip.any()))
+    total = max(float(cost[0]) - weights.total * delta, 0.0)
+    check_cost(total, weights.total, lost=bool(slip.any()))
     mean = point + slip
-    around = _Around(pivot, on_device(mean, rows), tau, cells, mean, cost, delta)
-    return around, numbers if cost > 0.0 else _Numbers.of(size, run, only_weights=True)
+    around = _Around(pivot, on_device(mean, rows), tau, cells, mean, total, delta)
+    return around, numbers if total > 0.0 else _Numbers.of(size, run, weights, only_weights=True)
 
 
 def _by_cost(
     source: DeviceSource, weights: Weights, around: _Around, numbers: _Numbers, geometry: Geometry
 ) -> list[Any]:
     """Rows in proportion to ω·d, by rejection from ω·h."""
-    rows = source.array.tensor
     by = Rejection.of(weights.total, around.slip, around.cost)
     running = weights.add_to(around.cells.mul_(by.scale), by.floor).cumsum_(0)
     drawn: list[Any] = []
     while (missing := numbers.by_cost - sum(map(len, drawn))) > 0:
         batch = int((missing + 4.0 * np.sqrt(missing)) / by.acceptance) + 8
         batch = min(batch, PROPOSALS_AT_ONCE)
-        fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
+        fractions, tosses = numbers.take(batch), numbers.take(batch)
         cells, targets = hit_cells(running, fractions)
         hits = _hit_rows(source, weights, around, by, cells, targets, geometry)
         drawn.append(hits.rows[tosses * hits.bounds < hits.distances][:missing])
@@ -158,28 +158,30 @@ class _Around(NamedTuple):
 
 
 class _Numbers:
-    """The random numbers of one read, drawn ahead: one long draw has those of several short ones.
+    """The random numbers of one read, drawn ahead and brought to the device while that reads.
 
-    `by_cost` is how many rows are drawn by distance, `by_weight` are numbers for the others.
+    `by_cost` is how many rows are drawn by distance; `by_weight` are the others. One long draw has
+    the numbers of several short ones.
     """
 
-    def __init__(self, rng: np.random.Generator, size: int, by_cost: int) -> None:
-        self._rng, self.by_cost = rng, by_cost
-        self.by_weight = rng.random(size - by_cost)
+    def __init__(self, rng: np.random.Generator, size: int, by_cost: int, weights: Weights) -> None:
+        self._rng, self.by_cost, self._like = rng, by_cost, weights.source.array.tensor
+        self.by_weight = weights.draw_there(rng.random(size - by_cost))
         # Two numbers for every proposal, of which some 94 % are accepted.
-        self._ahead = rng.random(int(2.3 * by_cost))
+        self._ahead = on_device(rng.random(int(2.3 * by_cost)), self._like)
 
     @classmethod
-    def of(cls, size: int, run: Run, *, only_weights: bool = False) -> _Numbers:
+    def of(cls, size: int, run: Run, weights: Weights, *, only_weights: bool = False) -> _Numbers:
         """As `one_read` draws them; without any cost, there is no toss between the two halves."""
         rng = run.generator(Round.ONE_READ)
-        return cls(rng, size, 0 if only_weights else size - int(rng.binomial(size, 0.5)))
+        by_cost = 0 if only_weights else size - int(rng.binomial(size, 0.5))
+        return cls(rng, size, by_cost, weights)
 
-    def take(self, count: int) -> FloatArray:
+    def take(self, count: int) -> Any:
         """The next so many."""
         more = count - len(self._ahead)
         if more > 0:
-            self._ahead = np.concatenate([self._ahead, self._rng.random(more)])
+            self._ahead = _packed(self._ahead, on_device(self._rng.random(more), self._like))
         taken, self._ahead = self._ahead[:count], self._ahead[count:]
         return taken
 
@@ -191,19 +193,16 @@ def _packed(*values: Any) -> Any:
     return torch.cat([value.reshape(-1) for value in values])
 
 
-def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
-    """Mean of about 1,000 rows, which come to the host."""
+def _pivot(source: DeviceSource, weights: Weights, run: Run) -> Any:
+    """Mean of about 1,000 rows, without waiting for the device; the scan finds bad values."""
     rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(PIVOT_ROWS)))
-    points = np.asarray(source.take(rows))
     try:
-        sample = replace(run.geometry, device=None).measured(points)
-        point = sample.moments(None).mean
-        if not np.isfinite(sample.distances_to_pivot(sample.pivot(point)).sum()):
-            raise BadValueError.found_in(points, 0, 0)
+        sample = run.geometry.measured(source.take(rows)).values.tensor.double()
     except BadValueError as bad:
         row = int(rows[bad.row]) - bad.row
         raise bad.explained(row, "", source.feature_names) from None
-    return point
+    # Around a row of theirs: no digits are lost at an offset.
+    return sample[0] + (sample - sample[0]).mean(dim=0)
 
 
 def refuse(source: DeviceSource, run: Run) -> None:
@@ -244,22 +243,24 @@ class Weights:
 
     def draw(self, fractions: FloatArray) -> IntArray:
         """Rows in proportion to their weights, one per uniform number on [0, 1)."""
+        if self.each is None:
+            own = RunningWeights(self.source.n_rows, None, self.source.cell_rows)
+            return own.draw(fractions)
         return np.asarray(DeviceArray(self.draw_there(fractions)))
 
     def draw_there(self, fractions: FloatArray) -> Any:
         """The same, as a tensor."""
         import lwcs.kernels.device as device
 
-        rows, n_rows = self.source.array.tensor, self.source.n_rows
+        rows = self.source.array.tensor
         if self.each is None:
-            own = RunningWeights(n_rows, None, self.source.cell_rows)
-            return on_device(own.draw(fractions), rows)
+            return on_device(self.draw(fractions), rows)
         cells, targets = hit_cells(self.sums, on_device(fractions, rows))
         nowhere = rows[0].double()
         found = device.hit_rows(
             rows, self.each, nowhere, nowhere, None, 0.0, 1.0, self.source.cell_rows, cells, targets
         )
-        return found[0]
+        return found.rows
 
     def add_to(self, cells: Any, factor: float) -> Any:
         """Add `factor` times the weight of every cell to these, in place."""
