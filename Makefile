@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines test-remote soak fuzz lint bench paper quality coverage calibrate statistical divergences docs clean
+.PHONY: help demo check test test-engines test-remote test-gpu soak fuzz lint bench bench-gpu paper quality coverage calibrate statistical divergences docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ test-engines: $(VENV)/.installed-test-engines ## Test Dask, Spark, Spark Connect
 test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Iceberg (installs an S3 server)
 	$(BIN)/python -m pytest -m remote tests/remote
 
+# A second time for the Triton kernels, which its interpreter runs without a GPU.
+test-gpu: $(VENV)/.installed-test-gpu ## Test arrays of torch, and Triton kernels in its interpreter (installs torch)
+	$(BIN)/python -m pytest -n auto tests/device tests/kernels/device
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/kernels/device
+
 soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger than memory
 	$(BIN)/python -m pytest -m soak -s
 
@@ -56,6 +61,9 @@ lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 
 bench: $(VENV)/.installed-bench ## Measure speed against other libraries and limits; ARGS="build --markdown FILE"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-gpu: $(VENV)/.installed-bench-gpu ## Measure speed on a GPU against flash-kmeans and limits; ARGS="--quick"
+	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
 paper: $(VENV)/.installed-bench ## Run the paper's experiments on the data in the folder LWCS_DATA
 	$(BIN)/python -m benchmarks.paper

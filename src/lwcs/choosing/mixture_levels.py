@@ -26,7 +26,7 @@ from lwcs.coreset import explaining_points
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import deal, part_of
-from lwcs.solvers.mixture import log_likelihoods, maximize, prepared
+from lwcs.solvers.mixture import evenly, log_likelihoods, maximize, prepared
 from lwcs.trust.referee import NONE, UNKNOWN, Mean, SamplingError
 
 if TYPE_CHECKING:
@@ -183,8 +183,7 @@ def least_draws(coreset: Coreset, runs: Runs) -> int:
     """Number of draws of a coreset that two levels need for this mixture."""
     with explaining_points(coreset):
         draws, family = Drawn.of(coreset, runs), runs.new_family()
-        shared = np.full((len(coreset), runs.k), 1.0 / runs.k)
-        maximize(draws.rows, draws.weights, family, shared)
+        maximize(draws.rows, draws.weights, family, evenly(runs.k, draws.rows))
     return -(-PREFIX * _NUMBERS_PER_PARAMETER * family.n_parameters() // coreset.n_features)
 
 

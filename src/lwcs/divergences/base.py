@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import library_of
 from lwcs.foundation.rows import first_implicit_zero, place_of, stored_values
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 _SLOPES = 4096
 # Stands in for an infinite slope of φ: steeper than that of ln at the smallest positive number.
 _STEEP = 1e3
+
+
+def library_for(values: Any) -> Any:
+    """NumPy, or torch for a tensor: functions that have one name in both are called in either."""
+    if isinstance(values, np.ndarray) or library_of(values) != "torch":
+        return np
+    import torch
+
+    return torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +53,13 @@ class Domain:
 
     def outside(self, values: Any) -> Mask:
         """Which values are not in the domain; NaN never is."""
-        x = np.asarray(values)
+        x = values if library_for(values) is not np else np.asarray(values)
         inside = (x >= self.low) & (x <= self.high) if self.closed else self.interior(x)
         return ~inside
 
     def interior(self, values: Any) -> Mask:
         """Which values are in the domain, its ends excluded."""
-        x = np.asarray(values)
+        x = values if library_for(values) is not np else np.asarray(values)
         return (x > self.low) & (x < self.high)
 
     def __str__(self) -> str:
@@ -91,12 +101,20 @@ class Divergence(ABC):
     """Whether it is the squared Euclidean distance of the transformed rows."""
     smoothing: float = 0.0
     """τ: rows are measured as (1 − τ)·x + τ·mean."""
+    runs_on_device: bool = False
+    """Whether `phi`, `between` and `transform` take torch tensors of float64 as well.
+
+    Where they do not, rows on a device are measured on the host. Every class says so for itself,
+    since it may override any of these.
+    """
 
     _known: ClassVar[dict[str, type[Divergence]]] = {}
 
     def __init_subclass__(cls, *, listed: bool = True, **options: Any) -> None:
         """Register the class under its name, which is by default that of the class."""
         super().__init_subclass__(**options)
+        if "runs_on_device" not in vars(cls):
+            cls.runs_on_device = False
         if not listed:
             return
         if "name" not in vars(cls):
@@ -189,6 +207,14 @@ class Divergence(ABC):
         if self.domain.outside(0.0) and (place := first_implicit_zero(rows)) is not None:
             raise BadValueError(0, first_row + place[0], place[1], 0.0, self._wants(0.0))
 
+    def first_refused(self, rows: Any) -> int | None:
+        """The row of a tensor that `check` would name, if it refused any."""
+        if self.domain.unbounded or not rows.numel():
+            return None
+        if not self.domain.outside([float(end) for end in rows.aminmax()]).any():
+            return None
+        return first_of(self.domain.outside(rows).any(axis=1))
+
     def _wants(self, value: float) -> str:
         # scikit-learn's estimator checks look for these words.
         negative = " (Negative values in data)" if value < 0.0 == self.domain.low else ""
@@ -254,6 +280,11 @@ class Divergence(ABC):
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{type(self).__name__}({parts})"
+
+
+def first_of(rows: Any) -> int | None:
+    """The first row that a mask on a device marks, if any."""
+    return int(rows.byte().argmax()) if bool(rows.any()) else None
 
 
 def finite_slopes(slopes: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.divergences.base import Divergence, Domain
+from lwcs.divergences.base import Divergence, Domain, first_of, library_for
 from lwcs.foundation.checks import BadValueError, check_number
 from lwcs.foundation.rows import place_of, stored_values, with_values
 
@@ -39,7 +39,7 @@ def check_part(value: Any, name: str) -> float:
 
 def _series(r: FloatArray, terms: Sequence[float]) -> FloatArray:
     """r²·(a₀ + a₁·r + a₂·r² + …), by Horner's rule."""
-    total = np.full_like(r, terms[-1])
+    total: FloatArray = library_for(r).full_like(r, terms[-1])
     for term in terms[-2::-1]:
         total = total * r + term
     return r * r * total
@@ -50,6 +50,7 @@ class SquaredEuclidean(Divergence):
 
     name = "sqeuclidean"
     squared = True
+    runs_on_device = True
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x²."""
@@ -86,14 +87,17 @@ class KL(Divergence):
 
     name = "kl"
     domain = Domain(low=0.0)
+    runs_on_device = True
 
     def __init__(self, smoothing: float = 0.1) -> None:
         self.smoothing = check_part(smoothing, "smoothing")
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x·ln x − x, 0 at 0."""
+        xp = library_for(x)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(x > 0.0, x * np.log(x), 0.0) - x
+            height: FloatArray = xp.where(x > 0.0, x * xp.log(x), 0.0) - x
+        return height
 
     def gradient(self, y: FloatArray) -> FloatArray:
         """ln y."""
@@ -115,15 +119,17 @@ class KL(Divergence):
 
 def i_divergence(x: FloatArray, y: FloatArray, t: FloatArray) -> FloatArray:
     """I(x, y), where t = x − y is known more accurately than from x and y."""
+    xp = library_for(t)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r = t / y
-        closed = y * ((1.0 + r) * np.log1p(r) - r)
+        closed = y * ((1.0 + r) * xp.log1p(r) - r)
         # For small x/y, 1 + r has fewer digits than x; for large x/y, r may be infinite.
-        far = np.where(x > 0.0, x * (np.log(x) - np.log(y)), 0.0) - t
-        result = np.where(np.abs(r) < _NEAR, y * _series(r, _KL_SERIES), closed)
-        result = np.where((r < -0.5) | (r > 4.0), far, result)
+        far = xp.where(x > 0.0, x * (xp.log(x) - xp.log(y)), 0.0) - t
+        result = xp.where(xp.abs(r) < _NEAR, y * _series(r, _KL_SERIES), closed)
+        result = xp.where((r < -0.5) | (r > 4.0), far, result)
     # I(0, 0) = 0, and I(x, 0) is infinite for x > 0.
-    return np.where(y == 0.0, np.where(x == 0.0, 0.0, np.inf), result)
+    found: FloatArray = xp.where(y == 0.0, xp.where(x == 0.0, 0.0, np.inf), result)
+    return found
 
 
 class ItakuraSaito(Divergence):
@@ -138,6 +144,7 @@ class ItakuraSaito(Divergence):
 
     name = "itakura_saito"
     domain = Domain(low=0.0, closed=False)
+    runs_on_device = True
     remedy = "pass ItakuraSaito(floor=…), the smallest value that counts"
 
     def __init__(self, floor: Any = 0.0) -> None:
@@ -161,17 +168,30 @@ class ItakuraSaito(Divergence):
         elif values.size and not np.isfinite([values.min(), values.max()]).all():
             raise BadValueError.found_in(rows, first_row, 0)
 
+    def first_refused(self, rows: Any) -> int | None:
+        """Likewise, by the smallest value or by those that are not finite."""
+        if self.floor:
+            return first_of(~rows.isfinite().all(dim=1))
+        row = super().first_refused(rows)
+        if row is None and rows.numel() and float(rows.amin()) < _LEAST:
+            row = int(rows.amin(dim=1).argmin())
+        return row
+
     def transform(self, rows: Rows) -> Rows:
         """Values below the floor become the floor; in float64, which can hold any floor."""
         if not self.floor:
             return rows
+        xp = library_for(rows)
         # A NaN stays one: it is not below the floor.
+        if xp is not np:
+            return xp.where(rows < self.floor, self.floor, rows)
         values = stored_values(rows).astype(np.float64)
         return with_values(rows, np.where(values < self.floor, self.floor, values))
 
     def phi(self, x: FloatArray) -> FloatArray:
         """−ln x."""
-        return -np.log(x)
+        height: FloatArray = -library_for(x).log(x)
+        return height
 
     def gradient(self, y: FloatArray) -> FloatArray:
         """−1/y."""
@@ -185,9 +205,11 @@ class ItakuraSaito(Divergence):
         """r − log1p(r), r = (x − y)/y."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             r = (x - y) / y
-            far = r - (np.log(x) - np.log(y))
-            result = np.where(np.abs(r) < _NEAR, _series(r, _IS_SERIES), r - np.log1p(r))
-            return np.where(r < -0.5, far, result)
+            xp = library_for(r)
+            far = r - (xp.log(x) - xp.log(y))
+            result = xp.where(xp.abs(r) < _NEAR, _series(r, _IS_SERIES), r - xp.log1p(r))
+            found: FloatArray = xp.where(r < -0.5, far, result)
+        return found
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = 1/x²."""
@@ -198,10 +220,12 @@ class Exponential(Divergence):
     """Exponential divergence Σ eˣ − eʸ − (x − y)·eʸ."""
 
     name = "exponential"
+    runs_on_device = True
 
     def phi(self, x: FloatArray) -> FloatArray:
         """eˣ."""
-        return np.exp(x)
+        height: FloatArray = library_for(x).exp(x)
+        return height
 
     def gradient(self, y: FloatArray) -> FloatArray:
         """eʸ."""
@@ -215,12 +239,14 @@ class Exponential(Divergence):
     def between(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """eʸ·(e to the t − 1 − t), t = x − y."""
         t = x - y
-        some = np.clip(t, -1.0, 1.0)
-        near = np.where(np.abs(t) < _NEAR, _series(some, _EXP_SERIES), np.expm1(some) - some)
+        xp = library_for(t)
+        some = xp.clip(t, -1.0, 1.0)
+        near = xp.where(xp.abs(t) < _NEAR, _series(some, _EXP_SERIES), xp.expm1(some) - some)
         # For |t| > 1 nothing cancels, and e to the t might be infinite where eˣ is not.
         with np.errstate(over="ignore", invalid="ignore"):
-            far = np.exp(x) - np.exp(y) * (1.0 + t)
-            return np.where(np.abs(t) > 1.0, far, np.exp(y) * near)
+            far = xp.exp(x) - xp.exp(y) * (1.0 + t)
+            found: FloatArray = xp.where(xp.abs(t) > 1.0, far, xp.exp(y) * near)
+        return found
 
     def curvature(self, low: float, high: float) -> tuple[float, float]:
         """φ'' = eˣ."""
@@ -239,20 +265,23 @@ class Logistic(Divergence):
 
     name = "logistic"
     domain = Domain(low=0.0, high=1.0)
+    runs_on_device = True
 
     def __init__(self, smoothing: float = 0.1) -> None:
         self.smoothing = check_part(smoothing, "smoothing")
 
     def round_to_domain(self, values: FloatArray) -> FloatArray:
         """A mean of ones may be rounded to slightly below or above 1: it is 1."""
-        return np.where(values > 1.0 - _ROUNDED, 1.0, values)
+        rounded: FloatArray = library_for(values).where(values > 1.0 - _ROUNDED, 1.0, values)
+        return rounded
 
     def phi(self, x: FloatArray) -> FloatArray:
         """x·ln x + (1 − x)·ln(1 − x)."""
-        x = self.round_to_domain(x)
+        x, xp = self.round_to_domain(x), library_for(x)
         with np.errstate(divide="ignore", invalid="ignore"):
-            one = np.where(x > 0.0, x * np.log(x), 0.0)
-            return one + np.where(x < 1.0, (1.0 - x) * np.log1p(-x), 0.0)
+            one = xp.where(x > 0.0, x * xp.log(x), 0.0)
+            height: FloatArray = one + xp.where(x < 1.0, (1.0 - x) * xp.log1p(-x), 0.0)
+        return height
 
     def gradient(self, y: FloatArray) -> FloatArray:
         """ln(y/(1 − y))."""

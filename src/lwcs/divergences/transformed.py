@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.divergences.base import first_of, library_for
 from lwcs.divergences.separable import KL, SquaredEuclidean
 from lwcs.foundation.checks import BadValueError
+from lwcs.foundation.device import is_on_device, on_device
 from lwcs.foundation.rows import (
     divide_rows,
     empty_rows,
@@ -39,6 +41,7 @@ class Mahalanobis(SquaredEuclidean):
     """
 
     name = "mahalanobis"
+    runs_on_device = True
 
     def __init__(self, precision: Any) -> None:
         matrix = np.array(precision, dtype=np.float64)
@@ -66,6 +69,8 @@ class Mahalanobis(SquaredEuclidean):
     def transform(self, rows: Rows) -> Rows:
         """Coordinates x·L, which are dense."""
         self._check_width(rows.shape[1])
+        if library_for(rows) is not np:
+            return rows @ on_device(self._factor, rows)
         wide = rows.astype(np.float64, copy=False)
         # A value that is not finite shows in the sums that are taken of the result.
         with np.errstate(invalid="ignore", over="ignore"):
@@ -95,9 +100,12 @@ class Cosine(SquaredEuclidean):
     """Cosine distance 2·(1 − cos): spherical k-means, with rows and centers of unit length."""
 
     name = "cosine"
+    runs_on_device = True
 
     def transform(self, rows: Rows) -> Rows:
         """Rows of unit length."""
+        if library_for(rows) is not np:
+            return normalized_on_device(rows, lambda each: each.square().sum(dim=1).sqrt())
         return normalized(rows, row_lengths)
 
     def constrain(self, centers: FloatArray) -> FloatArray:
@@ -109,12 +117,16 @@ class Cosine(SquaredEuclidean):
         """Refuse rows without a direction."""
         refuse_empty(rows, first_row, "has no direction (all its values are zero)")
 
+    def first_refused(self, rows: Any) -> int | None:
+        """The first row without a direction."""
+        return first_of(~(rows != 0).any(dim=1))
+
 
 class SquaredBound(SquaredEuclidean, listed=False):
     """d_A of another divergence, A = a·I: the squared distance of rows as it transforms them."""
 
     def __init__(self, of: Divergence) -> None:
-        self._of = of
+        self._of, self.runs_on_device = of, of.runs_on_device
 
     @property
     def zero(self) -> float:
@@ -129,6 +141,10 @@ class SquaredBound(SquaredEuclidean, listed=False):
         """As for the other divergence."""
         self._of.check(rows, first_row)
 
+    def first_refused(self, rows: Any) -> int | None:
+        """As for the other divergence."""
+        return self._of.first_refused(rows)
+
 
 class SimplexKL(KL):
     """KL of the shares of the values in the sum of their row: documents of any length.
@@ -140,9 +156,12 @@ class SimplexKL(KL):
     """
 
     name = "kl_simplex"
+    runs_on_device = True
 
     def transform(self, rows: Rows) -> Rows:
         """Rows that sum to one."""
+        if library_for(rows) is not np:
+            return normalized_on_device(rows, lambda each: each.sum(dim=1))
         return normalized(rows, row_sums)
 
     def constrain(self, centers: FloatArray) -> FloatArray:
@@ -154,6 +173,11 @@ class SimplexKL(KL):
         """Refuse rows that have no shares, and negative numbers."""
         refuse_empty(rows, first_row, "has no shares (its values sum to zero)")
         super().check(rows, first_row)
+
+    def first_refused(self, rows: Any) -> int | None:
+        """A row without shares, or one with a negative number."""
+        empty = first_of(~(rows != 0).any(dim=1))
+        return super().first_refused(rows) if empty is None else empty
 
 
 def normalized(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
@@ -172,9 +196,20 @@ def normalized(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
         return divide_rows(wide, sizes)
 
 
+def normalized_on_device(rows: Any, size: Callable[[Any], Any]) -> Any:
+    """The rows of a tensor divided by their size."""
+    sizes = size(rows)
+    odd = ~((sizes > _SIZES[0]) & (sizes < _SIZES[1]))
+    if bool(odd.any()):
+        largest = rows.abs().amax(dim=1)
+        rows = rows / largest.where(odd & (largest != 0.0), 1.0)[:, None]
+        sizes = size(rows).where(odd, sizes)
+    return rows / sizes.where(sizes != 0.0, 1.0)[:, None]
+
+
 def refuse_empty(rows: Rows, first_row: int, what: str) -> None:
     """Refuse the first row that has no value other than zero."""
-    empty = empty_rows(rows)
+    empty = empty_rows(np.asarray(rows) if is_on_device(rows) else rows)
     if len(empty):
         wants = f"{what}; drop such rows, or choose another divergence"
         raise BadValueError(0, first_row + int(empty[0]), None, 0.0, wants)

@@ -100,14 +100,12 @@ class Geometry:
 
     def measured(self, points: Rows, first_row: int = 0) -> Measured:
         """Bring rows of the data into these coordinates; rows outside of the domain are refused."""
-        own = self.divergence
-        if is_on_device(points) and not self.keeps_rows:
-            points = np.asarray(points)
-        own.check(points, first_row)
         if self._on_device(points):
-            from lwcs.geometry.device import DeviceRows
+            from lwcs.geometry.device_divergences import measured_on_device
 
-            return DeviceRows.of(self, points, first_row)
+            return measured_on_device(self, points, first_row)
+        own, points = self.divergence, np.asarray(points) if is_on_device(points) else points
+        own.check(points, first_row)
         rows = own.transform(points)
         if is_sparse(rows):
             return SparseRows(self, self._less_zeros(rows), np.float64, points, first_row)
@@ -118,10 +116,10 @@ class Geometry:
         return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
 
     def _on_device(self, points: Rows) -> bool:
-        """Whether rows are measured on a device: only squared distances of dense rows are."""
-        if self.device is None:
-            return is_on_device(points)
-        return self.keeps_rows and not is_sparse(points)
+        """Whether rows are measured on a device: dense ones, by divergences that take tensors."""
+        if not self.divergence.runs_on_device or is_sparse(points):
+            return False
+        return self.device is not None or is_on_device(points)
 
     @property
     def _tau(self) -> float:

@@ -54,10 +54,12 @@ def solve(
 ) -> Clustering:
     """Cluster weighted points; the best of `n_init` restarts by cost.
 
-    Small restarts run beside one another, large ones share all threads, one after the other.
+    Small restarts run beside one another, large ones share all threads, one after the other; on a
+    device, all run one after the other.
     """
     journal, threads = journal or Journal(), as_threads(n_jobs)
-    beside = n_init > 1 and len(points) * k * points.rows.n_features < _LARGE
+    small = len(points) * k * points.rows.n_features < _LARGE
+    beside = n_init > 1 and small and points.device_weights is None
     share = max(1, threads // n_init) if beside else threads
 
     def restart(attempt: int) -> Clustering:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray, Mask
     from lwcs.geometry import Measured
+    from lwcs.solvers.device_lloyd import DeviceState
     from lwcs.solvers.points import Points
 
 # Products of one iteration from which on it pays to hand them out to threads.
@@ -42,7 +43,7 @@ _LOT_ROWS, _LOT_PER_CLUSTER = 2**13, 4
 # Gains are taken to fall at least at this rate, when what is left of them is estimated.
 _SLOWEST = 0.9
 # Distances below this part of what a point costs around the mean are rounding.
-_NOTHING = {4: 1e-12, 8: 1e-24}
+NOTHING = {4: 1e-12, 8: 1e-24}
 # Below this part of its terms, rounding has left nothing of a distance that a label could trust.
 _UNKNOWN = {4: 1e-5, 8: 1e-13}
 # Above this many times the sum of what is unknown, scores give the cost to about three digits.
@@ -85,7 +86,7 @@ def lloyd(
     converged, n_iter, watch = False, 0, _Gains(least_gain)
     threads = as_threads(n_jobs) if len(points) * centers.points.size >= _WORTH_THREADS else 1
     with (journal or Journal()).stage("Lloyd") as stage, workers(threads) as run:
-        state = _State(points, centers, run, threads)
+        state = _state(points, centers, run, threads)
         stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
         while n_iter < max_iter - (stride != 1.0) and not converged:
             n_iter += 1
@@ -109,6 +110,14 @@ def lloyd(
     return Clustering(state.centers, state.labels, distances, cost, n_iter, converged, remaining)
 
 
+def _state(points: Points, centers: Centers, run: Map, threads: int) -> _State | DeviceState:
+    if points.device_weights is None:
+        return _State(points, centers, run, threads)
+    from lwcs.solvers.device_lloyd import DeviceState
+
+    return DeviceState(points, centers)
+
+
 class _Gains:
     """By how much the last iterations lowered the cost, as parts of it; where that is wanted."""
 
@@ -116,7 +125,7 @@ class _Gains:
         self._least, self._cost, self._gains = least, inf, [inf, inf]
         self.small = False
 
-    def is_small(self, state: _State, run: Map) -> bool:
+    def is_small(self, state: _State | DeviceState, run: Map) -> bool:
         """Whether the last iteration gained too little to go on."""
         if self._least > 0.0:
             cost = state.cost(run)
@@ -278,7 +287,7 @@ class _State:
         """Give every empty cluster one of the costliest points; tell whether there were any."""
         distances = self.distances(run)
         costs = self.points.weights * distances
-        nothing = _NOTHING[self._product.dtype.itemsize] * self.points.average
+        nothing = NOTHING[self._product.dtype.itemsize] * self.points.average
         costs[distances <= nothing] = 0.0
         costliest = np.argsort(costs)[-len(empty) :]
         costliest = costliest[costs[costliest] > 0.0]

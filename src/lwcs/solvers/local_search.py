@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.solvers.device_search import DeviceSearch
     from lwcs.solvers.points import Points
 
 # Swaps that are tried, and at least one for every center; many more add little.
@@ -34,11 +35,11 @@ FEWEST_STEPS = 100
 # them is taken; whether a swap pays is always decided by the present ones.
 _TOGETHER = 8
 # A swap has to lower the cost by more than rounding.
-_WORTH = 1e-6
+WORTH = 1e-6
 # Below this part of their terms, distances from products in float64 have too few digits.
 _CLEAR = 1e-11
 # A sum less most of itself has no digits below this part of it.
-_CANCELLED = 1e-12
+CANCELLED = 1e-12
 
 
 def local_search(
@@ -66,16 +67,26 @@ def local_search(
         (journal or Journal()).stage("local search", -(-steps // _TOGETHER)) as stage,
         workers(threads) as run,
     ):
-        search = _Search(points, centers, np.float32, run)
+        search = _search(points, centers, np.float32, run)
         for first in range(0, steps, _TOGETHER):
             if search.fast and not search.clear:
-                search = _Search(points, search.centers, np.float64, run)
+                search = _search(points, search.centers, np.float64, run)
             uniforms = rng.random(min(_TOGETHER, steps - first)) * (1.0 - 1e-15)
             swapped = search.swap(uniforms)
             stage.step()
             if not swapped:
                 break
     return search.centers
+
+
+def _search(
+    points: Points, centers: Centers, dtype: npt.DTypeLike, run: Map
+) -> _Search | DeviceSearch:
+    if points.device_weights is None:
+        return _Search(points, centers, dtype, run)
+    from lwcs.solvers.device_search import DeviceSearch
+
+    return DeviceSearch(points, centers, dtype)
 
 
 class _Search:
@@ -170,9 +181,9 @@ class _Search:
         saved = weights * ((second - nearest) - (apart - closest))
         losses = self._losses - np.bincount(self._labels[at], saved, len(self._losses))
         # A difference below rounding, or of infinite distances, is no reason to lose a center.
-        losses = np.fmax(losses, _CANCELLED * self._losses)
+        losses = np.fmax(losses, CANCELLED * self._losses)
         lost = int(np.argmin(losses))
-        if gain - losses[lost] > _WORTH * self.cost:
+        if gain - losses[lost] > WORTH * self.cost:
             self._replace(lost, point, at, apart)
 
     def _replace(self, lost: int, point: int, at: IntArray, apart: Any) -> None:

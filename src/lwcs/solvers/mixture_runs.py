@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lwcs.foundation.journal import Journal
-from lwcs.solvers.mixture import fit_mixture, maximize, responsibilities
+from lwcs.solvers.mixture import expected, fit_mixture, maximize
 from lwcs.solvers.mixture_start import begin
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Runs:
     def go_on(self, last: Mixture, rows: Rows, weights: FloatArray) -> Mixture:
         """Run EM from a mixture, which is left as it is."""
         family = self.new_family()
-        shared = responsibilities(last.family, last.weights, rows)
+        shared = expected(last.family, last.weights, rows)
         return self._run(rows, weights, family, maximize(rows, weights, family, shared))
 
     def candidates(

@@ -9,10 +9,11 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.foundation.checks import BadValueError, check_choice, check_numbers
+from lwcs.foundation.device import DeviceArray, on_device
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import cluster
-from lwcs.solvers.mixture import maximize, mixing_weights
+from lwcs.solvers.mixture import belonging, likeliest, maximize, mixing_weights
 
 if TYPE_CHECKING:
     from lwcs.foundation.journal import Journal
@@ -80,16 +81,17 @@ def begin(
         family.start_at(given.means, given.precisions)
         mixing = given.weights
         if mixing is None:
-            likeliest = np.argmax(family.log_density(rows), axis=1)
-            mixing = mixing_weights(weights, np.eye(k)[likeliest])
+            shared = belonging(likeliest(family, rows), k, rows)
+            mixing = mixing_weights(rows, weights, family, shared)
         return mixing
     if given.means is not None:
-        shared = np.eye(k)[_nearest(rows, family, given.means)]
+        shared = belonging(_nearest(rows, family, given.means), k, rows)
     elif init == "random":
         shared = generator(seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
     else:
         own = _restart_seed(seed, attempt)
-        shared = np.eye(k)[_clusters(rows, weights, family, k, own, n_jobs, journal)]
+        labels = _clusters(rows, weights, family, k, own, n_jobs, journal)
+        shared = belonging(labels, k, rows)
     mixing = maximize(rows, weights, family, shared)
     family.start_at(given.means, given.precisions)
     return mixing if given.weights is None else given.weights
@@ -102,9 +104,9 @@ def _nearest(rows: Rows, family: Family, means: FloatArray) -> Labels:
     likely, since ln p(x) = −d(x, mean) + a constant of x.
     """
     geometry = Geometry(family.divergence)
-    measured = geometry.measured(family.start_rows(rows))
+    measured = geometry.measured(_start_rows(family, rows))
     try:
-        return measured.labels(geometry.centers(means))
+        return measured.label_block(geometry.centers(means))
     except BadValueError as bad:
         raise BadValueError(0, bad.row, None, np.inf, _FAR) from None
 
@@ -120,8 +122,8 @@ def _clusters(
     rows: Rows, weights: FloatArray, family: Family, k: int, seed: int, n_jobs: int,
     journal: Journal | None,
 ) -> Labels:  # fmt: skip
-    points, divergence = family.start_rows(rows), family.start
-    mean = np.asarray(weights @ points) / weights.sum() if divergence.smoothing else None
+    points, divergence = _start_rows(family, rows), family.start
+    mean = _sum(points, weights) / weights.sum() if divergence.smoothing else None
     return cluster(
         points,
         weights,
@@ -131,6 +133,20 @@ def _clusters(
         n_jobs=n_jobs,
         journal=journal,
     ).labels
+
+
+def _start_rows(family: Family, rows: Rows) -> Rows:
+    """The rows that clusters are computed from, in float64, where the rows are."""
+    if isinstance(rows, DeviceArray):
+        return DeviceArray(family.start_rows(rows.tensor.double()))
+    return family.start_rows(rows)
+
+
+def _sum(points: Rows, weights: FloatArray) -> FloatArray:
+    """The weighted sum of rows, on the host."""
+    if isinstance(points, DeviceArray):
+        return np.asarray(DeviceArray(on_device(weights, points.tensor) @ points.tensor))
+    return np.asarray(weights @ points)
 
 
 def _means(given: Any, family: Family, k: int, n_features: int) -> FloatArray:

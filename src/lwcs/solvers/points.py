@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
+from lwcs.foundation.device import DeviceArray, is_on_device
 from lwcs.geometry import Centers, Geometry
+from lwcs.geometry.device import DeviceRows
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, Rows
@@ -23,12 +25,17 @@ class Points:
     weights: FloatArray
     average: float
     """What a row costs around the mean, on average."""
+    device_weights: Any = None
+    """The weights as a tensor beside rows on a device; None for rows of the host."""
 
     @classmethod
-    def of(cls, data: Rows, weights: FloatArray | None, geometry: Geometry | None = None) -> Points:
-        """Measure weighted rows of data."""
+    def of(cls, data: Rows, weights: Any, geometry: Geometry | None = None) -> Points:
+        """Measure weighted rows of data; weights may be on a device, too."""
         rows = (Geometry() if geometry is None else geometry).measured(data)
-        omega, own = kernels.unit_weights(weights, len(rows)), rows.geometry
+        given = np.asarray(weights, dtype=np.float64) if is_on_device(weights) else weights
+        omega, own = kernels.unit_weights(given, len(rows)), rows.geometry
+        if isinstance(rows, DeviceRows):
+            return cls._on_device(rows, omega, weights)
         moments = rows.moments(omega)
         if own.cost_follows_from_moments:
             scatter, precision = np.maximum(moments.scatter, 0.0), own.precision
@@ -36,6 +43,14 @@ class Points:
         else:
             cost = float(omega @ rows.distances_to(Centers(moments.mean[None, :], own)))
         return cls(rows, omega, cost / moments.weight)
+
+    @classmethod
+    def _on_device(cls, rows: DeviceRows, omega: FloatArray, given: Any) -> Points:
+        weights = rows.put(omega if given is None else given).double()
+        moments, precision = rows.moments(DeviceArray(weights)), rows.geometry.precision
+        scatter = np.maximum(moments.scatter, 0.0)
+        cost = float(scatter.sum() if precision is None else precision @ scatter)
+        return cls(rows, omega, cost / moments.weight, weights)
 
     def __len__(self) -> int:
         return len(self.rows)

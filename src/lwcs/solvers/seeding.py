@@ -70,6 +70,10 @@ def kmeans_plusplus(
     uniforms = rng.random((k, greedy_candidates(k) if candidates is None else candidates))
     uniforms *= 1.0 - 1e-15
     chosen = draw_points(np.cumsum(points.weights), uniforms[0, :1])
+    if points.device_weights is not None:
+        from lwcs.solvers.device_seeding import choose_on_device
+
+        return _filled(choose_on_device(points, uniforms, chosen, FLOAT32_DOWN_TO), k)
     products = uniforms.size * points.rows.work_per_center
     threads = as_threads(n_jobs) if products >= WORTH_THREADS else 1
     # Distances that overflow end the rounds in float32.
@@ -80,7 +84,11 @@ def kmeans_plusplus(
         if len(chosen) < k and single.fast:
             double = pairwise(points.rows, np.float64, run)
             chosen = _rounds(points, double, uniforms, chosen, 0.0, run, threads)
-    # Every point is a center already: as in scikit-learn, some are centers twice.
+    return _filled(chosen, k)
+
+
+def _filled(chosen: IntArray, k: int) -> IntArray:
+    """k points; if every point is a center already, some are centers twice, as in scikit-learn."""
     return np.concatenate([chosen, np.repeat(chosen[:1], k - len(chosen))])
 
 

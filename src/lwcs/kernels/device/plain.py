@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from lwcs.foundation.rows import pieces
-from lwcs.kernels.device.forms import Hits, Moments, Nearest, Scan, ScanSums
+from lwcs.kernels.device.forms import Hits, Nearest, Scan, ScanSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,25 +126,7 @@ def closer(
     return closest.sum() if weights is None else weights @ closest
 
 
-def moments(X: Tensor, weights: Tensor | None) -> Moments:
-    """Weight, mean and scatter, in two reads: the second is around the mean of the first."""
-    if weights is None:
-        weight, first = X.new_tensor(len(X), dtype=torch.float64), X[:1]
-    else:
-        weight, first = weights.sum(), X[weights.argmax().reshape(1)]
-    some = weight > 0.0
-    divisor = torch.where(some, weight, 1.0)
-    # Around a row of theirs, equal rows give exactly zero.
-    center = first[0].to(torch.float64)
-    center = center + _column_sums(X, weights, center)[0] / divisor
-    shift, squares = _column_sums(X, weights, center)
-    slip = shift / divisor
-    # Without weight nothing is left but the NaN of a row that is not finite.
-    mean = torch.where(some, center + slip, shift)
-    return Moments(weight, mean, squares - weight * slip * slip)
-
-
-def _column_sums(X: Tensor, weights: Tensor | None, pivot: Tensor) -> tuple[Tensor, Tensor]:
+def column_sums(X: Tensor, weights: Tensor | None, pivot: Tensor) -> tuple[Tensor, Tensor]:
     """Σω(x − pivot) and Σω(x − pivot)² per column."""
     shift, squares = torch.zeros_like(pivot), torch.zeros_like(pivot)
     for piece in _pieces(X, *X.shape):

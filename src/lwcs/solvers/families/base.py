@@ -72,6 +72,9 @@ class Family(ABC):
     """
     sparse: ClassVar[bool] = False
     """Whether the methods accept CSR rows as well as dense ones."""
+    on_device: ClassVar[bool] = False
+    """Whether `lwcs.solvers.families.on_device` computes it for rows on a device; others get
+    NumPy arrays. Not inherited."""
     options: ClassVar[tuple[str, ...]] = ()
     """Parameters of CoresetMixture that the constructor takes, and keeps under the same names."""
     fitted: ClassVar[Mapping[str, str]] = {}
@@ -91,6 +94,8 @@ class Family(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Register a subclass that defines a name."""
         super().__init_subclass__(**options)
+        # Formulas of a subclass are its own.
+        cls.on_device = vars(cls).get("on_device", False)
         if "name" not in vars(cls):
             return
         _check_class(cls, Family._registered.get(cls.name))
@@ -129,7 +134,7 @@ class Family(ABC):
         """Number of free parameters of all components, for BIC and AIC."""
 
     def start_rows(self, rows: Rows) -> Rows:
-        """The rows that the starting clusters are computed from."""
+        """The rows that the starting clusters are computed from; tensors if it is `on_device`."""
         return rows
 
     def as_means(self, given: FloatArray) -> FloatArray:
@@ -208,5 +213,10 @@ def weighted_sums(rows: Rows, weights: FloatArray) -> FloatArray:
 
 def weighted_means(rows: Rows, weights: FloatArray) -> FloatArray:
     """Weighted mean of the rows for each component, of shape (n_components, n_features)."""
+    return means_of_sums(weighted_sums(rows, weights), weights)
+
+
+def means_of_sums(sums: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted means, from the weighted sums of the rows."""
     totals = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
-    return weighted_sums(rows, weights) / totals[:, None]
+    return sums / totals[:, None]

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from lwcs.divergences import KL, Logistic
 from lwcs.divergences.transformed import normalized
+from lwcs.foundation.device import library_of
 from lwcs.foundation.rows import divide_rows, empty_rows, row_sums, stored_values, with_values
-from lwcs.solvers.families.base import Family, weighted_means, weighted_sums
+from lwcs.solvers.families.base import means_of_sums
+from lwcs.solvers.families.natural import Natural, NaturalFamily
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, Rows
+    from collections.abc import Sequence
+
+    from lwcs.foundation.types import FloatArray
 
 # Means keep this distance from the boundary of their domain, where some rows have density 0.
 _MARGIN = 1e-10
 
 
-class Poisson(Family):
+class Poisson(NaturalFamily):
     """Counts, independent by column."""
 
-    name, sparse = "poisson", True
+    name, sparse, on_device = "poisson", True, True
     divergence, start = KL(smoothing=0.0), KL()
 
-    def fit(self, rows: Rows, weights: FloatArray) -> None:
+    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
         """Set the rates to the means of the rows."""
-        self.means = self.as_means(weighted_means(rows, weights))
+        self.means = self.as_means(means_of_sums(sums[0], weights))
 
     def as_means(self, given: FloatArray) -> FloatArray:
         """Rates > 0."""
         return np.maximum(given, _MARGIN)
 
-    def log_density(self, rows: Rows) -> FloatArray:
-        """Σ x·ln λ − λ − ln x!."""
-        found = rows @ np.log(self.means).T - self.means.sum(axis=1)
-        return np.asarray(found) - _sums_of_log_factorials(rows)[:, None]
+    def natural(self) -> Natural:
+        """Σ x·ln λ − λ."""
+        return Natural((np.log(self.means),), -self.means.sum(axis=1))
+
+    def base(self, rows: Any) -> Any:
+        """−Σ ln x!."""
+        return -_sums_of_log_factorials(rows)
 
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows of counts from one component."""
@@ -47,21 +54,20 @@ class Poisson(Family):
         return self.means.size
 
 
-class Multinomial(Family):
+class Multinomial(NaturalFamily):
     """Counts of a row given their sum, such as the words of a document.
 
     `means` are the probabilities of the columns; `trials` is the mean of the row sums.
     """
 
-    name, sparse = "multinomial", True
+    name, sparse, on_device = "multinomial", True, True
     divergence, start = KL(smoothing=0.0), KL()
     fitted: ClassVar = {"trials": "trials"}
 
-    def fit(self, rows: Rows, weights: FloatArray) -> None:
+    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
         """Set the probabilities to the relative frequencies of the columns."""
-        sums = weighted_sums(rows, weights)
-        self.trials = float(sums.sum() / weights.sum())
-        self.means = _probabilities(sums)
+        self.trials = float(sums[0].sum() / weights.sum())
+        self.means = _probabilities(sums[0])
 
     def as_means(self, given: FloatArray) -> FloatArray:
         """Probabilities > 0 that sum to one."""
@@ -73,10 +79,15 @@ class Multinomial(Family):
             )
         return _probabilities(np.asarray(normalized(given, row_sums)))
 
-    def log_density(self, rows: Rows) -> FloatArray:
-        """ln N! − Σ ln x! + Σ x·ln θ."""
-        constant = gammaln(row_sums(rows) + 1.0) - _sums_of_log_factorials(rows)
-        return np.asarray(rows @ np.log(self.means).T) + constant[:, None]
+    def natural(self) -> Natural:
+        """Σ x·ln θ."""
+        return Natural((np.log(self.means),), np.zeros(len(self.means)))
+
+    def base(self, rows: Any) -> Any:
+        """ln N! − Σ ln x!."""
+        if library_of(rows) == "torch":
+            return (rows.sum(1) + 1.0).lgamma() - _sums_of_log_factorials(rows)
+        return gammaln(row_sums(rows) + 1.0) - _sums_of_log_factorials(rows)
 
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows from one component; each sums to the rounded mean of the row sums."""
@@ -97,29 +108,32 @@ class Multinomial(Family):
                 f"and rows to {self.trials:g}, must be 1 and a number >= 0"
             )
 
-    def start_rows(self, rows: Rows) -> Rows:
+    def start_rows(self, rows: Any) -> Any:
         """Rows divided by their sums, so that long documents do not form their own cluster."""
+        if library_of(rows) == "torch":
+            sums = rows.sum(1, keepdim=True)
+            return rows / sums.where(sums != 0.0, 1.0)
         return divide_rows(rows, row_sums(rows))
 
 
-class Bernoulli(Family):
+class Bernoulli(NaturalFamily):
     """Zeros and ones, or probabilities, independent by column."""
 
-    name, sparse = "bernoulli", True
+    name, sparse, on_device = "bernoulli", True, True
     divergence, start = Logistic(smoothing=0.0), Logistic()
 
-    def fit(self, rows: Rows, weights: FloatArray) -> None:
+    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
         """Set the probabilities to the means of the rows."""
-        self.means = self.as_means(weighted_means(rows, weights))
+        self.means = self.as_means(means_of_sums(sums[0], weights))
 
     def as_means(self, given: FloatArray) -> FloatArray:
         """Probabilities > 0 and < 1."""
         return np.clip(given, _MARGIN, 1.0 - _MARGIN)
 
-    def log_density(self, rows: Rows) -> FloatArray:
+    def natural(self) -> Natural:
         """Σ x·ln p + (1 − x)·ln(1 − p)."""
         of_zeros = np.log1p(-self.means)
-        return np.asarray(rows @ (np.log(self.means) - of_zeros).T) + of_zeros.sum(axis=1)
+        return Natural((np.log(self.means) - of_zeros,), of_zeros.sum(axis=1))
 
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows of zeros and ones from one component."""
@@ -136,6 +150,8 @@ def _probabilities(counts: FloatArray) -> FloatArray:
     return positive / positive.sum(axis=1, keepdims=True)
 
 
-def _sums_of_log_factorials(rows: Rows) -> FloatArray:
+def _sums_of_log_factorials(rows: Any) -> Any:
     """Σ ln x! of every row; zeros that are not stored add nothing."""
+    if library_of(rows) == "torch":
+        return (rows + 1.0).lgamma().sum(1)
     return row_sums(with_values(rows, gammaln(stored_values(rows) + 1.0)))

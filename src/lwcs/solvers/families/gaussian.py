@@ -36,7 +36,7 @@ class Gaussian(Family):
         Added to the diagonal of the covariances.
     """
 
-    name, divergence = "gaussian", SquaredEuclidean()
+    name, divergence, on_device = "gaussian", SquaredEuclidean(), True
     options = ("covariance_type", "reg_covar")
     fitted: ClassVar = {"covariance": "covariances"}
     derived = ("precisions", "precisions_cholesky")
@@ -50,27 +50,34 @@ class Gaussian(Family):
         check_number(reg_covar, "reg_covar")
         self.covariance_type, self.reg_covar = covariance_type, reg_covar
 
+    @property
+    def diagonal(self) -> bool:
+        """Whether columns are independent."""
+        return self.covariance_type in _DIAGONAL
+
     def fit(self, rows: Rows, weights: FloatArray) -> None:
         """Set the means and the covariances of the rows, with `reg_covar` on the diagonal."""
-        totals = weights.sum(axis=0) + 10.0 * np.finfo(np.float64).eps
         self.means = weighted_means(rows, weights)
-        if self.covariance_type in _DIAGONAL:
-            spreads = [
-                own @ (rows - mean) ** 2 for own, mean in zip(weights.T, self.means, strict=True)
-            ]
-            variances = np.array(spreads) / totals[:, None] + self.reg_covar
+        spread = _squares if self.diagonal else _scatter
+        spreads = [spread(rows - m, w) for m, w in zip(self.means, weights.T, strict=True)]
+        self.fit_spreads(np.array(spreads), weights.sum(axis=0))
+
+    def fit_spreads(self, spreads: FloatArray, totals: FloatArray) -> None:
+        """Set the covariances from Σw·(x − m)², or Σw·(x − m)(x − m)ᵀ, of every component."""
+        totals = totals + 10.0 * np.finfo(np.float64).eps
+        if self.diagonal:
+            variances = spreads / totals[:, None] + self.reg_covar
             self._set(variances if self.covariance_type == "diag" else variances.mean(axis=1))
             return
-        scatters = [_scatter(rows - m, w) for m, w in zip(self.means, weights.T, strict=True)]
-        ridge = self.reg_covar * np.eye(rows.shape[1])
+        ridge = self.reg_covar * np.eye(spreads.shape[1])
         if self.covariance_type == "tied":
-            self._set(sum(scatters) / totals.sum() + ridge)
+            self._set(sum(spreads) / totals.sum() + ridge)
         else:
-            self._set(np.array(scatters) / totals[:, None, None] + ridge)
+            self._set(spreads / totals[:, None, None] + ridge)
 
     def _set(self, covariances: FloatArray) -> None:
         """Set the covariances, and the factors of their inverses."""
-        if self.covariance_type in _DIAGONAL:
+        if self.diagonal:
             if (covariances <= 0.0).any():
                 raise ValueError(_SINGULAR)
             factors = 1.0 / np.sqrt(covariances)
@@ -90,7 +97,7 @@ class Gaussian(Family):
     @property
     def precisions(self) -> FloatArray:
         """The inverse covariances."""
-        if self.covariance_type in _DIAGONAL:
+        if self.diagonal:
             return self.precisions_cholesky**2
         return self._each(lambda factor: factor @ factor.T, self.precisions_cholesky)
 
@@ -124,7 +131,7 @@ class Gaussian(Family):
             self.means = means
         if precisions is None:
             return
-        if self.covariance_type in _DIAGONAL:
+        if self.diagonal:
             self.covariances, self.precisions_cholesky = 1.0 / precisions, np.sqrt(precisions)
         else:
             self.precisions_cholesky = self._each(_upper_factor, precisions)
@@ -132,18 +139,25 @@ class Gaussian(Family):
 
     def log_density(self, rows: Rows) -> FloatArray:
         """−(d·ln 2π + ln |Σ| + (x − m)ᵀ Σ⁻¹ (x − m))/2."""
-        n_features, factors = rows.shape[1], self.precisions_cholesky
+        factors, logs = self.precisions_cholesky, self.log_determinants()
         found = np.empty((rows.shape[0], len(self.means)))
         for j, mean in enumerate(self.means):
-            if self.covariance_type in _DIAGONAL:
+            if self.diagonal:
                 scaled = (rows - mean) * factors[j]
-                logs = np.log(factors[j]).sum() * (1 if factors.ndim == 2 else n_features)
             else:
-                factor = factors if self.covariance_type == "tied" else factors[j]
-                scaled = (rows - mean) @ factor
-                logs = np.log(np.diag(factor)).sum()
-            found[:, j] = logs - 0.5 * np.einsum("ij,ij->i", scaled, scaled)
-        return found - 0.5 * n_features * np.log(2.0 * np.pi)
+                scaled = (rows - mean) @ (factors if self.covariance_type == "tied" else factors[j])
+            found[:, j] = logs[j] - 0.5 * np.einsum("ij,ij->i", scaled, scaled)
+        return found - 0.5 * rows.shape[1] * np.log(2.0 * np.pi)
+
+    def log_determinants(self) -> FloatArray:
+        """−½·ln |Σ| of every component."""
+        (k, d), factors = self.means.shape, self.precisions_cholesky
+        if self.covariance_type == "spherical":
+            return np.log(factors) * d
+        if self.covariance_type == "diag":
+            return np.array([np.log(each).sum() for each in factors])
+        each = factors[None] if self.covariance_type == "tied" else factors
+        return np.broadcast_to([np.log(np.diag(one)).sum() for one in each], k)
 
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows from one component."""
@@ -226,6 +240,10 @@ def _inverse_of_square(factor: FloatArray) -> FloatArray:
     """(UUᵀ)⁻¹ of an upper triangular U."""
     inverse = solve_triangular(factor, np.eye(len(factor)))
     return np.asarray(inverse.T @ inverse)
+
+
+def _squares(offsets: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(weights @ offsets**2)
 
 
 def _scatter(offsets: FloatArray, weights: FloatArray) -> FloatArray:

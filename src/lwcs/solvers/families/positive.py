@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from lwcs.divergences import ItakuraSaito
-from lwcs.solvers.families.base import Family, weighted_means
+from lwcs.solvers.families.base import means_of_sums
+from lwcs.solvers.families.natural import Natural, NaturalFamily
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, Rows
+    from collections.abc import Sequence
+
+    from lwcs.foundation.types import FloatArray
 
 _SMALLEST_MEAN = np.finfo(np.float64).tiny
 # ln mean(x) − mean(ln x) is 0 for constant rows, whose shape would be infinite.
@@ -19,22 +23,23 @@ _SMALLEST_GAP = 1e-10
 _NEWTON_STEPS = 25
 
 
-class Exponential(Family):
+class Exponential(NaturalFamily):
     """Positive numbers such as times between events, independent by column."""
 
     name, divergence = "exponential", ItakuraSaito()
+    on_device = True
 
-    def fit(self, rows: Rows, weights: FloatArray) -> None:
+    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
         """Set the means to those of the rows."""
-        self.means = self.as_means(weighted_means(rows, weights))
+        self.means = self.as_means(means_of_sums(sums[0], weights))
 
     def as_means(self, given: FloatArray) -> FloatArray:
         """Means > 0."""
         return np.maximum(given, _SMALLEST_MEAN)
 
-    def log_density(self, rows: Rows) -> FloatArray:
+    def natural(self) -> Natural:
         """Σ −ln m − x/m."""
-        return -np.log(self.means).sum(axis=1) - rows @ (1.0 / self.means).T
+        return Natural((-1.0 / self.means,), -np.log(self.means).sum(axis=1))
 
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows from one component."""
@@ -45,17 +50,22 @@ class Exponential(Family):
         return self.means.size
 
 
-class Gamma(Family):
+class Gamma(NaturalFamily):
     """Positive numbers with a mean and a shape, independent by column."""
 
     name, divergence = "gamma", ItakuraSaito()
+    on_device = True
     fitted: ClassVar = {"shape": "shapes"}
 
-    def fit(self, rows: Rows, weights: FloatArray) -> None:
+    def statistics(self, rows: Any) -> tuple[Any, ...]:
+        """ln x and x."""
+        return array_namespace(rows).log(rows), rows
+
+    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
         """Set the means, and solve ln α − ψ(α) = ln mean(x) − mean(ln x) for the shapes."""
-        self.means = self.as_means(weighted_means(rows, weights))
-        gap = np.log(self.means) - weighted_means(np.log(rows), weights)
-        gap = np.maximum(gap, _SMALLEST_GAP)
+        logs, means = (means_of_sums(each, weights) for each in sums)
+        self.means = self.as_means(means)
+        gap = np.maximum(np.log(self.means) - logs, _SMALLEST_GAP)
         # Minka's approximation is within 1.5 %; Newton's method does the rest.
         shape = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
         for _ in range(_NEWTON_STEPS):
@@ -68,11 +78,11 @@ class Gamma(Family):
         """Means > 0."""
         return np.maximum(given, _SMALLEST_MEAN)
 
-    def log_density(self, rows: Rows) -> FloatArray:
+    def natural(self) -> Natural:
         """Σ α·ln(α/m) + (α − 1)·ln x − α·x/m − ln Γ(α)."""
         rate = self.shapes / self.means
         constant = (xlogy(self.shapes, rate) - gammaln(self.shapes)).sum(axis=1)
-        return constant + np.log(rows) @ (self.shapes - 1.0).T - rows @ rate.T
+        return Natural((self.shapes - 1.0, -rate), constant)
 
     def sample(self, component: int, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw rows from one component."""

@@ -1,0 +1,36 @@
+"""The kernels in Triton: on a GPU where there is one, or by Triton's interpreter on the CPU.
+
+The interpreter has to be asked for before Triton is imported, so `test_interpreted` runs this
+file once more, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.kernels.device.claims import Claims, torch
+
+pytest.importorskip("triton")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@pytest.mark.skipif(
+    not (torch.cuda.is_available() or INTERPRETED),
+    reason="needs a GPU, or TRITON_INTERPRET=1 in the environment",
+)
+class TestFused(Claims):
+    device = "cpu" if INTERPRETED else "cuda"
+
+    @property
+    def kernels(self):
+        from lwcs.kernels import device
+
+        return device
+
+    def test_these_are_the_kernels_in_triton(self):
+        from lwcs.kernels import device
+
+        name = device._kernels(torch.zeros((3, 2), device=self.device)).__name__
+        assert name == "lwcs.kernels.device.fused"
