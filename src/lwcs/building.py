@@ -60,7 +60,7 @@ class Job:
         values = source.estimate_values()
         own = Geometry(divergence, kernel=kernels.choose(values))
         geometry = placed(own, device, source, tf32)
-        job = cls(source if geometry.keeps_rows else source.on_host(), geometry)
+        job = cls(source if divergence.runs_on_device else source.on_host(), geometry)
         decided("kernel", "%s kernels for about %d values", job.geometry.kernel, values)
         decided("source", "%r", source)
         if source.skipped:

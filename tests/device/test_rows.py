@@ -7,12 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from lwcs.divergences import KL, Cosine
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.device import DeviceArray
 from lwcs.geometry import Centers, Geometry, Measured
 from lwcs.geometry.base import weigh_clusters
-from lwcs.geometry.dense import DenseRows
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -57,14 +55,6 @@ def test_host_rows_go_to_the_device_of_the_geometry(dtype):
     assert isinstance(rows, DeviceRows)
     assert rows.values.dtype == (np.float32 if dtype == np.float32 else np.float64)
     np.testing.assert_array_equal(rows.full(slice(None)), X)
-
-
-@pytest.mark.parametrize("divergence", [KL(), Cosine()], ids=repr)
-def test_other_divergences_are_measured_on_the_host(divergence):
-    X = np.random.default_rng(0).random((20, 3)) + 0.1
-    rows = Geometry(divergence).measured(on_cpu(X))
-    assert isinstance(rows, DenseRows)
-    np.testing.assert_array_equal(rows.values, Geometry(divergence).measured(X).values)
 
 
 def test_sparse_rows_stay_on_the_host():

@@ -7,7 +7,10 @@ import pytest
 from scipy import stats
 
 import lwcs
+from lwcs.divergences import KL
 from lwcs.foundation.device import DeviceArray
+from lwcs.sources.base import PARTITION_ROWS
+from lwcs.sources.device import DeviceSource
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 
@@ -109,10 +112,66 @@ def test_partitions_on_devices(monkeypatch):
     assert np.array_equal(found.indices, host.indices)
 
 
-def test_divergence_is_measured_on_the_host(monkeypatch):
+@pytest.mark.parametrize("divergence", ["cosine", "kl", "kl_simplex", "exponential"])
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("method", [*METHODS, lwcs.Lightweight(distance="sqeuclidean")], ids=str)
+def test_rows_of_a_divergence_stay_there(monkeypatch, divergence, parts, method):
+    X = np.abs(table(n=70_001)) / 9 + 0.1
+    how = {"method": method, "divergence": divergence, "n_clusters": 5, "random_state": 0}
+    host = [X] if parts == 1 else np.array_split(X, parts)
+    there = [torch.from_numpy(part) for part in host]
+    if parts > 1:
+        host, there = [lwcs.PartitionedSource(host)], [lwcs.PartitionedSource(there)]
+    want = on_host(monkeypatch, *host, 500, **how)
+    monkeypatch.setattr(DeviceSource, "on_host", lambda _: pytest.fail("rows left the device"))
+    found = lwcs.build(*there, 500, **how)
+    assert isinstance(found.points, torch.Tensor)
+    assert np.array_equal(found.indices, want.indices)
+    np.testing.assert_allclose(found.omega, want.weights, rtol=1e-11)
+
+
+def test_transformed_rows_in_blocks(monkeypatch):
+    """Sums over several blocks, and a last cell that is not full."""
+    X = table(n=4 * PARTITION_ROWS + 7)
+    weights = np.random.default_rng(1).gamma(1.0, size=len(X))
+    how = {"divergence": "cosine", "random_state": 0}
+    want = on_host(monkeypatch, X, 3_000, sample_weight=weights, **how)
+    monkeypatch.setattr(DeviceSource, "block_rows", PARTITION_ROWS)
+    given = torch.from_numpy(weights)
+    found = lwcs.build(torch.from_numpy(X), 3_000, sample_weight=given, **how)
+    assert np.array_equal(found.indices, want.indices)
+    assert found.total_cost == pytest.approx(want.total_cost, rel=1e-12)
+
+
+BAD = [("kl", -1.0), ("cosine", 0.0), ("cosine", np.nan), ("kl_simplex", 0.0), ("logistic", 2.0)]
+
+
+@pytest.mark.parametrize(("divergence", "value"), BAD)
+@pytest.mark.parametrize("distance", ["divergence", "sqeuclidean"])
+@pytest.mark.parametrize("n", [500, 150_000], ids=["pivot", "scan"])
+def test_bad_value_of_a_divergence_is_named(monkeypatch, divergence, value, distance, n):
+    X = np.random.default_rng(0).random((n, 4)) / 2 + 0.1
+    X[n // 2] = value
+    how = {"method": lwcs.Lightweight(distance=distance), "random_state": 0}
+    how["divergence"] = divergence
+    with pytest.raises(ValueError, match=f"row {n // 2}") as want:
+        on_host(monkeypatch, X, 100, **how)
+    monkeypatch.setenv("LWCS_KERNEL", "device")
+    with pytest.raises(ValueError, match=f"row {n // 2}") as found:
+        lwcs.build(torch.from_numpy(X), 100, **how)
+    assert str(found.value) == str(want.value)
+
+
+def test_divergence_of_a_user_is_measured_on_the_host(monkeypatch):
+    class Own(KL):
+        name = "kl_of_a_user"
+
     X = np.abs(table()) + 0.1
-    host = on_host(monkeypatch, X, 500, divergence="kl", random_state=0)
-    found = lwcs.build(torch.from_numpy(X), 500, divergence="kl", random_state=0)
+    try:
+        host = on_host(monkeypatch, X, 500, divergence=Own(), random_state=0)
+        found = lwcs.build(torch.from_numpy(X), 500, divergence=Own(), random_state=0)
+    finally:
+        del KL._known["kl_of_a_user"]
     assert isinstance(found.points, torch.Tensor)
     assert found == host
 

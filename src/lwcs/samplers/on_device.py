@@ -15,6 +15,7 @@ import numpy as np
 from lwcs.foundation.checks import BadValueError
 from lwcs.foundation.device import DeviceArray, on_device
 from lwcs.foundation.randomness import Round, generator
+from lwcs.foundation.rows import pieces
 from lwcs.samplers.base import Draws, Summary
 from lwcs.samplers.crossing import RunningWeights
 from lwcs.samplers.first_pass import check_cost, check_total
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.geometry import Geometry
     from lwcs.samplers.around_centers import Assignment, Clusters, Scores
     from lwcs.samplers.base import Run
     from lwcs.samplers.two_rounds import Quota
@@ -44,11 +46,12 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
     around, numbers = _read(source, weights, size, run)
     drawn = [weights.draw_there(numbers.by_weight)]
     if numbers.by_cost:
-        drawn += _by_cost(source, weights, around, numbers)
+        drawn += _by_cost(source, weights, around, numbers, run.geometry)
     chosen, counts = torch.unique(torch.cat(drawn), return_counts=True)
     points = source.array.tensor[chosen]
     only = torch.zeros_like(chosen, dtype=torch.int32)
-    distances = device.own_distances(points, around.center[None, :], only, around.precision)
+    rows = run.geometry.measured(DeviceArray(points)).values.tensor
+    distances = device.own_distances(rows, around.center[None, :], only, around.precision)
     # Once nothing more is to be started, so that the device is not waited for in between.
     indices, times, values = (np.asarray(DeviceArray(each)) for each in (chosen, counts, distances))
     summary = Summary(source.n_rows, weights.total, around.mean, around.cost)
@@ -65,12 +68,19 @@ def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[
     tau = None if precision is None else on_device(precision, rows)
 
     def scan(block: Block) -> Any:
-        return device.scan_cells(block.points.tensor, weights.each, pivot, tau, source.cell_rows)
+        own = run.geometry.measured(block.points, block.first_row).values.tensor
+        at = slice(block.first_row, block.first_row + len(own))
+        each = None if weights.each is None else weights.each[at]
+        return device.scan_cells(own, each, pivot, tau, source.cell_rows)
 
-    (sums,) = run.each_block(source, scan, "reading", max(1, source.n_rows))
+    # Rows that are transformed are copied: no more than a block of them at a time.
+    step = source.n_rows if run.geometry.keeps_rows else source.block_rows
+    parts = list(run.each_block(source, scan, "reading", max(1, step)))
+    cells = parts[0].cells if len(parts) == 1 else _packed(*(part.cells for part in parts))
+    sums = sum(_packed(part.shift, part.cost) for part in parts)
     numbers = _Numbers.of(size, run)
     # Here the host waits for the read.
-    *shift, cost = np.asarray(DeviceArray(_packed(sums.shift, sums.cost)))
+    *shift, cost = np.asarray(DeviceArray(sums))
     if not np.isfinite([*shift, cost]).all():
         with source.explaining():
             refuse(source, run)
@@ -79,16 +89,14 @@ def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[
     cost = max(float(cost) - weights.total * delta, 0.0)
     check_cost(cost, weights.total, lost=bool(slip.any()))
     mean = point + slip
-    around = _Around(pivot, on_device(mean, rows), tau, sums.cells, mean, cost, delta)
+    around = _Around(pivot, on_device(mean, rows), tau, cells, mean, cost, delta)
     return around, numbers if cost > 0.0 else _Numbers.of(size, run, only_weights=True)
 
 
 def _by_cost(
-    source: DeviceSource, weights: Weights, around: _Around, numbers: _Numbers
+    source: DeviceSource, weights: Weights, around: _Around, numbers: _Numbers, geometry: Geometry
 ) -> list[Any]:
     """Rows in proportion to ω·d, by rejection from ω·h."""
-    import lwcs.kernels.device as device
-
     rows = source.array.tensor
     by = Rejection.of(weights.total, around.slip, around.cost)
     running = weights.add_to(around.cells.mul_(by.scale), by.floor).cumsum_(0)
@@ -98,12 +106,39 @@ def _by_cost(
         batch = min(batch, PROPOSALS_AT_ONCE)
         fractions, tosses = (on_device(numbers.take(batch), rows) for _ in range(2))
         cells, targets = hit_cells(running, fractions)
-        hits = device.hit_rows(
-            rows, weights.each, around.pivot, around.center, around.precision,
-            by.scale, by.floor, source.cell_rows, cells, targets,
-        )  # fmt: skip
+        hits = _hit_rows(source, weights, around, by, cells, targets, geometry)
         drawn.append(hits.rows[tosses * hits.bounds < hits.distances][:missing])
     return drawn
+
+
+def _hit_rows(
+    source: DeviceSource, weights: Weights, around: _Around, by: Rejection,
+    cells: Any, targets: Any, geometry: Geometry,
+) -> Any:  # fmt: skip
+    """One row of every cell that is hit; rows that are transformed are so for these cells alone."""
+    import torch
+
+    import lwcs.kernels.device as device
+
+    rows, step = source.array.tensor, source.cell_rows
+
+    def hit(points: Any, each: Any, cells: Any, targets: Any) -> Any:
+        return device.hit_rows(
+            points, each, around.pivot, around.center, around.precision,
+            by.scale, by.floor, step, cells, targets,
+        )  # fmt: skip
+
+    if geometry.keeps_rows:
+        return hit(rows, weights.each, cells, targets)
+    within, found = torch.arange(step, device=rows.device), []
+    for part in pieces(len(cells), source.block_rows // step):
+        own = (cells[part, None] * step + within).reshape(-1)
+        inside, own = (own < len(rows)).double(), own.clamp_max(len(rows) - 1)
+        points = geometry.measured(DeviceArray(rows[own])).values.tensor
+        each = inside if weights.each is None else inside * weights.each[own]
+        hits = hit(points, each, torch.arange(len(targets[part]), device=own.device), targets[part])
+        found.append(hits._replace(rows=own[hits.rows]))
+    return device.Hits(*map(torch.cat, zip(*found, strict=True)))
 
 
 class _Around(NamedTuple):
@@ -160,11 +195,14 @@ def _pivot(source: DeviceSource, weights: Weights, run: Run) -> FloatArray:
     """Mean of about 1,000 rows, which come to the host."""
     rows = np.sort(weights.draw(run.generator(Round.PIVOT).random(PIVOT_ROWS)))
     points = np.asarray(source.take(rows))
-    sample = replace(run.geometry, device=None).measured(points)
-    point = sample.moments(None).mean
-    if not np.isfinite(sample.distances_to_pivot(sample.pivot(point)).sum()):
-        bad = BadValueError.found_in(points, 0, 0)
-        raise bad.explained(int(rows[bad.row]) - bad.row, "", source.feature_names)
+    try:
+        sample = replace(run.geometry, device=None).measured(points)
+        point = sample.moments(None).mean
+        if not np.isfinite(sample.distances_to_pivot(sample.pivot(point)).sum()):
+            raise BadValueError.found_in(points, 0, 0)
+    except BadValueError as bad:
+        row = int(rows[bad.row]) - bad.row
+        raise bad.explained(row, "", source.feature_names) from None
     return point
 
 

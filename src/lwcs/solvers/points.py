@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.device import DeviceArray, is_on_device
+from lwcs.foundation.device import DeviceArray, copied, is_on_device
 from lwcs.geometry import Centers, Geometry
 from lwcs.geometry.device import DeviceRows
 
@@ -31,7 +31,11 @@ class Points:
     @classmethod
     def of(cls, data: Rows, weights: Any, geometry: Geometry | None = None) -> Points:
         """Measure weighted rows of data; weights may be on a device, too."""
-        rows = (Geometry() if geometry is None else geometry).measured(data)
+        how = Geometry() if geometry is None else geometry
+        if not how.squared:
+            # Solvers on a device know squared distances alone, and a coreset is small.
+            data, how = copied(data), replace(how, device=None)
+        rows = how.measured(data)
         given = np.asarray(weights, dtype=np.float64) if is_on_device(weights) else weights
         omega, own = kernels.unit_weights(given, len(rows)), rows.geometry
         if isinstance(rows, DeviceRows):
