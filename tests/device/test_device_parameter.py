@@ -187,11 +187,28 @@ def test_rows_on_another_device_are_refused(monkeypatch):
             kmeans(device="cuda").set_params(coreset_size=50).fit(rows)
 
 
+@pytest.mark.parametrize("divergence", ["kl", "cosine"])
+def test_divergences_are_measured_on_the_device(divergence):
+    rows = np.abs(ROWS) + 1
+    model = kmeans(divergence=divergence, device="cpu").fit(rows)
+    expected = kmeans(divergence=divergence).fit(rows)
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    assert model.inertia_ == pytest.approx(expected.inertia_, rel=1e-9)
+
+
+def test_as_large_as_it_takes_on_a_device():
+    found = CoresetKMeans(5, random_state=0, device="cpu").fit(ROWS)
+    expected = CoresetKMeans(5, random_state=0).fit(ROWS)
+    assert found.inertia_ == pytest.approx(expected.inertia_, rel=1e-6)
+
+
 def test_what_is_computed_on_the_host_is_refused():
-    words = r"device='cpu' is for squared Euclidean distances of dense rows; .* on the CPU"
-    for divergence in ("kl", "cosine"):
-        with pytest.raises(ValueError, match=words):
-            kmeans(divergence=divergence, device="cpu").fit(np.abs(ROWS) + 1)
+    class Own(lwcs.divergences.SquaredEuclidean):
+        pass
+
+    words = r"device='cpu' is for dense rows and divergences that take tensors; Own.* on the CPU"
+    with pytest.raises(ValueError, match=words):
+        kmeans(divergence=Own(), device="cpu").fit(ROWS)
     for rows in (sp.csr_array(ROWS), [sp.csr_array(ROWS)]):
         with pytest.raises(ValueError, match="sparse rows are computed on the CPU"):
             kmeans(device="cpu").fit(rows)
