@@ -167,10 +167,11 @@ def placed(
                 f"device={device!r} is for rows that this process reads, not for a "
                 f"{type(rows).__name__}; leave out device="
             )
-        if not geometry.keeps_rows or any(map(is_sparse, arrays)):
-            what = "sparse rows are" if geometry.keeps_rows else f"{geometry.divergence!r} is"
+        taken = geometry.divergence.runs_on_device
+        if not taken or any(map(is_sparse, arrays)):
+            what = "sparse rows are" if taken else f"{geometry.divergence!r} is"
             raise ValueError(
-                f"device={device!r} is for squared Euclidean distances of dense rows; {what} "
+                f"device={device!r} is for dense rows and divergences that take tensors; {what} "
                 "computed on the CPU: leave out device="
             )
         check_on_device(device, arrays, "X")
@@ -268,7 +269,7 @@ def build(
         the end of every stage, by the thread that called `build`; an exception that it raises ends
         the build.
     device : str, optional
-        Where squared Euclidean distances of dense rows are computed, such as "cuda" or "cuda:1":
+        Where distances of dense rows are computed, such as "cuda" or "cuda:1":
         rows of the host and of files go through it block by block. By default where the rows are:
         tensors of torch and arrays of CuPy on a GPU stay there. Points and weights are where the
         data is.

@@ -98,7 +98,7 @@ class Sample:
     def part(self, kept: IntArray) -> Sample:
         """Some of the draws, as a sample by itself."""
         part = part_of(self.points.weights, self.counts, kept)
-        points = replace(self.points, rows=self.points.rows[part.at], weights=part.weights)
+        points = self.points.part(part.at, part.weights)
         return Sample(points, part.counts, part.at)
 
     def distances(self, centers: Centers, run: Map) -> FloatArray:

@@ -114,7 +114,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         Whether to show progress on standard error, or a function that is called with a
         `lwcs.Progress`, as `progress` of `lwcs.build`. A function is not saved.
     device : str, optional
-        Where squared Euclidean distances of dense rows are computed, such as "cuda" or "cuda:1":
+        Where distances of dense rows are computed, such as "cuda" or "cuda:1":
         rows of the host and of files go through it block by block. Rows on a device are computed
         with there, as they are by default. Results are where X is, whatever the device.
     precision : {"float32", "tf32"}, default="float32"

@@ -128,7 +128,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
     ----------
     weights_ : array of shape (n_components,)
         Weights of the components; they sum to 1. For tensors of torch and arrays of CuPy, this and
-        the arrays below are on their device; EM itself runs on the host.
+        the arrays below are on their device.
     means_ : array of shape (n_components, n_features)
         Means of the components. For multinomial, the probabilities of the columns.
     covariances_ : array

@@ -13,7 +13,7 @@ from lwcs.geometry import Centers, Geometry
 from lwcs.geometry.device import DeviceRows
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Measured
 
 
@@ -56,6 +56,13 @@ class Points:
         scatter = np.maximum(moments.scatter, 0.0)
         cost = float(scatter.sum() if precision is None else precision @ scatter)
         return cls(rows, omega, cost / moments.weight, weights)
+
+    def part(self, at: IntArray, weights: FloatArray) -> Points:
+        """Some of the rows, with weights of their own; a row costs as much on average."""
+        rows, own = self.rows[at], None
+        if isinstance(rows, DeviceRows) and self.device_weights is not None:
+            own = rows.put(weights).double()
+        return Points(rows, weights, self.average, own)
 
     def __len__(self) -> int:
         return len(self.rows)
