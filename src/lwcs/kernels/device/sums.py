@@ -12,13 +12,14 @@ import triton
 import triton.language as tl
 
 from lwcs.foundation.rows import pieces
+from lwcs.kernels.device.launch import programs
 
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
 # Rows that are sorted at a time; above so many, more programs share them.
 _PIECE_ROWS, _MANY_ROWS = 2**23, 2**21
-_FEW_PROGRAMS, _MANY_PROGRAMS = 2**12, 2**15
+_FEW_PROGRAMS, _MANY_PROGRAMS = 32, 256
 _TILE_VALUES = 2048
 
 
@@ -103,7 +104,8 @@ def _sums_of_piece(
     X: Tensor, weights: Tensor | None, labels: Tensor, k: int, around: Tensor
 ) -> tuple[Tensor, Tensor]:
     n, d = X.shape
-    parts = max(1, (_MANY_PROGRAMS if n >= _MANY_ROWS else _FEW_PROGRAMS) // k)
+    each = _MANY_PROGRAMS if n >= _MANY_ROWS else _FEW_PROGRAMS
+    parts = max(1, programs(X, each) // k)
     # Radix sort takes as long as its keys are wide.
     ordered, order = torch.sort(labels.to(torch.int16) if k < 2**15 else labels, stable=True)
     totals = torch.empty((k, parts), dtype=torch.float64, device=X.device)
