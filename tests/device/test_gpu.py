@@ -71,11 +71,11 @@ def test_labels_and_costs(dtype, offset, d, k):
     assert labels.is_cuda
     assert labels.dtype == torch.int32
     own, host = labels.cpu().numpy(), model.predict(X)
-    # Where labels differ, both centers are equally near.
+    # Where labels differ, the center is as near as that of the host, or nearer.
     at = np.flatnonzero(own != host)
     wide, centers = X[at].astype(np.float64), np.asarray(model.cluster_centers_, dtype=np.float64)
     apart = [((wide - centers[which[at]]) ** 2).sum(axis=1) for which in (own, host)]
-    np.testing.assert_allclose(*apart, rtol=1e-6 if dtype == np.float32 else 1e-13)
+    assert (apart[0] <= apart[1] * (1.0 + (1e-6 if dtype == np.float32 else 1e-13))).all()
     assert len(at) <= 1e-3 * len(X)
     rel = 1e-5 if dtype == np.float32 else 1e-12
     assert model.score(there) == pytest.approx(model.score(X), rel=rel)
@@ -90,6 +90,20 @@ def test_fit_is_as_good_as_on_the_host(dtype):
         assert found.cluster_centers_.is_cuda
         assert found.labels_.is_cuda
         assert found.inertia_ == pytest.approx(host.inertia_, rel=0.02)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-20, 1e25])
+def test_any_range_of_float32(factor):
+    X = (table(np.float64, n=50_000) * factor).astype(np.float32)
+    host = lwcs.build(X, 2_000, random_state=0)
+    found = lwcs.build(torch.from_numpy(X).cuda(), 2_000, random_state=0)
+    assert found.total_cost == pytest.approx(host.total_cost, rel=1e-5)
+    assert len(np.intersect1d(host.indices, found.indices)) >= 0.999 * len(host.indices)
+    model = CoresetKMeans(8, coreset_size=2_000, random_state=0).fit(X)
+    there = torch.from_numpy(X).cuda()
+    assert (model.predict(there).cpu().numpy() == model.predict(X)).mean() >= 0.999
+    fitted = CoresetKMeans(8, coreset_size=2_000, random_state=0).fit(there)
+    assert fitted.inertia_ == pytest.approx(model.inertia_, rel=0.02)
 
 
 def test_identity_of_the_weights():

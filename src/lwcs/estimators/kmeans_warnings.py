@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def warn_of_fit(found: Clustering, coreset: Coreset, k: int, max_iter: int) -> None:
     """Warn of fewer clusters than were asked for, and of a fit that has not converged."""
-    distinct = len(np.unique(found.labels))
+    distinct = int(np.count_nonzero(np.bincount(found.labels)))
     if distinct < k:
         warn(
             f"the number of distinct clusters ({distinct}) is smaller than n_clusters "

@@ -129,7 +129,18 @@ class Seen:
             "refined": scores.total(clusters) / values,
             OWN: self.counts.sum() * self._parts / self.counts,
         }
-        return {name: self._formula(r, clusters, average, draws) for name, r in inverse.items()}
+        every, some = self._parts, np.flatnonzero(self._parts)
+        # Mostly all of them, which need no copy.
+        at = slice(None) if len(some) == len(every) else some
+        parts, labels = every[at], self.labels[at]
+        terms = parts / clusters.weights[labels] * (self.distances[at] / average)
+        return {
+            name: Formula(
+                float(terms @ r[at]) / draws,
+                self._missed(parts / r[at], labels, clusters, average, draws),
+            )
+            for name, r in inverse.items()
+        }
 
     @property
     def _parts(self) -> FloatArray:
@@ -148,15 +159,14 @@ class Seen:
         costs = self._by_cluster(self._parts * (self.distances / average))
         return Clusters(len(costs), self.shares, costs)
 
-    def _formula(self, r: FloatArray, clusters: Clusters, average: float, draws: int) -> Formula:
-        at = self._parts > 0.0
-        parts, labels, inverse = self._parts[at], self.labels[at], r[at]
-        terms = parts / clusters.weights[labels] * (self.distances[at] / average)
-        missed = 0.0
-        if self.apart is not None:
-            drawn = np.bincount(labels, parts / inverse, self.k)
-            missed = float(np.exp(-draws * drawn) @ (clusters.weights * (self.apart / average)))
-        return Formula(float(terms @ inverse) / draws, missed)
+    def _missed(
+        self, drawn: FloatArray, labels: IntArray, clusters: Clusters, average: float, draws: int
+    ) -> float:
+        """What the clusters cost that no draw is of, in expectation."""
+        if self.apart is None:
+            return 0.0
+        share = np.bincount(labels, drawn, self.k)
+        return float(np.exp(-draws * share) @ (clusters.weights * (self.apart / average)))
 
 
 def family_of(method: str) -> str:

@@ -64,9 +64,13 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
+    wide: bool = False,
 ) -> ScanSums:
-    """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read."""
-    return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows)
+    """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read.
+
+    Squares of float32 rows are in float32, where they may overflow or vanish, unless `wide`.
+    """
+    return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows, wide)
 
 
 def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:

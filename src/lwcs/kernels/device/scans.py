@@ -1,8 +1,10 @@
-"""Scans around a point in Triton: one read of all rows, with float64 sums.
+"""Scans around a point in Triton: one read of all rows.
 
-A program goes over tiles of whole cells, some rows of every cell at a time, and keeps its sums in
-registers: those rows are the same thread's, so that only cells are added up across threads. The
-sums of programs are added up in a fixed order, and a scan repeats bit for bit.
+A program goes over tiles of whole cells and keeps its sums in registers, one for every value of
+a tile; the sums of programs are added up in a fixed order, so that a scan repeats bit for bit.
+Differences and their squares are in the precision of the rows, unless `wide` ones are wanted, around
+a point in two parts, so that an offset costs no digits. A float64 number for every value would take longer than the read: sums
+are widened once for every row and cell, and for the columns after a few tiles.
 """
 
 from __future__ import annotations
@@ -19,111 +21,90 @@ from lwcs.kernels.device.launch import programs
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
-# Values of a tile where cells are single rows.
-TILE_VALUES = 1024
+# Values of a tile; wider cells than this are cut, and added up afterwards.
+TILE_VALUES = 2048
 WARPS = 4
-# Values that a warp loads at once, 16 bytes per thread, and rows of a cell loaded at a time.
-_WARP_VALUES = 128
-DEPTH = 8
+# Tiles whose columns are added up in the precision of the rows.
+TILES = 4
 # Programs for every multiprocessor.
 EACH = 8
-
-
-@triton.jit
-def _offsets(X, rows, columns, n, pivot, D: tl.constexpr, WHOLE: tl.constexpr):
-    """x − pivot in float64, for rows in two dimensions; zero beyond the last row and column."""
-    here = columns < D
-    where = rows[:, :, None] * D + columns[None, None, :]
-    p = tl.load(pivot + columns, mask=here, other=0.0)[None, None, :]
-    if WHOLE:
-        x = tl.load(X + where, mask=here[None, None, :], other=0.0)
-        return x.to(tl.float64) - p
-    inside = (rows < n)[:, :, None]
-    x = tl.load(X + where, mask=inside & here[None, None, :], other=0.0)
-    return tl.where(inside, x.to(tl.float64) - p, 0.0)
+_LARGEST_TILE = 8192
 
 
 @triton.jit
 def _add_tile(
-    X,
-    weights,
-    pivot,
-    precision,
-    cells,
-    n,
-    tile,
-    shift,
-    cost,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    CELLS: tl.constexpr,
-    CELL_ROWS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    WEIGHTED: tl.constexpr,
-    PRECISION: tl.constexpr,
-    DISTANCES: tl.constexpr,
-    WHOLE: tl.constexpr,
-):
-    """Write the cells of a tile, and add its rows to the sums."""
+    X, weights, high, low, precision, cells, n, tile,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, CELLS: tl.constexpr, CELL_ROWS: tl.constexpr,
+    WEIGHTED: tl.constexpr, PRECISION: tl.constexpr, DISTANCES: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Write the sums of a tile's cells, or all distances; give ω(x − pivot) and Σω·d of cells."""
     columns = tl.arange(0, BLOCK_D)
+    here = columns < D
     cell = (tile * CELLS + tl.arange(0, CELLS)).to(tl.int64)
-    squares = tl.zeros([CELLS, BLOCK_D], tl.float64)
-    for first in tl.static_range(0, CELL_ROWS, DEPTH):
-        rows = cell[None, :] * CELL_ROWS + first + tl.arange(0, DEPTH)[:, None]
-        offset = _offsets(X, rows, columns, n, pivot, D, WHOLE)
-        masses = offset
-        if WEIGHTED:
-            masses = offset * tl.load(weights + rows, mask=rows < n, other=0.0)[:, :, None]
-        if DISTANCES:
-            squares += tl.sum(offset * offset, axis=0)
-        else:
-            squares += tl.sum(masses * offset, axis=0)
-        shift += tl.sum(masses, axis=0)
+    rows = cell[:, None] * CELL_ROWS + tl.arange(0, CELL_ROWS)[None, :]
+    where = rows[:, :, None] * D + columns[None, None, :]
+    first = tl.load(high + columns, mask=here, other=0.0)[None, None, :]
+    second = tl.load(low + columns, mask=here, other=0.0)[None, None, :]
+    # Both parts of the point have the precision that is computed in.
+    if WHOLE:
+        x = tl.load(X + where, mask=here[None, None, :], other=0.0).to(first.dtype)
+        offset = (x - first) - second
+    else:
+        inside = (rows < n)[:, :, None]
+        x = tl.load(X + where, mask=inside & here[None, None, :], other=0.0).to(first.dtype)
+        offset = tl.where(inside, (x - first) - second, 0.0)
+    squares = offset * offset
     if PRECISION:
-        squares = squares * tl.load(precision + columns, mask=columns < D, other=0.0)[None, :]
-    own = tl.sum(squares, axis=1)
-    tl.store(cells + cell, own, mask=cell * CELL_ROWS < n)
-    if DISTANCES and WEIGHTED:
-        own = own * tl.load(weights + cell, mask=cell < n, other=0.0)
-    return shift, cost + own
+        p = tl.load(precision + columns, mask=here, other=0.0).to(offset.dtype)
+        squares = squares * p[None, None, :]
+    masses = tl.sum(squares, axis=2).to(tl.float64)
+    if DISTANCES:
+        tl.store(cells + rows, masses, mask=rows < n)
+    if WEIGHTED:
+        w = tl.load(weights + rows, mask=rows < n, other=0.0)
+        masses = masses * w
+        offset = offset * w.to(offset.dtype)[:, :, None]
+    own = tl.sum(masses, axis=1)
+    if not DISTANCES:
+        tl.store(cells + cell, own, mask=cell * CELL_ROWS < n)
+    return offset, own
 
 
 @triton.jit
 def _scan(
-    X,
-    weights,
-    pivot,
-    precision,
-    cells,
-    shifts,
-    costs,
-    n,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    CELLS: tl.constexpr,
-    CELL_ROWS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    WEIGHTED: tl.constexpr,
-    PRECISION: tl.constexpr,
-    DISTANCES: tl.constexpr,
-):
+    X, weights, high, low, precision, cells, shifts, costs, n,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, CELLS: tl.constexpr, CELL_ROWS: tl.constexpr,
+    TILES: tl.constexpr, WEIGHTED: tl.constexpr, PRECISION: tl.constexpr, DISTANCES: tl.constexpr,
+):  # fmt: skip
     """Σω(x − pivot) and Σω·d of the tiles of a program; Σω·d of their cells, or every d."""
     program, step = tl.program_id(0), tl.num_programs(0)
-    shift = tl.zeros([CELLS, BLOCK_D], tl.float64)
+    shift = tl.zeros([CELLS, CELL_ROWS, BLOCK_D], tl.float64)
     cost = tl.zeros([CELLS], tl.float64)
-    whole = n // (CELLS * CELL_ROWS)
-    for tile in tl.range(program, whole, step):
-        shift, cost = _add_tile(
-            X, weights, pivot, precision, cells, n, tile, shift, cost,
-            D, BLOCK_D, CELLS, CELL_ROWS, DEPTH, WEIGHTED, PRECISION, DISTANCES, True,
+    groups = n // (CELLS * CELL_ROWS * TILES)
+    for group in tl.range(program, groups, step):
+        moved, own = _add_tile(
+            X, weights, high, low, precision, cells, n, group * TILES,
+            D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, True,
         )  # fmt: skip
-    if program == whole % step:
-        shift, cost = _add_tile(
-            X, weights, pivot, precision, cells, n, whole, shift, cost,
-            D, BLOCK_D, CELLS, CELL_ROWS, DEPTH, WEIGHTED, PRECISION, DISTANCES, False,
+        cost += own
+        for i in tl.static_range(1, TILES):
+            more, own = _add_tile(
+                X, weights, high, low, precision, cells, n, group * TILES + i,
+                D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, True,
+            )  # fmt: skip
+            moved += more
+            cost += own
+        shift += moved.to(tl.float64)
+    for tile in range(groups * TILES + program, tl.cdiv(n, CELLS * CELL_ROWS), step):
+        moved, own = _add_tile(
+            X, weights, high, low, precision, cells, n, tile,
+            D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, False,
         )  # fmt: skip
+        shift += moved.to(tl.float64)
+        cost += own
     columns = tl.arange(0, BLOCK_D)
-    tl.store(shifts + program * D + columns, tl.sum(shift, axis=0), mask=columns < D)
+    total = tl.sum(tl.sum(shift, axis=0), axis=0)
+    tl.store(shifts + program * D + columns, total, mask=columns < D)
     tl.store(costs + program, tl.sum(cost, axis=0))
 
 
@@ -133,17 +114,24 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
+    wide: bool = False,
 ) -> ScanSums:
     """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d."""
-    cells = torch.empty(-(-len(X) // cell_rows), dtype=torch.float64, device=X.device)
-    shift, cost = _launch_scan(X, weights, pivot, precision, cells, cell_rows, distances=False)
+    own = min(cell_rows, max(1, _LARGEST_TILE // triton.next_power_of_2(X.shape[1])))
+    cells = torch.empty(-(-len(X) // own), dtype=torch.float64, device=X.device)
+    shift, cost = _launch_scan(X, weights, pivot, precision, cells, own, distances=False, wide=wide)
+    if own < cell_rows:
+        ratio = cell_rows // own
+        cells = torch.nn.functional.pad(cells, (0, -len(cells) % ratio)).view(-1, ratio).sum(dim=1)
     return ScanSums(shift, cost, cells)
 
 
 def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:
     """d(x, pivot) of every row, Σω(x − pivot) and Σω·d."""
     distances = torch.empty(len(X), dtype=torch.float64, device=X.device)
-    shift, cost = _launch_scan(X, weights, pivot, precision, distances, 1, distances=True)
+    shift, cost = _launch_scan(
+        X, weights, pivot, precision, distances, 1, distances=True, wide=True
+    )
     return Scan(distances, shift, cost)
 
 
@@ -156,19 +144,21 @@ def _launch_scan(
     cell_rows: int,
     *,
     distances: bool,
+    wide: bool,
 ) -> tuple[Tensor, Tensor]:
     n, d = X.shape
     block_d = triton.next_power_of_2(d)
-    # All threads have a part of one row of every cell.
-    values = TILE_VALUES if cell_rows == 1 else WARPS * _WARP_VALUES
-    n_cells = max(1, values // block_d)
+    n_cells = max(1, TILE_VALUES // (block_d * cell_rows))
     grid = max(1, min(-(-n // (n_cells * cell_rows)), programs(X, EACH)))
     shifts = torch.empty((grid, d), dtype=torch.float64, device=X.device)
     costs = torch.empty(grid, dtype=torch.float64, device=X.device)
+    high = pivot if wide else pivot.to(X.dtype)
+    low = (pivot - high.double()).to(high.dtype)
     _scan[(grid,)](
         X,
         X if weights is None else weights,
-        pivot,
+        high,
+        low,
         pivot if precision is None else precision,
         cells,
         shifts,
@@ -178,7 +168,7 @@ def _launch_scan(
         BLOCK_D=block_d,
         CELLS=n_cells,
         CELL_ROWS=cell_rows,
-        DEPTH=min(cell_rows, DEPTH, max(1, 8192 // (n_cells * block_d))),
+        TILES=TILES,
         WEIGHTED=weights is not None,
         PRECISION=precision is not None,
         DISTANCES=distances,
