@@ -77,13 +77,13 @@ def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[
     precision = run.geometry.precision
     tau = None if precision is None else on_device(precision, rows)
 
-    def scan(block: Block, wide: bool = False) -> Any:
+    def scan(block: Block, wide: bool | None) -> Any:
         own = run.geometry.measured(block.points, block.first_row).values.tensor
         at = slice(block.first_row, block.first_row + len(own))
         each = None if weights.each is None else weights.each[at]
         return device.scan_cells(own, each, pivot, tau, source.cell_rows, wide)
 
-    def read(wide: bool) -> list[Any]:
+    def read(wide: bool | None) -> list[Any]:
         # Rows that are transformed are copied: no more than a block of them at a time.
         step = source.n_rows if run.geometry.keeps_rows else source.block_rows
         task = partial(scan, wide=wide)
@@ -91,7 +91,7 @@ def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[
         cells = parts[0].cells if len(parts) == 1 else _packed(*(part.cells for part in parts))
         return [cells, sum(_packed(part.shift, part.cost) for part in parts)]
 
-    cells, sums = read(wide=False)
+    cells, sums = read(wide=None)
     numbers = _Numbers.of(size, run, weights)
     # Here the host waits for the read.
     host = np.asarray(DeviceArray(_packed(sums, pivot)))

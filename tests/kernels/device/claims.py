@@ -94,6 +94,20 @@ class Claims:
         off = np.abs(shift.cpu().numpy() - omega @ (X - pivot))
         assert (off <= 1e-8 * (omega @ np.abs(X - pivot))).all()
 
+    @WEIGHTED
+    @SCALED
+    def test_many_rows_are_scanned_in_their_own_precision(self, weighted, scaled):
+        X, w, p = rows_of(700, 5, offset=1e6), weights_of(700, weighted), precision_of(5, scaled)
+        pivot = X.mean(axis=0, dtype=np.float64) + 0.013
+        omega = np.ones(700) if w is None else w
+        masses = omega * distances_of(X, pivot, p)
+        shift, cost, cells = self.kernels.scan_cells(*self.put(X, w, pivot, p), 8, wide=False)
+        expected = np.add.reduceat(masses, np.arange(0, 700, 8))
+        np.testing.assert_allclose(cells.cpu(), expected, rtol=1e-6)
+        np.testing.assert_allclose(float(cost), masses.sum(), rtol=1e-7)
+        off = np.abs(shift.cpu().numpy() - omega @ (X - pivot))
+        assert (off <= 1e-7 * (omega @ np.abs(X - pivot))).all()
+
     def test_scans_repeat_bit_for_bit(self):
         given = self.put(rows_of(333, 16), weights_of(333, True), np.zeros(16), None)
         for one, two in zip(*(self.kernels.scan_cells(*given, 8) for _ in range(2)), strict=True):

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from tests.kernels.device.claims import Claims
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") == "1",
+    reason="plain torch is tested without the interpreter",
+)
 
 
 class TestPlain(Claims):

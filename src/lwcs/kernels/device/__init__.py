@@ -64,11 +64,11 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
-    wide: bool = False,
+    wide: bool | None = None,
 ) -> ScanSums:
     """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read.
 
-    Squares of float32 rows are in float32, where they may overflow or vanish, unless `wide`.
+    Squares of many float32 rows are in float32, where they may overflow or vanish, unless `wide`.
     """
     return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows, wide)
 

@@ -53,7 +53,7 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
-    wide: bool = True,
+    wide: bool | None = None,
 ) -> ScanSums:
     """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d; in float64 always."""
     del wide

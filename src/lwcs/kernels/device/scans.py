@@ -2,9 +2,10 @@
 
 A program goes over tiles of whole cells and keeps its sums in registers, one for every value of
 a tile; the sums of programs are added up in a fixed order, so that a scan repeats bit for bit.
-Differences and their squares are in the precision of the rows, unless `wide` ones are wanted, around
-a point in two parts, so that an offset costs no digits. A float64 number for every value would take longer than the read: sums
-are widened once for every row and cell, and for the columns after a few tiles.
+Differences and squares are in the precision of the rows, unless `wide` ones are wanted, around a
+point in two parts, so that an offset costs no digits. A float64 number for every value would take
+longer than the read: sums are widened once for every row and cell, and for the columns after a few
+tiles.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ TILES = 4
 # Programs for every multiprocessor.
 EACH = 8
 _LARGEST_TILE = 8192
+# Values that are read in no time, whatever is computed.
+_WIDE_UP_TO = 2**24
 
 
 @triton.jit
@@ -114,9 +117,10 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
-    wide: bool = False,
+    wide: bool | None = None,
 ) -> ScanSums:
     """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d."""
+    wide = X.numel() < _WIDE_UP_TO if wide is None else wide
     own = min(cell_rows, max(1, _LARGEST_TILE // triton.next_power_of_2(X.shape[1])))
     cells = torch.empty(-(-len(X) // own), dtype=torch.float64, device=X.device)
     shift, cost = _launch_scan(X, weights, pivot, precision, cells, own, distances=False, wide=wide)
