@@ -10,7 +10,7 @@ from tests.kernels.device.claims import Claims
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") == "1",
-    reason="plain torch is tested without the interpreter",
+    reason="plain torch needs no interpreter",
 )
 
 
