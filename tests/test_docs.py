@@ -20,6 +20,19 @@ ENGINES = {
     "lwcs.sources.spark": "pyspark",
     "lwcs.spark": "pyspark",
     "lwcs.sources.ray": "ray",
+    "lwcs.kernels.device": "torch",
+    **{
+        f"lwcs.kernels.device.{name}": "triton"
+        for name in (
+            "assign",
+            "assign_kernels",
+            "fused",
+            "rows",
+            "scans",
+            "seeding_kernels",
+            "sums",
+        )
+    },
     "dask.md": "dask_ml",
     "reproducibility.md": "dask.array",
 }
