@@ -24,6 +24,7 @@ from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import part_of
 from lwcs.geometry import Centers
+from lwcs.geometry.device import DeviceRows
 from lwcs.solvers.kmeans import precisely
 from lwcs.trust.record import shares_on_draws
 from lwcs.trust.separation import tell_apart
@@ -94,7 +95,9 @@ def bootstrap(
     weights, counts, labels = coreset.omega, coreset.counts, original.labels
     size = original.replicate_size()
     found: list[_Replicate] = []
-    with journal.stage("bootstrap", n_bootstrap) as stage, workers(n_jobs) as run:
+    # A device does one after the other.
+    beside = 1 if isinstance(original.rows, DeviceRows) else n_jobs
+    with journal.stage("bootstrap", n_bootstrap) as stage, workers(beside) as run:
         own = original.rows, weights, counts, original.centers, labels
         neighbours = tell_apart(*own, n_jobs=n_jobs)
         for first in range(0, n_bootstrap, _AT_A_TIME):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Floats that rows may have on a device; others are brought to float32.
 _COMPUTED = ("float32", "float64")
+# Copies up to this size come to the host by pinned memory, which torch keeps for the next ones.
+_PINNED_BYTES = 2**23
 
 
 class DeviceArray:
@@ -82,11 +84,22 @@ class DeviceArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
         """A copy on the host, which whoever does not know of devices computes with."""
         del copy
-        values: DenseRows = self.tensor.detach().cpu().numpy()
+        values: DenseRows = _to_host(self.tensor)
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.shape}, {self.dtype}, {self.tensor.device})"
+
+
+def _to_host(tensor: Any) -> Any:
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.is_cuda and tensor.numel() * tensor.element_size() < _PINNED_BYTES:
+        # Several times as fast as a copy to memory that is not pinned.
+        pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return pinned.copy_(tensor).numpy()
+    return tensor.cpu().numpy()
 
 
 def on_device(values: Any, like: Any) -> Any:
@@ -183,7 +196,8 @@ class Like:
         if self.library == "torch":
             import torch
 
-            tensor = torch.from_numpy(np.array(values)) if tensor is None else tensor
+            if tensor is None:
+                return on_device(np.array(values), torch.empty(0, device=self.device))
             return tensor.to(self.device)
         namespace = import_module(self.namespace)
         if self.library == "cupy":

@@ -64,6 +64,10 @@ class Points:
             own = rows.put(weights).double()
         return Points(rows, weights, self.average, own)
 
+    def threads(self, n_jobs: int | None) -> int | None:
+        """How many threads share what is done with these: one where a device does it."""
+        return n_jobs if self.device_weights is None else 1
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,13 +14,15 @@ if TYPE_CHECKING:
 
 # Calls before a capture: the first one compiles kernels, and a capture takes as long as a few more.
 _PLAIN_CALLS = 3
+# Fits side by side must not capture at the same time.
+_ONE_AT_A_TIME = Lock()
 
 
 def captured(step: Callable[[], None], times: int = 1) -> Any:
     """Several steps as a graph; `torch.cuda.graph` would also empty the cache of the allocator."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with _ONE_AT_A_TIME, torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")
         try:
             for _ in range(times):

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
 # Values of a tile; wider cells than this are cut, and added up afterwards.
-TILE_VALUES = 2048
+TILE_VALUES = 4096
 WARPS = 4
 # Tiles whose columns are added up in the precision of the rows.
-TILES = 4
+TILES = 2
 # Programs for every multiprocessor.
-EACH = 8
+EACH = 16
 _LARGEST_TILE = 8192
 # Values that are read in no time, whatever is computed.
 _WIDE_UP_TO = 2**24
