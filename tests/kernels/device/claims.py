@@ -227,6 +227,20 @@ class Claims:
         assert labels.tolist() == scaled.argmin(axis=1).tolist()
         assert int(n_unclear) < 20
 
+    @pytest.mark.parametrize("others", [0, 2_100])
+    def test_rows_almost_midway_between_two_centers_have_the_nearer_one(self, others):
+        rng = np.random.default_rng(0)
+        middles, apart = rng.normal(size=(30, 20)) * 5.0, rng.normal(size=(30, 20))
+        far = rng.normal(size=(others, 20)) * 30.0
+        centers = np.concatenate([middles - apart, far, middles + apart])
+        X = np.tile(middles, (4, 1)) + rng.normal(size=(120, 1)) * 3e-3 * np.tile(apart, (4, 1))
+        X = X.astype(np.float32)
+        nearest = all_distances(X, centers).argmin(axis=1).tolist()
+        labels, _, n_unclear = self.kernels.nearest(*self.put(X, centers, None))
+        assert labels.tolist() == nearest
+        # By products, as good as all of them.
+        assert int(n_unclear) < 60
+
     def test_a_far_center_costs_no_accuracy(self):
         X, centers = rows_of(400, 8), rows_of(40, 8, "float64", seed=5)
         X[7], centers[11] = 1e9, 1e9

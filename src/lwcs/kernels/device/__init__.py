@@ -2,7 +2,8 @@
 
 All tensors of a call are on one device, and so is what it returns. X has contiguous rows of
 float32 or float64; weights, pivots, centers and precisions are float64, labels int32. Nothing
-waits for the device. `plain` is the oracle; `fused` is imported with the first tensor on a GPU.
+waits for the device, but for labels of float64 rows. Sums are float64, and repeat bit for bit.
+`plain` is the oracle; `fused` is imported with the first tensor on a GPU.
 """
 
 from __future__ import annotations

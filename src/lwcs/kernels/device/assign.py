@@ -8,7 +8,7 @@ in float64. The lists stay on the device, and nothing waits for their lengths.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -45,9 +45,10 @@ class Shape(NamedTuple):
     registers: int | None = None
 
 
-SHAPES = {1: Shape(64, 64, 4, 3, 168), 3: Shape(64, 64, 4, 2, 168)}
-TOP1 = Shape(128, 64, 4, 4)
-WIDE = {1: Shape(128, 64, 8, 3), 3: Shape(128, 64, 8, 2)}
+# Found by trial on an H200: by the number of products, and for the best score alone.
+_SHAPES = {1: Shape(64, 64, 4, 2, 168), 3: Shape(64, 64, 4, 2, 168)}
+_BEST_ALONE = Shape(128, 64, 4, 4)
+_WIDE = {1: Shape(128, 64, 8, 3), 3: Shape(128, 64, 8, 2)}
 
 
 class Prepared(NamedTuple):
@@ -137,13 +138,12 @@ def _assign(
     chunk: int,
     *,
     second_best: bool,
-    **options: Any,
 ) -> None:
     """Label all rows, or those that a list names, and list the unclear ones."""
     (n, d) = X.shape
-    shape = SHAPES[products] if second_best else TOP1
+    shape = _SHAPES[products] if second_best else _BEST_ALONE
     if d > _RESIDENT:
-        shape = WIDE[products]
+        shape = _WIDE[products]
     tiles = -(-n // shape.rows)
     grid = tiles if at is None else min(tiles, programs(X, 2))
     listed, count = unclear if at is None else at
@@ -178,7 +178,6 @@ def _assign(
         num_warps=shape.warps,
         num_stages=shape.stages,
         **({} if shape.registers is None else {"maxnreg": shape.registers}),
-        **options,
     )
 
 

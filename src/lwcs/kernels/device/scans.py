@@ -19,14 +19,11 @@ from lwcs.kernels.device.launch import programs
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
-# Values of a tile where cells are single rows.
-TILE_VALUES = 1024
-WARPS = 4
-# Values that a warp loads at once, 16 bytes per thread.
-_WARP_VALUES = 128
-WIDTH = 1
+_WARPS = 4
+# Values of one row of every cell of a tile, 32 bytes per thread; all rows are read at once.
+_TILE = 1024
 # Programs for every multiprocessor.
-EACH = 8
+_EACH = 8
 
 
 @triton.jit
@@ -157,9 +154,8 @@ def _launch_scan(
     n, d = X.shape
     block_d = triton.next_power_of_2(d)
     # All threads have a part of one row of every cell.
-    values = TILE_VALUES if cell_rows == 1 else WARPS * _WARP_VALUES * WIDTH
-    n_cells = max(1, values // block_d)
-    grid = max(1, min(-(-n // (n_cells * cell_rows)), programs(X, EACH)))
+    n_cells = max(1, _TILE // block_d)
+    grid = max(1, min(-(-n // (n_cells * cell_rows)), programs(X, _EACH)))
     shifts = torch.empty((grid, d), dtype=torch.float64, device=X.device)
     costs = torch.empty(grid, dtype=torch.float64, device=X.device)
     _scan[(grid,)](
@@ -178,12 +174,9 @@ def _launch_scan(
         WEIGHTED=weights is not None,
         PRECISION=precision is not None,
         DISTANCES=distances,
-        num_warps=WARPS,
+        num_warps=_WARPS,
     )
     return shifts.sum(dim=0), costs.sum()
-
-
-HIT_WARPS = 1
 
 
 @triton.jit
@@ -291,7 +284,7 @@ def hit_rows(
             CELL_ROWS=cell_rows,
             WEIGHTED=weights is not None,
             PRECISION=precision is not None,
-            num_warps=HIT_WARPS,
+            num_warps=1,
         )
     return Hits(rows, bounds, distances)
 
@@ -338,8 +331,8 @@ def column_sums(X: Tensor, weights: Tensor | None, pivot: Tensor) -> tuple[Tenso
     """Σω(x − pivot) and Σω(x − pivot)² per column."""
     n, d = X.shape
     block_d = triton.next_power_of_2(d)
-    rows = max(1, TILE_VALUES // block_d)
-    grid = max(1, min(-(-n // rows), programs(X, EACH)))
+    rows = max(1, _TILE // block_d)
+    grid = max(1, min(-(-n // rows), programs(X, _EACH)))
     sums = torch.empty((2, grid, d), dtype=torch.float64, device=X.device)
     _columns[(grid,)](
         X,
@@ -351,7 +344,7 @@ def column_sums(X: Tensor, weights: Tensor | None, pivot: Tensor) -> tuple[Tenso
         BLOCK_D=block_d,
         ROWS=rows,
         WEIGHTED=weights is not None,
-        num_warps=WARPS,
+        num_warps=_WARPS,
     )
     shift, squares = sums.sum(dim=1)
     return shift, squares

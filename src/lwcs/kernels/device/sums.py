@@ -57,7 +57,7 @@ def _run_sums(
         stop = tl.minimum(start + RUN, tl.load(begins + low + 1))
         columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
         here = columns < D
-        center = tl.load(around + low.to(tl.int64) * D + columns, mask=here, other=0.0)
+        center = tl.load(around + low * D + columns, mask=here, other=0.0)
         moved = tl.zeros([ROWS, BLOCK_D], tl.float64)
         total = tl.zeros([ROWS], tl.float64)
         for first in range(start, stop, ROWS):
