@@ -69,7 +69,7 @@ def scan_cells(
 ) -> ScanSums:
     """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read.
 
-    Squares of many float32 rows are in float32, where they may overflow or vanish, unless `wide`.
+    All of it is in float64, which takes no longer than the read; `wide` changes nothing.
     """
     return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows, wide)
 
