@@ -8,7 +8,6 @@ the device reads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from lwcs.sources.device import DeviceSource
 
 
-# An average cost per row below which float32 squares of differences may have vanished.
-_SQUARES = 1e-24
-
-
 def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read, by rejection from distances to a pivot (`one_read`)."""
     import torch
@@ -65,39 +60,27 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
 
 
 def _read(source: DeviceSource, weights: Weights, size: int, run: Run) -> tuple[_Around, _Numbers]:
-    """The one read; random numbers are drawn on the host beside it.
-
-    Where float32 squares have overflowed or vanished, there is a second one in float64.
-    """
-    import torch
-
+    """The one read; random numbers are drawn on the host beside it."""
     import lwcs.kernels.device as device
 
     pivot, rows = _pivot(source, weights, run), source.array.tensor
     precision = run.geometry.precision
     tau = None if precision is None else on_device(precision, rows)
 
-    def scan(block: Block, wide: bool | None) -> Any:
+    def scan(block: Block) -> Any:
         own = run.geometry.measured(block.points, block.first_row).values.tensor
         at = slice(block.first_row, block.first_row + len(own))
         each = None if weights.each is None else weights.each[at]
-        return device.scan_cells(own, each, pivot, tau, source.cell_rows, wide)
+        return device.scan_cells(own, each, pivot, tau, source.cell_rows)
 
-    def read(wide: bool | None) -> list[Any]:
-        # Rows that are transformed are copied: no more than a block of them at a time.
-        step = source.n_rows if run.geometry.keeps_rows else source.block_rows
-        task = partial(scan, wide=wide)
-        parts = list(run.each_block(source, task, "reading", max(1, step)))
-        cells = parts[0].cells if len(parts) == 1 else _packed(*(part.cells for part in parts))
-        return [cells, sum(_packed(part.shift, part.cost) for part in parts)]
-
-    cells, sums = read(wide=None)
+    # Rows that are transformed are copied: no more than a block of them at a time.
+    step = source.n_rows if run.geometry.keeps_rows else source.block_rows
+    parts = list(run.each_block(source, scan, "reading", max(1, step)))
+    cells = parts[0].cells if len(parts) == 1 else _packed(*(part.cells for part in parts))
+    sums = sum(_packed(part.shift, part.cost) for part in parts)
     numbers = _Numbers.of(size, run, weights)
     # Here the host waits for the read.
     host = np.asarray(DeviceArray(_packed(sums, pivot)))
-    if rows.dtype == torch.float32 and not _SQUARES < host[len(pivot)] / weights.total < np.inf:
-        cells, sums = read(wide=True)
-        host = np.asarray(DeviceArray(_packed(sums, pivot)))
     shift, cost, point = np.split(host, [len(pivot), len(pivot) + 1])
     if not np.isfinite(host).all():
         with source.explaining():

@@ -94,20 +94,6 @@ class Claims:
         off = np.abs(shift.cpu().numpy() - omega @ (X - pivot))
         assert (off <= 1e-8 * (omega @ np.abs(X - pivot))).all()
 
-    @WEIGHTED
-    @SCALED
-    def test_many_rows_are_scanned_in_their_own_precision(self, weighted, scaled):
-        X, w, p = rows_of(700, 5, offset=1e6), weights_of(700, weighted), precision_of(5, scaled)
-        pivot = X.mean(axis=0, dtype=np.float64) + 0.013
-        omega = np.ones(700) if w is None else w
-        masses = omega * distances_of(X, pivot, p)
-        shift, cost, cells = self.kernels.scan_cells(*self.put(X, w, pivot, p), 8, wide=False)
-        expected = np.add.reduceat(masses, np.arange(0, 700, 8))
-        np.testing.assert_allclose(cells.cpu(), expected, rtol=1e-6)
-        np.testing.assert_allclose(float(cost), masses.sum(), rtol=1e-7)
-        off = np.abs(shift.cpu().numpy() - omega @ (X - pivot))
-        assert (off <= 1e-7 * (omega @ np.abs(X - pivot))).all()
-
     def test_scans_repeat_bit_for_bit(self):
         given = self.put(rows_of(333, 16), weights_of(333, True), np.zeros(16), None)
         for one, two in zip(*(self.kernels.scan_cells(*given, 8) for _ in range(2)), strict=True):
@@ -226,6 +212,20 @@ class Claims:
         scaled = all_distances(X / unit, centers / unit)
         assert labels.tolist() == scaled.argmin(axis=1).tolist()
         assert int(n_unclear) < 20
+
+    @pytest.mark.parametrize("others", [0, 2_100])
+    def test_rows_almost_midway_between_two_centers_have_the_nearer_one(self, others):
+        rng = np.random.default_rng(0)
+        middles, apart = rng.normal(size=(30, 20)) * 5.0, rng.normal(size=(30, 20))
+        far = rng.normal(size=(others, 20)) * 30.0
+        centers = np.concatenate([middles - apart, far, middles + apart])
+        X = np.tile(middles, (4, 1)) + rng.normal(size=(120, 1)) * 3e-3 * np.tile(apart, (4, 1))
+        X = X.astype(np.float32)
+        nearest = all_distances(X, centers).argmin(axis=1).tolist()
+        labels, _, n_unclear = self.kernels.nearest(*self.put(X, centers, None))
+        assert labels.tolist() == nearest
+        # By products, as good as all of them.
+        assert int(n_unclear) < 60
 
     def test_a_far_center_costs_no_accuracy(self):
         X, centers = rows_of(400, 8), rows_of(40, 8, "float64", seed=5)

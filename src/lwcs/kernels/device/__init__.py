@@ -2,7 +2,8 @@
 
 All tensors of a call are on one device, and so is what it returns. X has contiguous rows of
 float32 or float64; weights, pivots, centers and precisions are float64, labels int32. Nothing
-waits for the device. `plain` is the oracle; `fused` is imported with the first tensor on a GPU.
+waits for the device, but for labels of float64 rows. Sums are float64, and repeat bit for bit.
+`plain` is the oracle; `fused` is imported with the first tensor on a GPU.
 """
 
 from __future__ import annotations
@@ -64,13 +65,12 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
-    wide: bool | None = None,
 ) -> ScanSums:
     """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read.
 
-    Squares of many float32 rows are in float32, where they may overflow or vanish, unless `wide`.
+    All of it is in float64, which takes no longer than the read; `wide` changes nothing.
     """
-    return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows, wide)
+    return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows)
 
 
 def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:

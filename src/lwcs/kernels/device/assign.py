@@ -8,7 +8,7 @@ in float64. The lists stay on the device, and nothing waits for their lengths.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Rows whose numbers are listed at a time, in 4 bytes each and twice.
 _PIECE_ROWS = 2**24
+# Centers are padded to whole blocks of any shape.
+_MOST_CENTERS = 64
 # The widest rows that stay in registers.
 _RESIDENT = 128
 # Scores carry the number of their tile, below this, in their last bits.
@@ -43,9 +45,10 @@ class Shape(NamedTuple):
     registers: int | None = None
 
 
-SHAPES = {1: Shape(128, 32, 4, 3, 168), 3: Shape(64, 64, 4, 3, 168)}
-TOP1 = Shape(128, 64, 4, 3)
-WIDE = {1: Shape(128, 64, 8, 3), 3: Shape(128, 64, 8, 2)}
+# Found by trial on an H200: by the number of products, and for the best score alone.
+_SHAPES = {1: Shape(64, 64, 4, 2, 168), 3: Shape(64, 64, 4, 2, 168)}
+_BEST_ALONE = Shape(128, 64, 4, 4)
+_WIDE = {1: Shape(128, 64, 8, 3), 3: Shape(128, 64, 8, 2)}
 
 
 class Prepared(NamedTuple):
@@ -61,34 +64,37 @@ class Prepared(NamedTuple):
     the largest number of a row adds to the rounding of its scores."""
 
 
-def prepare(centers: Tensor, precision: Tensor | None, block_d: int) -> Prepared:
-    """Slopes 2·precision·(c − origin) and offsets −d(c, origin) of all centers.
-
-    The unit is a power of two, so that it rounds nothing, whatever the range of the numbers is.
-    """
-    k, d = centers.shape
-    block_k = 64
+def prepare(centers: Tensor, precision: Tensor | None, chunk: int) -> Prepared:
+    """Slopes 2·precision·(c − origin) and offsets −d(c, origin) of all centers."""
+    (k, d), device = centers.shape, centers.device
     origin = centers.mean(dim=0).to(torch.float32)
-    moved = centers - origin.to(torch.float64)
-    scaled = moved if precision is None else moved * precision
-    largest = torch.maximum(moved.abs().amax(), 2.0 * scaled.abs().amax()).clamp_min(1e-300)
-    unit = torch.exp2(-torch.floor(torch.log2(largest)) - 1.0).clamp(2.0**-120, 2.0**120)
-    slopes = moved.new_zeros((-(-k // block_k) * block_k, -(-d // block_d) * block_d))
-    slopes[:k, :d] = scaled * (2.0 * unit * kernels.TOP.value)
-    high = slopes.to(torch.float16)
-    low = (slopes - high).to(torch.float16)
-    heights = (moved * scaled).sum(dim=1) * unit * unit
-    offsets = torch.full((len(slopes),), -3e38, dtype=torch.float32, device=centers.device)
-    offsets[:k] = -heights
-    # Numbers far below the largest of their row, or of all centers, keep fewer bits.
-    lost = torch.full_like(unit, 2.0**-37 * d)
-    left = ((slopes - high)[:k, :d] / kernels.TOP.value) ** 2
-    left = left.sum(dim=1) if precision is None else (left / precision).nan_to_num(0.0).sum(dim=1)
-    sizes = torch.stack([unit, heights.amax().sqrt(), left.amax().sqrt(), lost])
-    constants = (sizes * 1.001).to(torch.float32)
-    constants[0] = unit
+    moved = centers - origin
+    largest = 2.0 * moved.abs().amax()
+    if precision is not None:
+        largest = torch.maximum(largest, 2.0 * (moved * precision).abs().amax())
+    n_rows, width = -(-k // _MOST_CENTERS) * _MOST_CENTERS, -(-d // chunk) * chunk
+    high, low = torch.empty((2, n_rows, width), dtype=torch.float16, device=device)
+    offsets = torch.empty(n_rows, dtype=torch.float32, device=device)
+    constants = torch.zeros(4, dtype=torch.int32, device=device)
+    block_d = triton.next_power_of_2(width)
+    rows = max(1, min(_MOST_CENTERS, 1024 // block_d))
+    kernels.prepare[(n_rows // rows,)](
+        moved,
+        moved if precision is None else precision,
+        largest,
+        high,
+        low,
+        offsets,
+        constants,
+        k,
+        D=d,
+        WIDTH=width,
+        BLOCK_D=block_d,
+        ROWS=rows,
+        PRECISION=precision is not None,
+    )
     rounded = None if precision is None else precision.to(torch.float32)
-    return Prepared(high, low, offsets, origin, rounded, constants)
+    return Prepared(high, low, offsets, origin, rounded, constants.view(torch.float32))
 
 
 def nearest(
@@ -104,6 +110,7 @@ def nearest(
     prepared = prepare(centers, precision, chunk)
     labels = torch.empty(len(X), dtype=torch.int32, device=X.device)
     n_unclear = torch.zeros((), dtype=torch.int64, device=X.device)
+    columns = centers.T.contiguous()
     size = min(len(X), _PIECE_ROWS)
     lists = torch.empty((2, size), dtype=torch.int32, device=X.device)
     for piece in pieces(len(X), _PIECE_ROWS):
@@ -115,7 +122,7 @@ def nearest(
             _assign(some, first, prepared, own, second, 3, chunk, second_best=True)
         else:
             second = first
-        _differences(some, second, centers, precision, own)
+        _differences(some, second, columns, precision, own)
         n_unclear += second[1][0]
     found = own_distances(X, centers, labels, precision) if distances else None
     return Nearest(labels, found, n_unclear)
@@ -131,13 +138,12 @@ def _assign(
     chunk: int,
     *,
     second_best: bool,
-    **options: Any,
 ) -> None:
     """Label all rows, or those that a list names, and list the unclear ones."""
     (n, d) = X.shape
-    shape = SHAPES[products] if second_best else TOP1
+    shape = _SHAPES[products] if second_best else _BEST_ALONE
     if d > _RESIDENT:
-        shape = WIDE[products]
+        shape = _WIDE[products]
     tiles = -(-n // shape.rows)
     grid = tiles if at is None else min(tiles, programs(X, 2))
     listed, count = unclear if at is None else at
@@ -172,27 +178,26 @@ def _assign(
         num_warps=shape.warps,
         num_stages=shape.stages,
         **({} if shape.registers is None else {"maxnreg": shape.registers}),
-        **options,
     )
 
 
 def _differences(
     X: Tensor,
     at: tuple[Tensor, Tensor],
-    centers: Tensor,
+    columns: Tensor,
     precision: Tensor | None,
     labels: Tensor,
 ) -> None:
-    """Label the rows of a list by the distances themselves."""
+    """Label the rows of a list by the distances themselves; centers are in columns."""
     n, d = X.shape
     rows = 16
     kernels.differences[(min(-(-n // rows), programs(X, 8)),)](
         X,
         *at,
-        centers.T.contiguous(),
-        centers if precision is None else precision,
+        columns,
+        columns if precision is None else precision,
         labels,
-        len(centers),
+        columns.shape[1],
         D=d,
         BLOCK_N=rows,
         BLOCK_K=64,

@@ -89,7 +89,6 @@ def assign(
             x_high = z.to(tl.float16)
             left = z - x_high.to(tl.float32)
             x_low = left.to(tl.float16)
-            left = left / scale[:, None]
             if PRECISION:
                 p = tl.load(precision + columns, mask=columns < D, other=0.0)
                 norm += tl.sum(x * x * p[None, :], axis=1)
@@ -161,7 +160,8 @@ def assign(
             else:
                 # What was left out of the product: x_low·slope and x_high·slope_low.
                 left_out = tl.minimum(tl.load(constants + 2), reach * 2.0**-10)
-                error += 1.01 * (2.0 * tl.sqrt(rest) * reach + length * left_out)
+                x_left = tl.sqrt(rest) * (power / TOP)
+                error += 1.01 * (2.0 * x_left * reach + length * left_out)
             margin = 2.0 * error
             certain = (row_best - row_second > margin) & (norm < 1e30)
         else:
@@ -173,6 +173,59 @@ def assign(
             first = tl.atomic_add(n_listed, n_again)
             spot = first + tl.cumsum(again, 0) - 1
             tl.store(listed + spot, rows.to(tl.int32), mask=again > 0)
+
+
+@triton.jit
+def prepare(
+    moved,
+    precision,
+    largest,
+    high,
+    low,
+    offsets,
+    constants,
+    k,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    ROWS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Slopes and offsets of some centers, in the units of the product; `constants` of all.
+
+    The unit is a power of two, so that it rounds nothing, whatever the range of the numbers is.
+    """
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, BLOCK_D)
+    there = (rows < k)[:, None] & (columns < D)[None, :]
+    bits = tl.load(largest).to(tl.float32).to(tl.int32, bitcast=True) & 0x7F800000
+    power = bits.to(tl.float32, bitcast=True)
+    unit = 0.5 / tl.minimum(tl.maximum(power, 2.0**-120), 2.0**120)
+    c = tl.load(moved + rows[:, None] * D + columns[None, :], mask=there, other=0.0)
+    c = c * unit.to(tl.float64)
+    p = tl.full([BLOCK_D], 1.0, tl.float64)
+    if PRECISION:
+        p = tl.load(precision + columns, mask=columns < D, other=1.0)
+    slopes = (2.0 * TOP) * c * p[None, :]
+    high_half = slopes.to(tl.float32).to(tl.float16)
+    left = slopes - high_half.to(tl.float64)
+    where = rows[:, None] * WIDTH + columns[None, :]
+    tl.store(high + where, high_half, mask=(columns < WIDTH)[None, :])
+    tl.store(low + where, left.to(tl.float32).to(tl.float16), mask=(columns < WIDTH)[None, :])
+    heights = tl.sum(c * c * p[None, :], axis=1)
+    tl.store(offsets + rows, tl.where(rows < k, -heights, -3e38).to(tl.float32))
+    left = left / TOP
+    rest = tl.sum(tl.where(p[None, :] > 0.0, left * left / p[None, :], 0.0), axis=1)
+    # The largest of all, whatever the order is; float32 numbers that are positive rise as int32.
+    farthest = (tl.sqrt(tl.max(heights, axis=0)) * 1.001).to(tl.float32)
+    tl.atomic_max(constants + 1, farthest.to(tl.int32, bitcast=True))
+    widest = (tl.sqrt(tl.max(rest, axis=0)) * 1.001).to(tl.float32)
+    tl.atomic_max(constants + 2, widest.to(tl.int32, bitcast=True))
+    if tl.program_id(0) == 0:
+        tl.store(constants, unit.to(tl.int32, bitcast=True))
+        # Numbers far below the largest of their row, or of all centers, keep fewer bits.
+        lost = tl.full([1], 2.0**-37 * D, tl.float32)
+        tl.store(constants + 3 + tl.arange(0, 1), lost.to(tl.int32, bitcast=True))
 
 
 @triton.jit

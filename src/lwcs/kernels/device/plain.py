@@ -53,10 +53,8 @@ def scan_cells(
     pivot: Tensor,
     precision: Tensor | None,
     cell_rows: int,
-    wide: bool | None = None,
 ) -> ScanSums:
-    """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d; in float64 always."""
-    del wide
+    """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d."""
     distances, shift, cost = scan(X, weights, pivot, precision)
     masses = distances if weights is None else weights * distances
     short = -len(masses) % cell_rows

@@ -1,11 +1,8 @@
-"""Scans around a point in Triton: one read of all rows.
+"""Scans around a point in Triton: one read of all rows, with float64 sums.
 
-A program goes over tiles of whole cells and keeps its sums in registers, one for every value of
-a tile; the sums of programs are added up in a fixed order, so that a scan repeats bit for bit.
-Differences and squares are in the precision of the rows, unless `wide` ones are wanted, around a
-point in two parts, so that an offset costs no digits. A float64 number for every value would take
-longer than the read: sums are widened once for every row and cell, and for the columns after a few
-tiles.
+A program goes over tiles of whole cells, some rows of every cell at a time, and keeps its sums in
+registers: those rows are the same thread's, so that only cells are added up across threads. The
+sums of programs are added up in a fixed order, and a scan repeats bit for bit.
 """
 
 from __future__ import annotations
@@ -22,92 +19,105 @@ from lwcs.kernels.device.launch import programs
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
-# Values of a tile; wider cells than this are cut, and added up afterwards.
-TILE_VALUES = 4096
-WARPS = 4
-# Tiles whose columns are added up in the precision of the rows.
-TILES = 2
+_WARPS = 4
+# Values of one row of every cell of a tile, 32 bytes per thread; all rows are read at once.
+_TILE = 1024
 # Programs for every multiprocessor.
-EACH = 16
-_LARGEST_TILE = 8192
-# Values that are read in no time, whatever is computed.
-_WIDE_UP_TO = 2**24
+_EACH = 8
+
+
+@triton.jit
+def _offsets(X, rows, columns, n, p, D: tl.constexpr, WHOLE: tl.constexpr):
+    """x − pivot in float64; zero beyond the last row and column."""
+    here = (columns < D)[None, :]
+    where = rows[:, None] * D + columns[None, :]
+    if WHOLE:
+        return tl.load(X + where, mask=here, other=0.0).to(tl.float64) - p
+    inside = (rows < n)[:, None]
+    x = tl.load(X + where, mask=inside & here, other=0.0)
+    return tl.where(inside, x.to(tl.float64) - p, 0.0)
 
 
 @triton.jit
 def _add_tile(
-    X, weights, high, low, precision, cells, n, tile,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, CELLS: tl.constexpr, CELL_ROWS: tl.constexpr,
-    WEIGHTED: tl.constexpr, PRECISION: tl.constexpr, DISTANCES: tl.constexpr, WHOLE: tl.constexpr,
-):  # fmt: skip
-    """Write the sums of a tile's cells, or all distances; give ω(x − pivot) and Σω·d of cells."""
+    X,
+    weights,
+    pivot,
+    precision,
+    cells,
+    n,
+    tile,
+    shift,
+    cost,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    CELLS: tl.constexpr,
+    CELL_ROWS: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    DISTANCES: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
+    """Write the cells of a tile, and add its rows to the sums."""
     columns = tl.arange(0, BLOCK_D)
-    here = columns < D
+    p = tl.load(pivot + columns, mask=columns < D, other=0.0)[None, :]
     cell = (tile * CELLS + tl.arange(0, CELLS)).to(tl.int64)
-    rows = cell[:, None] * CELL_ROWS + tl.arange(0, CELL_ROWS)[None, :]
-    where = rows[:, :, None] * D + columns[None, None, :]
-    first = tl.load(high + columns, mask=here, other=0.0)[None, None, :]
-    second = tl.load(low + columns, mask=here, other=0.0)[None, None, :]
-    # Both parts of the point have the precision that is computed in.
-    if WHOLE:
-        x = tl.load(X + where, mask=here[None, None, :], other=0.0).to(first.dtype)
-        offset = (x - first) - second
-    else:
-        inside = (rows < n)[:, :, None]
-        x = tl.load(X + where, mask=inside & here[None, None, :], other=0.0).to(first.dtype)
-        offset = tl.where(inside, (x - first) - second, 0.0)
-    squares = offset * offset
+    squares = tl.zeros([CELLS, BLOCK_D], tl.float64)
+    for number in tl.static_range(CELL_ROWS):
+        rows = cell * CELL_ROWS + number
+        offset = _offsets(X, rows, columns, n, p, D, WHOLE)
+        masses = offset
+        if WEIGHTED:
+            masses = offset * tl.load(weights + rows, mask=rows < n, other=0.0)[:, None]
+        if DISTANCES:
+            squares += offset * offset
+        else:
+            squares += masses * offset
+        shift += masses
     if PRECISION:
-        p = tl.load(precision + columns, mask=here, other=0.0).to(offset.dtype)
-        squares = squares * p[None, None, :]
-    masses = tl.sum(squares, axis=2).to(tl.float64)
-    if DISTANCES:
-        tl.store(cells + rows, masses, mask=rows < n)
-    if WEIGHTED:
-        w = tl.load(weights + rows, mask=rows < n, other=0.0)
-        masses = masses * w
-        offset = offset * w.to(offset.dtype)[:, :, None]
-    own = tl.sum(masses, axis=1)
-    if not DISTANCES:
-        tl.store(cells + cell, own, mask=cell * CELL_ROWS < n)
-    return offset, own
+        squares = squares * tl.load(precision + columns, mask=columns < D, other=0.0)[None, :]
+    own = tl.sum(squares, axis=1)
+    tl.store(cells + cell, own, mask=cell * CELL_ROWS < n)
+    if DISTANCES and WEIGHTED:
+        own = own * tl.load(weights + cell, mask=cell < n, other=0.0)
+    return shift, cost + own
 
 
 @triton.jit
 def _scan(
-    X, weights, high, low, precision, cells, shifts, costs, n,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, CELLS: tl.constexpr, CELL_ROWS: tl.constexpr,
-    TILES: tl.constexpr, WEIGHTED: tl.constexpr, PRECISION: tl.constexpr, DISTANCES: tl.constexpr,
-):  # fmt: skip
+    X,
+    weights,
+    pivot,
+    precision,
+    cells,
+    shifts,
+    costs,
+    n,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    CELLS: tl.constexpr,
+    CELL_ROWS: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    DISTANCES: tl.constexpr,
+):
     """Σω(x − pivot) and Σω·d of the tiles of a program; Σω·d of their cells, or every d."""
     program, step = tl.program_id(0), tl.num_programs(0)
-    shift = tl.zeros([CELLS, CELL_ROWS, BLOCK_D], tl.float64)
+    shift = tl.zeros([CELLS, BLOCK_D], tl.float64)
     cost = tl.zeros([CELLS], tl.float64)
-    groups = n // (CELLS * CELL_ROWS * TILES)
-    for group in tl.range(program, groups, step):
-        moved, own = _add_tile(
-            X, weights, high, low, precision, cells, n, group * TILES,
+    whole = n // (CELLS * CELL_ROWS)
+    for tile in tl.range(program, whole, step):
+        shift, cost = _add_tile(
+            X, weights, pivot, precision, cells, n, tile, shift, cost,
             D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, True,
         )  # fmt: skip
-        cost += own
-        for i in tl.static_range(1, TILES):
-            more, own = _add_tile(
-                X, weights, high, low, precision, cells, n, group * TILES + i,
-                D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, True,
-            )  # fmt: skip
-            moved += more
-            cost += own
-        shift += moved.to(tl.float64)
-    for tile in range(groups * TILES + program, tl.cdiv(n, CELLS * CELL_ROWS), step):
-        moved, own = _add_tile(
-            X, weights, high, low, precision, cells, n, tile,
+    if program == whole % step:
+        shift, cost = _add_tile(
+            X, weights, pivot, precision, cells, n, whole, shift, cost,
             D, BLOCK_D, CELLS, CELL_ROWS, WEIGHTED, PRECISION, DISTANCES, False,
         )  # fmt: skip
-        shift += moved.to(tl.float64)
-        cost += own
     columns = tl.arange(0, BLOCK_D)
-    total = tl.sum(tl.sum(shift, axis=0), axis=0)
-    tl.store(shifts + program * D + columns, total, mask=columns < D)
+    tl.store(shifts + program * D + columns, tl.sum(shift, axis=0), mask=columns < D)
     tl.store(costs + program, tl.sum(cost, axis=0))
 
 
@@ -119,23 +129,17 @@ def scan_cells(
     cell_rows: int,
     wide: bool | None = None,
 ) -> ScanSums:
-    """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d."""
-    wide = X.numel() < _WIDE_UP_TO if wide is None else wide
-    own = min(cell_rows, max(1, _LARGEST_TILE // triton.next_power_of_2(X.shape[1])))
-    cells = torch.empty(-(-len(X) // own), dtype=torch.float64, device=X.device)
-    shift, cost = _launch_scan(X, weights, pivot, precision, cells, own, distances=False, wide=wide)
-    if own < cell_rows:
-        ratio = cell_rows // own
-        cells = torch.nn.functional.pad(cells, (0, -len(cells) % ratio)).view(-1, ratio).sum(dim=1)
+    """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d; in float64 always."""
+    del wide
+    cells = torch.empty(-(-len(X) // cell_rows), dtype=torch.float64, device=X.device)
+    shift, cost = _launch_scan(X, weights, pivot, precision, cells, cell_rows, distances=False)
     return ScanSums(shift, cost, cells)
 
 
 def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:
     """d(x, pivot) of every row, Σω(x − pivot) and Σω·d."""
     distances = torch.empty(len(X), dtype=torch.float64, device=X.device)
-    shift, cost = _launch_scan(
-        X, weights, pivot, precision, distances, 1, distances=True, wide=True
-    )
+    shift, cost = _launch_scan(X, weights, pivot, precision, distances, 1, distances=True)
     return Scan(distances, shift, cost)
 
 
@@ -148,21 +152,18 @@ def _launch_scan(
     cell_rows: int,
     *,
     distances: bool,
-    wide: bool,
 ) -> tuple[Tensor, Tensor]:
     n, d = X.shape
     block_d = triton.next_power_of_2(d)
-    n_cells = max(1, TILE_VALUES // (block_d * cell_rows))
-    grid = max(1, min(-(-n // (n_cells * cell_rows)), programs(X, EACH)))
+    # All threads have a part of one row of every cell.
+    n_cells = max(1, _TILE // block_d)
+    grid = max(1, min(-(-n // (n_cells * cell_rows)), programs(X, _EACH)))
     shifts = torch.empty((grid, d), dtype=torch.float64, device=X.device)
     costs = torch.empty(grid, dtype=torch.float64, device=X.device)
-    high = pivot if wide else pivot.to(X.dtype)
-    low = (pivot - high.double()).to(high.dtype)
     _scan[(grid,)](
         X,
         X if weights is None else weights,
-        high,
-        low,
+        pivot,
         pivot if precision is None else precision,
         cells,
         shifts,
@@ -172,11 +173,10 @@ def _launch_scan(
         BLOCK_D=block_d,
         CELLS=n_cells,
         CELL_ROWS=cell_rows,
-        TILES=TILES,
         WEIGHTED=weights is not None,
         PRECISION=precision is not None,
         DISTANCES=distances,
-        num_warps=WARPS,
+        num_warps=_WARPS,
     )
     return shifts.sum(dim=0), costs.sum()
 
@@ -233,11 +233,13 @@ def _hit(
     masses = tl.where(inside, h, 0.0)
     if WEIGHTED:
         masses = masses * tl.load(weights + rows, mask=inside, other=0.0)
-    # All sums by the same tree: they rise, and a row without mass leaves them as they are.
-    before = number[None, :] <= number[:, None]
-    sums = tl.sum(tl.where(before, masses[None, :], 0.0), axis=1)
-    below = tl.sum((sums <= tl.load(targets + program)).to(tl.int32), axis=0)
-    met = tl.minimum(below, tl.sum((sums < tl.max(sums, axis=0)).to(tl.int32), axis=0))
+    # Only rows with mass are met, whatever the rounding of the running sums is.
+    sums = tl.cumsum(masses, axis=0)
+    mass = masses > 0.0
+    crossed = mass & (sums > tl.load(targets + program))
+    first = tl.min(tl.where(crossed, number, CELL_ROWS), axis=0)
+    last = tl.max(tl.where(mass, number, 0), axis=0)
+    met = tl.minimum(first, last)
     own = tl.sum(tl.where(number == met, h, 0.0), axis=0)
     row = tl.load(cells + program) * CELL_ROWS + met
     one = row + tl.zeros([1], tl.int64)
@@ -331,8 +333,8 @@ def column_sums(X: Tensor, weights: Tensor | None, pivot: Tensor) -> tuple[Tenso
     """Σω(x − pivot) and Σω(x − pivot)² per column."""
     n, d = X.shape
     block_d = triton.next_power_of_2(d)
-    rows = max(1, TILE_VALUES // block_d)
-    grid = max(1, min(-(-n // rows), programs(X, EACH)))
+    rows = max(1, _TILE // block_d)
+    grid = max(1, min(-(-n // rows), programs(X, _EACH)))
     sums = torch.empty((2, grid, d), dtype=torch.float64, device=X.device)
     _columns[(grid,)](
         X,
@@ -344,7 +346,7 @@ def column_sums(X: Tensor, weights: Tensor | None, pivot: Tensor) -> tuple[Tenso
         BLOCK_D=block_d,
         ROWS=rows,
         WEIGHTED=weights is not None,
-        num_warps=WARPS,
+        num_warps=_WARPS,
     )
     shift, squares = sums.sum(dim=1)
     return shift, squares
