@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,7 @@ from lwcs.geometry import Centers, Geometry
 from lwcs.samplers import Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
 from lwcs.sources import Block, LocalSource, Source, scan
+from lwcs.sources.device import DeviceSource
 from lwcs.sources.fingerprints import PARTITIONS
 from lwcs.sources.watching import gathered, watched_blocks
 
@@ -83,8 +85,9 @@ class Job:
             "draw", "%d draws by %r in %s passes, %s kernels, %d threads, seed %d",
             size, sampler, made_in, self.geometry.kernel, as_threads(n_jobs), seed,
         )  # fmt: skip
-        # Once for all steps: to set the limit takes longer than some of them.
-        with single_threaded_blas():
+        # Once for all steps: to set the limit takes longer than some of them, or than a device.
+        there = isinstance(self.source, DeviceSource)
+        with nullcontext() if there else single_threaded_blas():
             draws = sampler.draw(self.source, size, made_in, run)
         if self.source.scale is not None and draws.summary.scale is None:
             raise ValueError(

@@ -104,6 +104,8 @@ class Sample:
     def distances(self, centers: Centers, run: Map) -> FloatArray:
         """d of every point from the nearest of some centers."""
         rows = self.points.rows
+        if self.points.device_weights is not None:
+            return rows.nearest(centers)[1]
         step = max(64, PIECE_VALUES // len(centers))
         found = run(lambda part: rows[part].nearest(centers)[1], pieces(len(rows), step))
         return np.concatenate(list(found))

@@ -31,6 +31,8 @@ class DeviceSearch:
     def __init__(self, points: Points, centers: Centers, dtype: npt.DTypeLike) -> None:
         import torch
 
+        from lwcs.kernels.device.graphs import Replayed
+
         rows = points.rows
         assert isinstance(rows, DeviceRows)
         self._geometry, self._device, self._rows = centers.geometry, rows, rows.tensor
@@ -51,6 +53,10 @@ class DeviceSearch:
         n, device = len(points), self._rows.device
         self._labels, self._others = torch.empty((2, n), dtype=torch.int64, device=device)
         self._nearest, self._second = torch.empty((2, n), dtype=self._dtype, device=device)
+        # Written in place, so that the decision on a candidate can be captured and replayed.
+        self._losses = torch.empty(len(centers), dtype=torch.float64, device=device)
+        self._apart, self._decision = torch.empty_like(self._nearest), self._losses.new_empty(2)
+        self._decide_all = Replayed(self._decide, self._rows)
         for part in pieces(n, max(64, _PIECE_VALUES // len(centers))):
             self._find_two(part)
         self._add_up()
@@ -93,7 +99,7 @@ class DeviceSearch:
     def _add_up(self) -> None:
         """The cost, and by how much it would rise without each center."""
         self._cost = float(self._weights @ self._nearest.double())
-        self._losses = self._sums(self._weights * (self._second - self._nearest))
+        self._losses.copy_(self._sums(self._weights * (self._second - self._nearest)))
 
     def _sums(self, values: Any) -> Any:
         from lwcs.kernels import device as kernels
@@ -129,11 +135,20 @@ class DeviceSearch:
 
     def _try(self, point: Any, distances: Any) -> None:
         """Swap a point for the center whose loss costs least, if that pays."""
+        self._apart.copy_(distances)
+        self._decide_all()
+        gained, at = self._decision.tolist()
+        if gained > WORTH * self._cost:
+            there = self._apart < self._second
+            self._replace(int(at), point, there, self._apart.clamp_min(0.0))
+
+    def _decide(self) -> None:
+        """Write which center is lost for a candidate, and what that gains."""
         import torch
 
         # For all other points, nothing changes but what the loss of their own center costs.
-        there, nearest, second = distances < self._second, self._nearest, self._second
-        apart = distances.clamp_min(0.0)
+        nearest, second = self._nearest, self._second
+        there, apart = self._apart < second, self._apart.clamp_min(0.0)
         closest = torch.minimum(nearest, apart)
         gain = torch.where(there, self._weights * (nearest - closest), 0.0).sum()
         # With the point, the loss of their own center costs apart − closest instead.
@@ -141,10 +156,8 @@ class DeviceSearch:
         losses = self._losses - self._sums(torch.where(there, saved, 0.0))
         # A difference below rounding, or of infinite distances, is no reason to lose a center.
         losses = torch.fmax(losses, CANCELLED * self._losses)
-        lost = losses.argmin()
-        gained, at = torch.stack([gain - losses[lost], lost.double()]).tolist()
-        if gained > WORTH * self._cost:
-            self._replace(int(at), point, there, apart)
+        lost = losses.argmin(dim=0, keepdim=True)
+        self._decision.copy_(torch.cat([gain - losses[lost], lost.double()]))
 
     def _replace(self, lost: int, point: Any, there: Any, apart: Any) -> None:
         """Put a point in the place of a center; `apart` is how far all are from it."""
@@ -157,10 +170,12 @@ class DeviceSearch:
         labels, nearest = self._labels, self._nearest
         nearer = there & (apart < nearest)
         between = there & ~nearer
-        self._labels = torch.where(nearer, lost, labels)
-        self._others = torch.where(nearer, labels, torch.where(between, lost, self._others))
-        self._nearest = torch.where(nearer, apart, nearest)
-        self._second = torch.where(nearer, nearest, torch.where(between, apart, self._second))
+        others = torch.where(nearer, labels, torch.where(between, lost, self._others))
+        second = torch.where(nearer, nearest, torch.where(between, apart, self._second))
+        self._others.copy_(others)
+        self._second.copy_(second)
+        self._labels.copy_(torch.where(nearer, lost, labels))
+        self._nearest.copy_(torch.where(nearer, apart, nearest))
         for part in pieces(len(bereft), max(64, _PIECE_VALUES // len(self._points))):
             self._find_two(bereft[part])
         self._add_up()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _PLAIN_CALLS = 3
 # Fits side by side must not capture at the same time.
 _ONE_AT_A_TIME = Lock()
+_FAILED: list[Any] = []
 
 
 def captured(step: Callable[[], None], times: int = 1) -> Any:
@@ -27,8 +29,13 @@ def captured(step: Callable[[], None], times: int = 1) -> Any:
         try:
             for _ in range(times):
                 step()
-        finally:
-            graph.capture_end()
+        except BaseException:
+            # To destroy a graph whose capture has failed ends the process.
+            _FAILED.append(graph)
+            with suppress(RuntimeError):
+                graph.capture_end()
+            raise
+        graph.capture_end()
     torch.cuda.current_stream().wait_stream(stream)
     return graph
 
@@ -45,9 +52,13 @@ class Replayed:
         """Run it once."""
         self._calls += 1
         with torch.cuda.device_of(self._like):
-            if self._allowed and self._calls > _PLAIN_CALLS:
-                if self._graph is None:
+            if self._allowed and self._graph is None and self._calls > _PLAIN_CALLS:
+                try:
                     self._graph = captured(self._step)
-                self._graph.replay()
-            else:
+                except torch.OutOfMemoryError:
+                    # A graph has memory of its own.
+                    self._allowed = False
+            if self._graph is None:
                 self._step()
+            else:
+                self._graph.replay()
