@@ -32,6 +32,9 @@ def tested() -> str:
     command = ["pytest", "-q", "-m", "gpu", *folders]
     # What the other tests share needs pyarrow; these need nothing of it.
     without = [] if importlib.util.find_spec("pyarrow") else ["--noconftest"]
+    # Side by side, since most of their time goes into compiling kernels.
+    if importlib.util.find_spec("xdist"):
+        without += ["-n", "8", "-p", "no:benchmark"]
     done = subprocess.run(
         [sys.executable, "-m", *command, *without], capture_output=True, text=True, check=False
     )
