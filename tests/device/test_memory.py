@@ -10,7 +10,7 @@ import pytest
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.foundation.accelerators import explaining_memory
+from lwcs.foundation.accelerators import with_explained_memory
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 device = pytest.importorskip("lwcs.kernels.device")
@@ -88,13 +88,17 @@ def test_intermediate_results_of_callers_are_dropped():
         seen.append(weakref.ref(held))
         raise torch.OutOfMemoryError("full")
 
-    with pytest.raises(MemoryError, match=r"torch says: again") as error, explaining_memory():
-        outer()
+    with pytest.raises(MemoryError, match=r"torch says: again") as error:
+        with_explained_memory(outer)()
     assert error.value is not None
     gc.collect()
     assert [each() for each in seen] == [None, None]
 
 
 def test_other_errors_are_as_they_were():
-    with pytest.raises(RuntimeError, match=r"^something else$"), explaining_memory():
+    @with_explained_memory
+    def fail():
         raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match=r"^something else$"):
+        fail()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-import traceback
-from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lwcs.foundation.device import DeviceArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,30 +77,23 @@ class DeviceMemoryError(MemoryError):
     """The memory of a device is full."""
 
 
-@contextmanager
-def explaining_memory() -> Iterator[None]:
-    """Say what to lower where the memory of a device is full; nothing of lwcs stays in it."""
-    full = None
-    try:
-        yield
-    except (RuntimeError, DeviceMemoryError) as error:
-        if not _is_full(error):
-            raise
-        full = str(error) if isinstance(error, DeviceMemoryError) else _advice(error)
-        _forget_frames(error)
-    if full is not None:
-        _give_back()
-        raise DeviceMemoryError(full) from None
-
-
 def with_explained_memory(function: Callable[P, R]) -> Callable[P, R]:
-    """Explain, for a function, what to lower where the memory of a device is full."""
+    """Say, for a function, what to lower where the memory of a device is full.
 
-    # Not `explaining_memory` as a decorator: warnings name the first caller that is not of lwcs.
+    Nothing of lwcs stays in it: the error is raised once the first one is gone, with its frames and
+    the tensors that these hold.
+    """
+
     @wraps(function)
     def explained(*args: P.args, **options: P.kwargs) -> R:
-        with explaining_memory():
+        try:
             return function(*args, **options)
+        except (RuntimeError, DeviceMemoryError) as error:
+            if not _is_full(error):
+                raise
+            full = str(error) if isinstance(error, DeviceMemoryError) else _advice(error)
+        _give_back()
+        raise DeviceMemoryError(full)
 
     return explained
 
@@ -112,14 +103,6 @@ def _is_full(error: BaseException) -> bool:
     torch = sys.modules.get("torch")
     full = () if torch is None else (torch.OutOfMemoryError,)
     return isinstance(error, (DeviceMemoryError, *full))
-
-
-def _forget_frames(error: BaseException | None) -> None:
-    """Clear the frames that an error came through, which hold the tensors that were computed."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
 
 
 def _advice(error: BaseException) -> str:

@@ -83,12 +83,14 @@ def precisely(
     """Cluster weighted rows of data in a precision that is enough.
 
     float32 rows are clustered by float32 products, and once more by float64 products if the cost
-    comes out so small against their spread that float32 had no digits left.
+    comes out so small against their spread that float32 had no digits left. On a device, labels
+    are nearest and costs are those of differences in any case.
     """
     points = Points.of(data, weights, geometry)
     found = how(points)
     spread = points.average * points.weights.sum()
-    if points.rows.dtype == np.float32 and not found.cost >= FLOAT32_DOWN_TO * spread:
+    single = points.rows.dtype == np.float32 and points.device_weights is None
+    if single and not found.cost >= FLOAT32_DOWN_TO * spread:
         found = how(Points.of(data, weights, geometry.in_float64()))
     return found
 
