@@ -26,7 +26,7 @@ demo: $(VENV)/.installed ## Build coresets of a million rows and check their acc
 	$(BIN)/lwcs demo
 
 # As many workers as cores, each with as many threads: those that wait must not spin.
-check test: export OMP_WAIT_POLICY := passive
+check test test-gpu: export OMP_WAIT_POLICY := passive
 
 check: $(VENV)/.installed-test lint ## Run every check, and every test that is not statistical: five minutes
 	$(BIN)/python -m pytest -n auto -m "not soak and not engines and not remote and not statistical"
@@ -42,10 +42,8 @@ test-engines: $(VENV)/.installed-test-engines ## Test Dask, Spark, Spark Connect
 test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Iceberg (installs an S3 server)
 	$(BIN)/python -m pytest -m remote tests/remote
 
-# A second time for the Triton kernels, which its interpreter runs without a GPU.
 test-gpu: $(VENV)/.installed-test-gpu ## Test arrays of torch, and Triton kernels in its interpreter (installs torch)
 	$(BIN)/python -m pytest -n auto tests/device tests/kernels/device
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/kernels/device
 
 soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger than memory
 	$(BIN)/python -m pytest -m soak -s

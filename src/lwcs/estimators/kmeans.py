@@ -118,8 +118,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
         rows of the host and of files go through it block by block. Rows on a device are computed
         with there, as they are by default. Results are where X is, whatever the device.
     precision : {"float32", "tf32"}, default="float32"
-        Precision of products of float32 rows on a GPU. With "tf32" it labels rows two to three
-        times as fast, and about 1 in 1,000 labels differ. Ignored on the CPU.
+        Precision of products of float32 rows on a GPU. With "tf32" labels take about half of the
+        time, and about 1 in 1,000 of them differ. Ignored on the CPU.
 
     Attributes
     ----------
