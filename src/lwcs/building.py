@@ -14,6 +14,7 @@ from lwcs.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.foundation.accelerators import check_device, check_on_device, with_explained_memory
 from lwcs.foundation.checks import BadValueError, check_count
+from lwcs.foundation.device import followed
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.logs import decided
 from lwcs.foundation.parallel import as_threads, single_threaded_blas
@@ -138,9 +139,7 @@ class Job:
         n_rows = len(whole.weights)
         kept = np.arange(n_rows) if whole.dropped is None else np.flatnonzero(~whole.dropped)
         return Coreset(
-            points=whole.points[kept]
-            if source.like is None
-            else source.like.wrap(whole.points[kept]),
+            points=followed(whole.points[kept], source.like),
             weights=whole.weights[kept],
             indices=kept,
             counts=np.ones(len(kept), dtype=np.int64),

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from lwcs import kernels
 from lwcs.coreset_difference import explain_difference, is_same
+from lwcs.coreset_following import Following
 from lwcs.coreset_reduce import sampled, sampled_again, some_draws
 from lwcs.coreset_union import united
 from lwcs.divergences import SquaredEuclidean
 from lwcs.foundation import storage
 from lwcs.foundation.checks import BadValueError, check_centers, check_count
-from lwcs.foundation.device import DeviceArray, Like, rows_of
+from lwcs.foundation.device import Like, followed
 from lwcs.foundation.parallel import single_threaded_blas
 from lwcs.foundation.randomness import Stage, as_seed, generator
-from lwcs.foundation.rows import frozen
 from lwcs.foundation.savable import Savable
 from lwcs.foundation.splits import deal
 from lwcs.foundation.tabular import Tabular
-from lwcs.foundation.types import is_sparse
 from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
 
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.divergences import Divergence
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.foundation.types import FloatArray, IntArray
     from lwcs.samplers import Draws
 
     ComputedAs = kernels.KernelName | Geometry
@@ -43,7 +39,7 @@ ALL_ROWS = "all rows"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coreset(Savable, Tabular):
+class Coreset(Following, Savable, Tabular):
     """Weighted rows that represent a data set.
 
     Created by `lwcs.build`, by the union of coresets (``a + b``, ``sum(coresets)``) and by
@@ -200,7 +196,7 @@ class Coreset(Savable, Tabular):
         """
         known = draws.summary
         return cls(
-            points=draws.points if like is None else like.wrap(draws.points),
+            points=followed(draws.points, like),
             weights=draws.weights,
             indices=draws.indices,
             counts=draws.counts,
@@ -211,46 +207,6 @@ class Coreset(Savable, Tabular):
             scale=known.scale,
             **{"details": draws.details, **how},
         )
-
-    def __post_init__(self) -> None:
-        own = vars(self)
-        if isinstance(self.points, DeviceArray):
-            own["points"] = self.points.tensor
-        like = Like.of(self.points)
-        if like is not None and isinstance(self.weights, np.ndarray):
-            # Kept on the host as well, where most of what is asked of weights is computed.
-            own["omega"] = frozen(self.weights)
-            own["weights"] = like.wrap(self.weights)
-        for name, value in list(own.items()):
-            if isinstance(value, np.ndarray) or is_sparse(value):
-                own[name] = frozen(value)
-        own["details"] = dict(self.details)
-
-    @cached_property
-    def rows(self) -> Rows:
-        """The points as they are computed with: a NumPy, CSR or `DeviceArray`."""
-        return self.points if Like.of(self.points) is None else rows_of(self.points)
-
-    @cached_property
-    def omega(self) -> FloatArray:
-        """The weights as a NumPy array."""
-        if isinstance(self.weights, np.ndarray):
-            return self.weights
-        return np.asarray(rows_of(self.weights), dtype=np.float64)
-
-    def like_points(self, rows: Rows) -> Any:
-        """Rows in the library and on the device of the points."""
-        like = Like.of(self.points)
-        return rows if like is None else like.wrap(rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        # Arrays come writeable out of a pickle.
-        vars(self).update(state)
-        self.__post_init__()
 
     def __len__(self) -> int:
         """Number of distinct rows."""

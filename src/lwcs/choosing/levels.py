@@ -191,7 +191,7 @@ def climb(
     levels = [sample.part(kept) for kept in np.cumsum(dealt, axis=0)[: max(len(sizes), 1)]]
     unseen = [sample.part(kept) for kept in dealt[1:]]
     decided("starts", "%d starts on %d draws; inner levels: %s", how.starts, len(levels[0]), sizes)
-    with workers(sample.points.threads(how.n_jobs)) as run:
+    with workers(sample.points.rows.threads(how.n_jobs)) as run:
         found = _best_start(levels[0], unseen[0] if unseen else None, how, run, present)
     if not unseen:
         return Climbed(found)
@@ -201,7 +201,7 @@ def climb(
         found = solve_level(level.points, found.centers, found.cost, how, short)
     if how.searches:
         found = search_level(level.points, found, how, short)
-    with workers(sample.points.threads(how.n_jobs)) as run:
+    with workers(sample.points.rows.threads(how.n_jobs)) as run:
         others = unseen[-1].distances(found.centers, run)
     return Climbed(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
 

@@ -24,7 +24,6 @@ from lwcs.foundation.parallel import workers
 from lwcs.foundation.randomness import Stage, generator
 from lwcs.foundation.splits import part_of
 from lwcs.geometry import Centers
-from lwcs.geometry.device import DeviceRows
 from lwcs.solvers.kmeans import precisely
 from lwcs.trust.record import shares_on_draws
 from lwcs.trust.separation import tell_apart
@@ -95,8 +94,7 @@ def bootstrap(
     weights, counts, labels = coreset.omega, coreset.counts, original.labels
     size = original.replicate_size()
     found: list[_Replicate] = []
-    # A device does one after the other.
-    beside = 1 if isinstance(original.rows, DeviceRows) else n_jobs
+    beside = original.rows.threads(n_jobs)
     with journal.stage("bootstrap", n_bootstrap) as stage, workers(beside) as run:
         own = original.rows, weights, counts, original.centers, labels
         neighbours = tell_apart(*own, n_jobs=n_jobs)

@@ -9,7 +9,7 @@ import numpy as np
 from lwcs.divergences.base import first_of, library_for
 from lwcs.divergences.separable import KL, SquaredEuclidean
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import is_on_device, on_device
+from lwcs.foundation.device import DeviceArray, on_device
 from lwcs.foundation.rows import (
     divide_rows,
     empty_rows,
@@ -209,7 +209,7 @@ def normalized_on_device(rows: Any, size: Callable[[Any], Any]) -> Any:
 
 def refuse_empty(rows: Rows, first_row: int, what: str) -> None:
     """Refuse the first row that has no value other than zero."""
-    empty = empty_rows(np.asarray(rows) if is_on_device(rows) else rows)
+    empty = empty_rows(np.asarray(rows) if isinstance(rows, DeviceArray) else rows)
     if len(empty):
         wants = f"{what}; drop such rows, or choose another divergence"
         raise BadValueError(0, first_row + int(empty[0]), None, 0.0, wants)

@@ -13,7 +13,7 @@ from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
 from lwcs.foundation import storage
 from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_count
-from lwcs.foundation.device import Like
+from lwcs.foundation.device import Like, followed
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.parallel import as_threads
 from lwcs.foundation.randomness import as_seed
@@ -113,7 +113,7 @@ class MixtureAnswers(Savable, Tabular):
         parts = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
         rows, components = np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
         like = Like.of(self.weights_)
-        return (rows, components) if like is None else (like.wrap(rows), like.wrap(components))
+        return followed(rows, like), followed(components, like)
 
     def to_arrow(self) -> pa.Table:
         """Convert the model to a pyarrow table with one row per component and metadata.

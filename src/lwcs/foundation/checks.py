@@ -201,9 +201,13 @@ class BadValueError(ValueError):
             raise cls(partition, bad.row, bad.column, bad.value, bad.wants) from None
 
     def explained(
-        self, first_row: int, where: str, feature_names: Sequence[str] | None
+        self,
+        first_row: int,
+        where: str,
+        feature_names: Sequence[str] | None,
+        dropping: str = "lwcs.scan(…, missing='drop')",
     ) -> ValueError:
-        """Name the value, where it is, and what to do about it."""
+        """Name the value, where it is, and what to do about it; `dropping` is how rows are."""
         row = first_row + self.row
         if self.column is None and self.wants:
             return ValueError(f"row {row}{where} {self.wants}")
@@ -215,7 +219,7 @@ class BadValueError(ValueError):
         name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""
         wants = self.wants or (
             "every value must be finite (no NaN, no infinity): fill such values, or drop such rows"
-            + (" with lwcs.scan(…, missing='drop')" if np.isnan(self.value) else "")
+            + (f" with {dropping}" if np.isnan(self.value) else "")
         )
         return ValueError(
             f"the value in row {row}, column {self.column}{name}{where} is {self.value}; {wants}"

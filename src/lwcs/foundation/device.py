@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lwcs.foundation.types import DenseRows
 
-# Floats that rows may have on a device; others are brought to float32.
+# What rows on a device are computed in; integers become float64.
 _COMPUTED = ("float32", "float64")
 # Copies up to this size come to the host by pinned memory, which torch keeps for the next ones.
 _PINNED_BYTES = 2**23
@@ -49,11 +49,6 @@ class DeviceArray:
     def size(self) -> int:
         """Number of values."""
         return int(self.tensor.numel())
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return self.size * int(self.tensor.element_size())
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -118,11 +113,6 @@ def on_device(values: Any, like: Any) -> Any:
         # From pinned memory nobody waits for what the device is doing.
         return tensor.pin_memory().to(like.device, non_blocking=True)
     return tensor.to(like.device)
-
-
-def is_on_device(rows: object) -> bool:
-    """Whether rows are a `DeviceArray`."""
-    return isinstance(rows, DeviceArray)
 
 
 def joined(parts: Sequence[Any]) -> DeviceArray:

@@ -57,6 +57,10 @@ class Measured(ABC):
         """What the products of all rows with one center cost, in products of dense rows."""
         return len(self) * self.n_features
 
+    def threads(self, n_jobs: int | None) -> int | None:
+        """How many threads share what is done with these rows: one where a device does it."""
+        return n_jobs
+
     def __getitem__(self, at: slice | IntArray | Mask) -> Self:
         """Some of the rows."""
         if isinstance(at, slice) and at.indices(len(self)) == (0, len(self), 1):

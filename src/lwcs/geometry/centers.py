@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from lwcs.geometry.metrics import Tangents
     from lwcs.geometry.products import CenterMatrix
 
-_SPLIT = 2.0**27 + 1.0
+SPLIT = 2.0**27 + 1.0
 # Larger numbers overflow when they are split.
-_LARGEST = 1e290
+LARGEST_SPLIT = 1e290
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,10 @@ class Centers:
 
         Differences to them are then often exact, and a mean that a float can hold comes out.
         """
-        if not np.abs(self.points).max(initial=0.0) < _LARGEST:
+        if not np.abs(self.points).max(initial=0.0) < LARGEST_SPLIT:
             return self.points
         # Veltkamp's splitting: the upper 26 bits.
-        shifted = _SPLIT * self.points
+        shifted = SPLIT * self.points
         rest = shifted - self.points
         return np.subtract(shifted, rest, out=rest)
 

@@ -79,6 +79,11 @@ class DeviceRows(Measured):
     def _weights(self, weights: Any) -> Any:
         return None if weights is None else self.put(weights).double()
 
+    def threads(self, n_jobs: int | None) -> int:
+        """One: each step fills the device."""
+        del n_jobs
+        return 1
+
     def full(self, at: slice | IntArray) -> FloatArray:
         """Some of the rows, in float64, on the host."""
         return np.array(self.values[at], dtype=np.float64)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.divergences import Divergence, SquaredEuclidean
-from lwcs.foundation.device import is_on_device
+from lwcs.foundation.device import DeviceArray, copied
 from lwcs.foundation.rows import in_float64, with_values
 from lwcs.foundation.types import is_sparse
 from lwcs.geometry.centers import Centers
@@ -113,7 +113,7 @@ class Geometry:
             from lwcs.geometry.device_divergences import measured_on_device
 
             return measured_on_device(self, points, first_row)
-        own, points = self.divergence, np.asarray(points) if is_on_device(points) else points
+        own, points = self.divergence, copied(points)
         own.check(points, first_row)
         rows = own.transform(points)
         if is_sparse(rows):
@@ -128,7 +128,7 @@ class Geometry:
         """Whether rows are measured on a device: dense ones, by divergences that take tensors."""
         if not self.divergence.runs_on_device or is_sparse(points):
             return False
-        return self.device is not None or is_on_device(points)
+        return self.device is not None or isinstance(points, DeviceArray)
 
     @property
     def _tau(self) -> float:
@@ -223,7 +223,7 @@ class Geometry:
         """Transformed rows without smoothing, for a user's `init` function."""
         tau, domain = self._tau, self.divergence.domain
         values: Rows = rows.values
-        values = np.asarray(values) if is_on_device(values) else values
+        values = np.asarray(values) if isinstance(values, DeviceArray) else values
         if is_sparse(values):
             data = values.data / (1.0 - tau) + self.divergence.zero
             return with_values(values, data.astype(values.dtype))

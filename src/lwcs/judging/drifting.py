@@ -211,8 +211,8 @@ class _Seen:
     whole: Coreset
     first: IntArray
     second: IntArray
-    """Which rows of the coreset. All draws of a row are in one half: an outlier that is drawn many
-    times would otherwise be in both, and a fresh fit would look better than it is."""
+    """Row numbers of the coreset. All draws of a row are in the same half. Otherwise, a row that is
+    drawn several times would be in both halves, and a fresh fit would look better than it is."""
     n_rows: float
     """As `Sample` has it."""
     notes: tuple[str, ...]

@@ -200,7 +200,7 @@ def _pivot(source: DeviceSource, weights: Weights, run: Run) -> Any:
         sample = run.geometry.measured(source.take(rows)).values.tensor.double()
     except BadValueError as bad:
         row = int(rows[bad.row]) - bad.row
-        raise bad.explained(row, "", source.feature_names) from None
+        raise bad.explained(row, "", source.feature_names, source.dropping) from None
     # Around a row of theirs: no digits are lost at an offset.
     return sample[0] + (sample - sample[0]).mean(dim=0)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lwcs.geometry import Centers
+from lwcs.geometry.centers import LARGEST_SPLIT, SPLIT
 from lwcs.geometry.device import DeviceRows
 from lwcs.solvers.lloyd import NOTHING
 
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray, Mask
     from lwcs.solvers.points import Points
-
-_SPLIT = 2.0**27 + 1.0
-# Larger numbers overflow when they are split.
-_LARGEST = 1e290
 
 
 class _Step(NamedTuple):
@@ -182,6 +179,6 @@ def _references(centers: Any) -> Any:
     """`Centers.references` of centers on a device: with half of the digits."""
     import torch
 
-    shifted = _SPLIT * centers
+    shifted = SPLIT * centers
     coarse = shifted - (shifted - centers)
-    return torch.where(centers.abs().amax() < _LARGEST, coarse, centers)
+    return torch.where(centers.abs().amax() < LARGEST_SPLIT, coarse, centers)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray, is_on_device
+from lwcs.foundation.device import DeviceArray
 from lwcs.foundation.journal import Journal
 from lwcs.foundation.rows import container
 from lwcs.solvers.mixture_on_device import (
@@ -65,7 +65,7 @@ def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
 
 def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return np.asarray(answers(family, weights, rows, "joint").found[0])
     # Where a square overflows, the density is 0.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -74,14 +74,14 @@ def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
 
 def log_likelihoods(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln p(row) of every row."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return np.asarray(answers(family, weights, rows, "log-likelihood").found[0])
     return np.asarray(logsumexp(log_joint(family, weights, rows), axis=1))
 
 
 def responsibilities(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """p(j | row), of shape (n_rows, n_components)."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return np.asarray(answers(family, weights, rows, "responsibilities").found[0])
     joint = log_joint(family, weights, rows)
     found: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
@@ -90,26 +90,26 @@ def responsibilities(family: Family, weights: FloatArray, rows: Rows) -> FloatAr
 
 def expected(family: Family, weights: FloatArray, rows: Rows) -> FloatArray | Shared:
     """Responsibilities for `maximize`, which stay where the rows are."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return Expected(family, weights, rows)
     return responsibilities(family, weights, rows)
 
 
 def belonging(labels: Labels | DeviceArray, k: int, rows: Rows) -> FloatArray | Shared:
     """Responsibilities for `maximize` of rows that belong to one of k components each."""
-    return Labelled.of(labels, k, rows) if is_on_device(rows) else np.eye(k)[labels]
+    return Labelled.of(labels, k, rows) if isinstance(rows, DeviceArray) else np.eye(k)[labels]
 
 
 def evenly(k: int, rows: Rows) -> FloatArray | Shared:
     """Responsibilities for `maximize` of rows that belong to all of k components alike."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return Even(k, rows.tensor)
     return np.full((rows.shape[0], k), 1.0 / k)
 
 
 def likeliest(family: Family, rows: Rows) -> Labels | DeviceArray:
     """The component with the largest density, of every row, where the rows are."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return answers(family, np.ones(len(family.means)), rows, "labels").found[0]
     return np.argmax(family.log_density(rows), axis=1)
 
@@ -128,7 +128,8 @@ def fit_mixture(
 
     It has converged once the mean log-likelihood gains less than `tol` in one iteration.
     """
-    step = _on_device(rows, weights).step if is_on_device(rows) else partial(_step, rows, weights)
+    there = isinstance(rows, DeviceArray)
+    step = _on_device(rows, weights).step if there else partial(_step, rows, weights)
     bounds: list[float] = []
     converged = False
     with (journal or Journal()).stage("EM") as stage:
@@ -159,7 +160,7 @@ def maximize(
     rows: Rows, weights: FloatArray, family: Family, shared: FloatArray | Shared
 ) -> FloatArray:
     """The M step: fit the family to the responsibilities `shared`; return the mixing weights."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return _on_device(rows, weights).maximize(family, _there(shared, rows))
     owned = _owned(weights, shared)
     family.fit(rows, owned)
@@ -170,7 +171,7 @@ def mixing_weights(
     rows: Rows, weights: FloatArray, family: Family, shared: FloatArray | Shared
 ) -> FloatArray:
     """The part of the M step that leaves the components as they are: their weights."""
-    if is_on_device(rows):
+    if isinstance(rows, DeviceArray):
         return _on_device(rows, weights).mixing(family, _there(shared, rows))
     return _mixing(_owned(weights, shared))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.device import DeviceArray, copied, is_on_device
+from lwcs.foundation.device import DeviceArray, copied
 from lwcs.geometry import Centers, Geometry
 from lwcs.geometry.device import DeviceRows
 
@@ -36,10 +36,8 @@ class Points:
             # Solvers on a device know squared distances alone, and a coreset is small.
             data, how = copied(data), replace(how, device=None)
         rows = how.measured(data)
-        given = np.asarray(weights, dtype=np.float64) if is_on_device(weights) else weights
-        omega, own = kernels.unit_weights(given, len(rows)), rows.geometry
-        # The solvers of a device know squared distances alone.
-        if isinstance(rows, DeviceRows) and own.squared:
+        omega, own = kernels.unit_weights(copied(weights), len(rows)), rows.geometry
+        if isinstance(rows, DeviceRows):
             return cls._on_device(rows, omega, weights)
         moments = rows.moments(omega)
         if own.cost_follows_from_moments:
@@ -63,10 +61,6 @@ class Points:
         if isinstance(rows, DeviceRows) and self.device_weights is not None:
             own = rows.put(weights).double()
         return Points(rows, weights, self.average, own)
-
-    def threads(self, n_jobs: int | None) -> int | None:
-        """How many threads share what is done with these: one where a device does it."""
-        return n_jobs if self.device_weights is None else 1
 
     def __len__(self) -> int:
         return len(self.rows)

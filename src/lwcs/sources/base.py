@@ -140,6 +140,8 @@ class Source(ABC):
     """Version of the table that rows are read from, if it has versions."""
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
+    dropping: ClassVar[str] = "lwcs.scan(…, missing='drop')"
+    """How rows with missing values are dropped."""
     like: Like | None = None
     """The library and device that results per row are given back in; None for NumPy's."""
     fingerprints: Fingerprints | None = None
@@ -259,11 +261,11 @@ class Source(ABC):
     def explain(self, bad: BadValueError) -> ValueError:
         """Name the row and the column of a bad value, as rows are numbered in this source."""
         first_row, where = self.locate(bad.partition)
-        return bad.explained(first_row, where, self.feature_names)
+        return bad.explained(first_row, where, self.feature_names, self.dropping)
 
     def explain_row(self, bad: BadValueError) -> ValueError:
         """The same where rows are numbered through all partitions."""
-        return bad.explained(0, "", self.feature_names)
+        return bad.explained(0, "", self.feature_names, self.dropping)
 
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"

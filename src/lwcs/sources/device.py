@@ -34,6 +34,7 @@ class DeviceSource(LocalSource):
     """A two-dimensional tensor on a device; blocks are views of it."""
 
     feature_names = None
+    dropping = "X[~X.isnan().any(axis=1)]"
 
     def __init__(self, array: DeviceArray) -> None:
         check_dtype(array.dtype)

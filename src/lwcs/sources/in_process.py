@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lwcs.foundation.checks import check_weights
+from lwcs.foundation.device import followed
 from lwcs.foundation.parallel import as_threads, ordered_map
 from lwcs.foundation.rows import pieces
 from lwcs.sources import base
@@ -91,7 +92,7 @@ class LocalSource(Source):
 
     def followed(self, values: Any) -> Any:
         """One value per row, in the library and on the device of the rows."""
-        return values if self.like is None else self.like.wrap(values)
+        return followed(values, self.like)
 
     def stretch_rows(self, n_jobs: int | None) -> int:
         """Number of rows, in whole blocks, that a task may be given at once."""

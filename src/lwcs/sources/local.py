@@ -35,8 +35,8 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     if options.drop and source.n_rows:
         if isinstance(getattr(source, "array", None), DeviceArray):
             raise ValueError(
-                "missing='drop' is not possible for rows on a device; drop them beforehand, for "
-                "example X[~X.isnan().any(axis=1)]"
+                "missing='drop' is not possible for rows on a device; drop them beforehand: "
+                f"{source.dropping}"
             )
         from lwcs.sources.dropping import without_missing
 

@@ -60,8 +60,8 @@ class Prepared(NamedTuple):
     origin: Tensor
     precision: Tensor | None
     constants: Tensor
-    """The unit; the largest norm of a center, and of what half precision leaves of a slope; what
-    the largest number of a row adds to the rounding of its scores."""
+    """Four numbers: the unit; the largest norm of a center; that of the error of a slope in half
+    precision; the error of a score per unit of the largest value of its row."""
 
 
 def prepare(centers: Tensor, precision: Tensor | None, chunk: int) -> Prepared:
