@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,14 @@ settings.load_profile("lwcs")
 
 # These helpers show the values of a failed assertion as test modules do.
 pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.sameness")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Close what a test has drawn: matplotlib keeps figures, and warns of many."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")

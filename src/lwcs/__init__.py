@@ -9,14 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.5.0"
 
 _HOMES = {
     "Certificate": "lwcs.trust.certificate",
+    "ClusterMapDisplay": "lwcs.displays",
     "ColumnWarning": "lwcs.foundation.notices",
     "CompareDisplay": "lwcs.displays",
     "CompareResult": "lwcs.comparing",
     "Coreset": "lwcs.coreset",
+    "CoresetDisplay": "lwcs.displays",
     "CoresetKMeans": "lwcs.estimators",
     "CoresetMixture": "lwcs.estimators",
     "Diagnosis": "lwcs.trust.diagnosis",
@@ -26,9 +28,11 @@ _HOMES = {
     "KChoice": "lwcs.judging.k_choice",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
+    "ProfileDisplay": "lwcs.displays",
     "Progress": "lwcs.foundation.progress",
     "Refined": "lwcs.samplers",
     "Sensitivity": "lwcs.samplers",
+    "SilhouetteDisplay": "lwcs.displays",
     "Source": "lwcs.sources",
     "Stability": "lwcs.choosing.stability_result",
     "StreamingCoreset": "lwcs.streaming",
@@ -40,16 +44,19 @@ _HOMES = {
     "divergences": "lwcs.divergences",
     "drift": "lwcs.judging.drifting",
     "load": "lwcs.loading",
+    "report": "lwcs.reporting",
     "scan": "lwcs.sources",
     "theory": "lwcs.trust",
 }
 
 __all__ = [
     "Certificate",
+    "ClusterMapDisplay",
     "ColumnWarning",
     "CompareDisplay",
     "CompareResult",
     "Coreset",
+    "CoresetDisplay",
     "CoresetKMeans",
     "CoresetMixture",
     "Diagnosis",
@@ -59,9 +66,11 @@ __all__ = [
     "KChoice",
     "Lightweight",
     "PartitionedSource",
+    "ProfileDisplay",
     "Progress",
     "Refined",
     "Sensitivity",
+    "SilhouetteDisplay",
     "Source",
     "Stability",
     "StreamingCoreset",
@@ -74,6 +83,7 @@ __all__ = [
     "divergences",
     "drift",
     "load",
+    "report",
     "scan",
     "theory",
 ]
@@ -84,7 +94,14 @@ if TYPE_CHECKING:
     from lwcs.choosing.stability_result import Stability
     from lwcs.comparing import CompareResult, compare
     from lwcs.coreset import Coreset
-    from lwcs.displays import CompareDisplay, ElbowDisplay
+    from lwcs.displays import (
+        ClusterMapDisplay,
+        CompareDisplay,
+        CoresetDisplay,
+        ElbowDisplay,
+        ProfileDisplay,
+        SilhouetteDisplay,
+    )
     from lwcs.estimators import CoresetKMeans, CoresetMixture
     from lwcs.foundation.notices import ColumnWarning
     from lwcs.foundation.progress import Progress
@@ -93,6 +110,7 @@ if TYPE_CHECKING:
     from lwcs.judging.drifting import Drift, drift
     from lwcs.judging.k_choice import KChoice
     from lwcs.loading import load
+    from lwcs.reporting import report
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sources import PartitionedSource, Source, scan
     from lwcs.streaming import StreamingCoreset

@@ -86,6 +86,16 @@ class Coreset(Following, Savable, Tabular):
         `timings`: seconds, rows, passes and bytes by stage, where bytes are rows × columns × the
         size of a value (for sparse rows what is stored), or 0 where that is not known.
         Timings and fingerprints do not matter for equality.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 3))
+    >>> coreset = lwcs.build(X, 500, random_state=0)
+    >>> coreset
+    Coreset(485 rows × 3, 500 draws by lightweight, of 10,000 rows)
+    >>> (coreset + coreset).reduce(300, random_state=0).n_samples
+    20000
     """
 
     points: Any
@@ -359,6 +369,12 @@ class Coreset(Following, Savable, Tabular):
         return is_same(self, other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """The facts and the first rows in a notebook."""
+        from lwcs.coreset_html import to_html
+
+        return to_html(self)
 
     def __repr__(self) -> str:
         return (

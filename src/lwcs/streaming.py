@@ -16,6 +16,7 @@ from lwcs import kernels
 from lwcs.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset_arrays import refuse_bad_rows
 from lwcs.divergences import as_divergence
+from lwcs.foundation import markup
 from lwcs.foundation.checks import BadValueError, check_choice, check_count
 from lwcs.foundation.device import Like
 from lwcs.foundation.randomness import Stage, as_seed, generator
@@ -321,6 +322,21 @@ class StreamingCoreset(Savable):
         from lwcs.streaming_table import to_table
 
         return to_table(self)
+
+    def _repr_html_(self) -> str:
+        """The facts in a notebook."""
+        columns = "not known yet" if self.n_features is None else f"{self.n_features:,}"
+        return markup.facts(
+            [
+                ("StreamingCoreset", f"{self.n_samples:,} rows so far"),
+                ("draws", f"{self.size:,}"),
+                ("method", self.method),
+                ("divergence", repr(self.divergence)),
+                ("columns", columns),
+                ("total weight", f"{self.total_weight:,.6g}"),
+                ("seed", self.seed),
+            ]
+        )
 
     def __repr__(self) -> str:
         return (

@@ -19,7 +19,7 @@ import lwcs
 from tests.cli.answers import ROWS, arrow_stream, numbers, rows_of
 from tests.cli.running import run
 
-LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
+LWCS = [sys.executable, "-m", "lwcs"]
 
 
 # --- An output is never an input.

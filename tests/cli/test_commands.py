@@ -21,7 +21,7 @@ import pytest
 import lwcs
 from tests.cli.running import run
 
-LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
+LWCS = [sys.executable, "-m", "lwcs"]
 ROWS = 2_000
 
 

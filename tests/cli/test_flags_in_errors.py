@@ -151,7 +151,7 @@ def test_warnings_are_one_line_each_in_the_words_of_the_command(folder):
     assert "-k (5): the data has only 3 distinct rows; pass -k <= 3" in line
     assert ".py" not in said
     assert run(*arguments, "--quiet") == (0, "", "")
-    options = ["--n-init", "2", "--max-iter", "1", "--tol", "0", "--columns", "x,y"]
+    options = ["--n-init", "2", "--max-iter", "1", "--tol", "0", "--columns", "x,y", "--seed", "0"]
     said = run("fit", "d.parquet", "-k", "9", *options, "-o", "m.parquet")[2]
     assert "Warning: Lloyd's algorithm did not converge in --max-iter 1 iterations" in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,9 @@ def test_fit_judges_the_clusters_and_inspect_shows_them(rows: None) -> None:
     known = lwcs.load("m.parquet").stability_
     code, out, _ = run("inspect", "m.parquet")
     assert code == 0
-    lines = [line.split("│") for line in out.splitlines() if line.count("│") == 6]
+    lines = [line.split("│") for line in out.splitlines() if line.count("│") == 10]
     assert [int(cells[1]) for cells in lines] == known.worst_first()
-    assert [float(cells[3]) for cells in lines] == [
+    assert [float(cells[5]) for cells in lines] == [
         round(score, 2) for score in np.sort(known.score).tolist()
     ]
     ((one, other),) = known.pairs
@@ -50,6 +51,72 @@ def test_json_has_all_of_it(rows: None) -> None:
         assert found["pairs_not_told_apart"] == [list(pair) for pair in known.pairs]
         for name in ("share", "share_error", "score", "jaccard", "center_error"):
             assert found["table_of_clusters"][name] == getattr(known, name).tolist()
+
+
+def test_centers_sizes_and_costs_are_shown_by_the_names_of_the_columns(rows: None) -> None:
+    run("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet")
+    model = lwcs.load("m.parquet")
+    facts = json.loads(run("inspect", "m.parquet", "--json")[1])
+    assert facts["centers"] == model.cluster_centers_.tolist()
+    assert facts["features"] == ["a", "b"]
+    table = facts["table_of_clusters"]
+    assert table["rows"] == pytest.approx([700.0] * 3, rel=0.02)
+    assert sum(table["cost"]) == pytest.approx(model.inertia_)
+    assert table["cost_share"] == model.fitted_on_.cost_shares.tolist()
+    out = run("inspect", "m.parquet")[1]
+    heading = next(line for line in out.splitlines() if "cluster ┃" in line)
+    assert [each.strip() for each in heading.split("┃")[2:-1]] == [
+        "rows", "share", "cost", "a", "b",
+    ]  # fmt: skip
+    assert f"{model.cluster_centers_[0, 1]:.4g}" in out
+
+
+def test_columns_that_do_not_fit_are_counted(rows: None, monkeypatch: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 74))
+    names = [f"[b]{j}" for j in range(74)]
+    pq.write_table(pa.table(dict(zip(names, X.T, strict=True))), "wide.parquet")
+    run("fit", "wide.parquet", "-k", "2", "--seed", "0", "-o", "m.parquet")
+    out = run("inspect", "m.parquet")[1]
+    assert "[b]0, [b]1," in out
+    heading = next(line for line in out.splitlines() if "cluster ┃" in line)
+    shown = heading.count("[b]")
+    assert 3 <= shown <= 8
+    assert f"the first {shown} of the 74 columns of the centers" in " ".join(out.split())
+    monkeypatch.setenv("COLUMNS", "50")
+    out = run("inspect", "m.parquet")[1]
+    assert "The 74 columns of the centers do not fit beside that" in " ".join(out.split())
+
+
+def test_dropped_rows_do_not_make_rows_a_weight(rows: None) -> None:
+    values = pq.read_table("rows.parquet").to_pydict()
+    values["a"][:100] = [None] * 100
+    pq.write_table(pa.table(values), "holes.parquet")
+    fit = ("fit", "holes.parquet", "-k", "3", "--seed", "0", "--missing", "drop", "-o", "m.parquet")
+    for size in ((), ("--size", "500")):
+        assert run(*fit, *size)[0] == 0
+        table = json.loads(run("inspect", "m.parquet", "--json")[1])["table_of_clusters"]
+        assert "weight" not in table
+        assert sum(table["rows"]) == pytest.approx(2_000.0)
+
+
+def test_the_components_of_a_mixture_are_shown(rows: None) -> None:
+    run("mixture", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet")
+    facts = json.loads(run("inspect", "m.parquet", "--json")[1])
+    model = lwcs.load("m.parquet")
+    assert facts["centers"] == model.means_.tolist()
+    assert facts["table_of_clusters"]["share"] == pytest.approx(model.weights_.tolist(), abs=0.01)
+    assert "component ┃" in run("inspect", "m.parquet")[1]
+
+
+def test_a_file_without_a_record_has_its_centers(rows: None) -> None:
+    run("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet")
+    model = lwcs.load("m.parquet")
+    model.fitted_on_ = None
+    model.save("old.parquet")
+    code, out, _ = run("inspect", "old.parquet")
+    assert code == 0
+    assert "share" not in out
+    assert f"{model.cluster_centers_[2, 0]:.4g}" in out
 
 
 def test_without_stability_the_shares_are_shown(rows: None) -> None:
@@ -69,8 +136,8 @@ def test_without_stability_the_shares_are_shown(rows: None) -> None:
 def test_of_many_clusters_twenty_are_shown_and_the_rest_counted(rows: None) -> None:
     run("fit", "rows.parquet", "-k", "23", "--seed", "0", "-o", "m.parquet")
     out = run("inspect", "m.parquet")[1]
-    assert sum(line.count("│") == 3 and "%" in line for line in out.splitlines()) == 20
-    assert "and 3 more, which are no smaller" in out
+    assert sum(line.count("│") == 7 and "%" in line for line in out.splitlines()) == 20
+    assert "and 3 more, which are no larger" in out
 
 
 @pytest.mark.parametrize("size", [(), ("--size", "500")])
@@ -92,3 +159,27 @@ def test_inspect_knows_nothing_of_the_method_of_an_older_model(rows: None) -> No
     model.diagnosis_ = None
     model.save("m.parquet")
     assert "diagnosis" not in json.loads(run("inspect", "m.parquet", "--json")[1])
+
+
+def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(
+    rows: None, monkeypatch: Any
+) -> None:
+    fit = ("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet", "--stability")
+    run(*fit)
+    monkeypatch.setenv("COLUMNS", "40")
+    out = run("inspect", "m.parquet")[1]
+    heading = next(line for line in out.splitlines() if "cluster ┃" in line)
+    assert [each.strip() for each in heading.split("┃")[2:4]] == ["rows", "share"]
+    assert "…" not in heading
+    assert "A wider terminal also shows cost, score, jaccard" in " ".join(out.split())
+
+
+def test_rows_with_gaps_are_counted_not_refused(rows: None) -> None:
+    Path("gaps.csv").write_text("a,b\n1,2\n,3\n4,\n5,6\n", "utf-8")
+    code, out, _ = run("inspect", "gaps.csv")
+    assert code == 0
+    assert "rows with missing values" in out
+    facts = json.loads(run("inspect", "gaps.csv", "--json")[1])
+    assert (facts["rows"], facts["rows_with_missing_values"], facts["dropped"]) == (4, 2, 0)
+    facts = json.loads(run("inspect", "gaps.csv", "--json", "--missing", "drop")[1])
+    assert facts["dropped"] == 2

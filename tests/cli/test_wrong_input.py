@@ -19,7 +19,7 @@ import lwcs
 from lwcs.cli import main
 from tests.cli.running import run
 
-LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
+LWCS = [sys.executable, "-m", "lwcs"]
 
 
 @pytest.fixture

@@ -77,3 +77,12 @@ def test_without_matplotlib_the_error_names_the_extra(choice, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"pip install 'lwcs\[plot\]'"):
         lwcs.ElbowDisplay.from_choice(choice)
+
+
+def test_a_figure_with_another_ending_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(c, 1, (300, 2)) for c in (0, 9)])
+    display = lwcs.ElbowDisplay.from_choice(lwcs.choose_k(X, range(2, 4), random_state=0))
+    with pytest.raises(ValueError, match=r"a\.xyz' does not end like a figure; .*\.png, \.svg or"):
+        display.save(tmp_path / "a.xyz")
+    assert not list(tmp_path.iterdir())

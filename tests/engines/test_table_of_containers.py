@@ -1,4 +1,4 @@
-"""The rows of the table in docs/files.md that need an engine."""
+"""The rows of the table in docs/guide/tables.md that need an engine."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_the_error_is_kept_in_the_file(tmp_path):
     loaded = lwcs.load(tmp_path / "model.parquet")
     assert loaded.sampling_error_ == model.sampling_error_
     assert loaded.sampling_error_bound_ == model.sampling_error_bound_
-    unknown = CoresetKMeans(10, coreset_size=1_000, compute_labels=False).fit(HEAVY)
+    unknown = CoresetKMeans(10, coreset_size=1_000, compute_labels=False, random_state=0).fit(HEAVY)
     unknown.save(tmp_path / "unknown.parquet")
     assert np.isnan(lwcs.load(tmp_path / "unknown.parquet").sampling_error_)
 

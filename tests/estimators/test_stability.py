@@ -263,3 +263,12 @@ def test_words_count_every_cluster() -> None:
         "1 of 4 clusters is stable (score > 0.85), 1 is not (score < 0.6), 2 are in between"
     )
     assert "jaccard: overlap with the best match" in str(found)
+
+
+def test_the_length_of_an_error_is_measured_as_distances_are():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(c, 1.0, (500, 2)) for c in (0, 8)]) * [1.0, 1e6]
+    found = lwcs.CoresetKMeans(2, random_state=0).fit(lwcs.scan(X, scale="standard")).stability()
+    lengths = np.linalg.norm(found.center_errors / X.std(axis=0), axis=1)
+    np.testing.assert_allclose(found.center_error, lengths, rtol=1e-6)
+    assert found.center_error.max() < 0.1

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-LWCS = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
+LWCS = [sys.executable, "-m", "lwcs"]
 
 
 def write_rows(

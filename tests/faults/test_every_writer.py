@@ -159,10 +159,11 @@ def test_a_full_disk_is_named_in_every_format(ending):
 def test_a_full_standard_output_is_named(work, name):
     with open("/dev/full", "wb") as full:
         child = subprocess.run(
-            [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')",
-             *commands(work)[name][1], "-o", "-"],
-            stdout=full, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "lwcs", *commands(work)[name][1], "-o", "-"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert child.returncode == 1, child.stderr
     assert "Error: cannot write standard output: No space left on device; free" in child.stderr
     assert "Traceback" not in child.stderr

@@ -18,7 +18,7 @@ from lwcs.foundation import replacing, stores
 from lwcs.foundation.places import Access
 
 X = np.random.default_rng(0).standard_normal((2000, 3))
-COMMAND = [sys.executable, "-c", "from lwcs.cli import main; main(prog_name='lwcs')"]
+COMMAND = [sys.executable, "-m", "lwcs"]
 
 
 @pytest.fixture

@@ -76,6 +76,12 @@ def test_all_types_of_python_objects_are_named():
         lwcs.scan(frame)
 
 
+def test_text_in_python_objects_is_text():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "t": pd.Series(["a", None], dtype=object)})
+    with pytest.warns(lwcs.ColumnWarning, match=r"'t' \(text\)"):
+        assert lwcs.scan(frame).feature_names == ("x",)
+
+
 def test_numbers_that_arrow_does_not_know_are_left_out_by_name():
     frame = pl.DataFrame({"x": [1.0], "n": pl.Series([1], dtype=pl.Int128)})
     with pytest.warns(lwcs.ColumnWarning, match=r"'n' \(Int128.*cast it"):

@@ -1,4 +1,4 @@
-"""The table in docs/files.md: every cell is tried."""
+"""The table in docs/guide/tables.md: every cell is tried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = {"x": RNG.normal(size=N), "y": RNG.uniform(1, 2, size=N)}
 GAPS = NUMBERS | {"x": np.where(np.arange(N) == 7, np.nan, NUMBERS["x"])}
 TEXT = {"t": ["word"] * N} | NUMBERS
 LISTS = {"v": [[1.0, float(i)] for i in range(N)]} | NUMBERS
-PAGE = Path(__file__).parents[2] / "docs" / "files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tables.md"
 
 
 def array(columns, _=None):

@@ -105,6 +105,7 @@ def bootstrap(
                 stage.step()
     shares, variances = shares_on_draws(weights, counts, labels, k)
     centers = original.geometry.to_data(original.centers)
+    scale = original.geometry.scale
     # Replicates with fewer draws than the coreset have larger errors.
     moved = _moved(centers, found) * np.sqrt(size / coreset.size)
     return Stability(
@@ -113,7 +114,7 @@ def bootstrap(
         share=shares,
         share_error=np.zeros(k) if coreset.exact else np.sqrt(variances),
         center_errors=moved,
-        center_error=_lengths(moved),
+        center_error=_lengths(moved if scale is None else moved / scale),
         pairs=tuple(neighbours.joined),
         n_bootstrap=n_bootstrap,
         draws=coreset.size,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from lwcs.foundation import markup
 from lwcs.foundation.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -52,11 +52,23 @@ class Stability(Tabular):
         the match that `score` is about is away, by root mean square. A file keeps `center_error`
         alone.
     center_error : array of shape (n_clusters,)
-        Its length, over all columns.
+        Its length over all columns, as distances are measured: in standard deviations for data
+        that was scanned with ``scale="standard"``.
     pairs : tuple of pairs of int
         Neighbouring clusters that the draws cannot tell apart.
     n_bootstrap, draws, replicate_draws : int
         Number of replicates, and of the draws of the coreset and of each replicate.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
+    >>> stability = lwcs.CoresetKMeans(3, random_state=0).fit(X).stability(random_state=0)
+    >>> stability
+    <Stability of 3 clusters, 3 stable>
+    >>> bool((stability.score > 0.85).all())
+    True
     """
 
     score: FloatArray
@@ -99,18 +111,19 @@ class Stability(Tabular):
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""
-        names = ("cluster", "score", "jaccard", "share", "center error")
-        head = "".join(f"<th>{name}</th>" for name in names)
-        rows = "".join(
-            f"<tr><td>{each}</td><td>{self.score[each]:.2f}</td><td>{self.jaccard[each]:.2f}</td>"
-            f"<td>{share_words(self.share[each], self.share_error[each])}</td>"
-            f"<td>{self.center_error[each]:.3g}</td></tr>"
+        lines = [
+            (
+                each,
+                f"{self.score[each]:.2f}",
+                f"{self.jaccard[each]:.2f}",
+                share_words(self.share[each], self.share_error[each]),
+                f"{self.center_error[each]:.3g}",
+            )
             for each in self.worst_first()
-        )
-        first, last, columns = (
-            f"<p>{escape(each)}</p>" for each in (self._heading(), pair_words(self.pairs), _COLUMNS)
-        )
-        return f"{first}<table><tr>{head}</tr>{rows}</table>{last}{columns}"
+        ]
+        shown = markup.table(("cluster", "score", "jaccard", "share", "center error"), lines)
+        words = markup.paragraphs([pair_words(self.pairs), _COLUMNS])
+        return f"{markup.paragraphs([self._heading()])}{shown}{words}"
 
     def words(self) -> str:
         """How many clusters are stable, and how many are not."""

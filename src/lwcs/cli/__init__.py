@@ -17,6 +17,7 @@ from lwcs.cli.errors import Commands
 from lwcs.cli.fit import fit
 from lwcs.cli.inspect import inspect
 from lwcs.cli.mixture import mixture
+from lwcs.cli.report import report
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,6 +27,7 @@ def main() -> None:
 
 
 for command in (
-    build, fit, mixture, assign, certify, drift, choose_k, inspect, compare, demo, completion,
+    build, fit, mixture, assign, certify, drift, choose_k, inspect, report, compare, demo,
+    completion,
 ):  # fmt: skip
     main.add_command(command)

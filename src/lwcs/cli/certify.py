@@ -13,7 +13,7 @@ from lwcs.cli.fit import coreset_of
 from lwcs.cli.flags import Flags
 from lwcs.cli.logs import progress
 from lwcs.cli.options import answer, dropped_words, given_flags, open_rows, reading, saying
-from lwcs.cli.sizing import confidence_option
+from lwcs.cli.sizing import judging
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("data", nargs=-1)
 @click.argument("model")
-@confidence_option("Probability that the interval has the true cost.")
-@click.option(
-    "--size",
-    type=click.IntRange(1),
-    help="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
-)
-@click.option(
-    "--seed", type=click.IntRange(0), help="Random seed; the same seed gives the same result."
+@judging(
+    size="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
+    confidence="Probability that the interval has the true cost.",
 )
 @reading
 @saying

@@ -12,7 +12,7 @@ from lwcs.cli.assign import check_features, load_model
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.logs import progress
 from lwcs.cli.options import answer, dropped_words, open_rows, reading, saying
-from lwcs.cli.sizing import confidence_option
+from lwcs.cli.sizing import judging
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
@@ -32,14 +32,9 @@ WORSE = 3
     help="End with exit code 3 if the regret is certainly larger: if the low end of its interval "
     "is above this number, for example 0.1 for 10 % (nats per row for a mixture).",
 )
-@confidence_option("Confidence of intervals, and of no alarm if nothing has changed.")
-@click.option(
-    "--size",
-    type=click.IntRange(1),
-    help="Number of draws.  [default: 800 per cluster, at least 40,000]",
-)
-@click.option(
-    "--seed", type=click.IntRange(0), help="Random seed; the same seed gives the same result."
+@judging(
+    size="Number of draws.  [default: 800 per cluster, at least 40,000]",
+    confidence="Confidence of intervals, and of no alarm if nothing has changed.",
 )
 @reading
 @saying

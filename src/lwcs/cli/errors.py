@@ -27,7 +27,12 @@ from lwcs.foundation.parallel import READER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_QUERY = re.compile(r"(https?://[^\s'\"?]+)\?[^\s'\"]*")
+_SCHEME = r"\b[a-zA-Z][\w+.-]*://"
+_QUERY = re.compile(rf"({_SCHEME}[^\s'\"?]+)\?[^\s'\"]*")
+# A name without a password is no secret, such as that of a container, but may be a token for HTTP.
+_PASSWORD = re.compile(rf"(https?://|{_SCHEME}(?=[^/@\s'\"]*:))[^/\s'\"]+@")
+ARGUMENTS = "arguments"
+"""Key of the context's meta: the command line, for a report that says how to repeat it."""
 STAND_INS = "stand_ins"
 """Key of the context's meta: paths of temporary files, and what messages call them."""
 
@@ -39,6 +44,7 @@ class Commands(click.Group):
         """Look for --log-json first, since what is wrong with other arguments is logged too."""
         before = args[: args.index("--")] if "--" in args else args
         ctx.meta[AS_JSON] = FLAG in before
+        ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -98,10 +104,19 @@ class Commands(click.Group):
         """A message of the library in the words of the command that runs."""
         for path, name in ctx.meta.get(STAND_INS, {}).items():
             message = message.replace(repr(path), name).replace(path, name)
-        # Presigned URLs hold secrets, which do not belong in logs.
-        message = _QUERY.sub(r"\1?…", message)
+        message = without_passwords(without_queries(message))
         others = [command for command in self.commands.values() if command.params]
         return Flags(self.commands.get(ctx.invoked_subcommand or ""), others).rewrite(message)
+
+
+def without_queries(text: str) -> str:
+    """Text without the queries of URIs: presigned ones hold secrets, which belong in no log."""
+    return _QUERY.sub(r"\1?…", text)
+
+
+def without_passwords(text: str) -> str:
+    """Text without the user and the password of URIs."""
+    return _PASSWORD.sub(r"\1…@", text)
 
 
 def _message(error: BaseException) -> str:

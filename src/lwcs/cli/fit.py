@@ -24,6 +24,14 @@ from lwcs.cli.options import (
     saying,
 )
 from lwcs.cli.outputs import check_output, write_to
+from lwcs.cli.report_option import (
+    check_report,
+    command_line,
+    reporting,
+    seed_to_use,
+    write_report,
+    wrote_words,
+)
 from lwcs.cli.sizing import OrWord, sizing
 from lwcs.cli.stores import access_to, keywords
 
@@ -75,6 +83,7 @@ _FIXED = ("size", "target_error", "method", "standardize", "memory")
     is_flag=True,
     help="Say which clusters are real, by bootstrap coresets; `lwcs inspect` shows it.",
 )
+@reporting
 @drawing_or_auto
 @measuring
 @computing
@@ -84,6 +93,7 @@ def fit(
     data: tuple[str, ...],
     clusters: int,
     output: str,
+    report: str | None,
     size: int | None,
     method: str,
     divergence: str | None,
@@ -119,12 +129,14 @@ def fit(
 
     start = time.perf_counter()
     check_output(output, data)
+    if report is not None:
+        check_report(report, (*data, output))
     if size is not None and size < clusters:
         raise click.UsageError(
             f"--size {size} is smaller than -k {clusters}; pass --size {clusters} or more"
         )
     _refuse_second_pass(data, options["format"])
-    coreset = coreset_of(data, options)
+    coreset, seed = coreset_of(data, options), seed_to_use(seed, report)
     measured_by = divergence_of(divergence, smoothing, floor, coreset)
     rows: Any = coreset
     if coreset is None:
@@ -149,6 +161,11 @@ def fit(
     if stability:
         model.stability()
     write_to(output, model.save)
+    if report is not None:
+        write_report(
+            model, report, data, command=command_line(seed),
+            left_out=() if rows is coreset else rows.skipped,
+        )  # fmt: skip
     seconds = time.perf_counter() - start
     on_all = model.diagnosis_.on_all_rows
     cost_of = "all rows" if on_all else "the coreset, biased low"
@@ -165,17 +182,19 @@ def fit(
         **(clusters_of(model) if stability else {}),
         "iterations": model.n_iter_,
         "dropped": dropped,
+        **({} if report is None else {"report": report}),
         "seconds": round(seconds, 3),
     }
     say(
         facts,
-        f"Found {clusters} clusters in {model.coreset_.n_samples:,} rows in {seconds:.1f} s, cost "
+        f"Found {clusters} cluster{'s' * (clusters != 1)} in {model.coreset_.n_samples:,} rows in "
+        f"{seconds:.1f} s, cost "
         f"{model.inertia_:.6g} on {cost_of}"
         + _error_words(model, on_all=on_all)
         + (f"; {model.stability_.words()}" if stability else "")
         + (f"; {model.diagnosis_.choice}" if method == "auto" else "")
         + dropped_words(dropped)
-        + ("" if output == "-" else f"; wrote {output}"),
+        + wrote_words(output, report),
         quiet=quiet,
         as_json=as_json,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.clusters import CLUSTERS, PAIRS, clusters_of, show_clusters
+from lwcs.cli.clusters import SHAPES, clusters_of, show_clusters
 from lwcs.cli.logs import progress
 from lwcs.cli.options import choosing, open_rows, saying
 from lwcs.cli.standard_input import NAME, saved_file, standard_input
@@ -49,16 +49,18 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
     elif not quiet:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=name, show_header=False)
+        # As Text: in a plain string, rich would take a column [b] for markup.
+        table = Table(title=Text(name, style="table.title"), show_header=False)
         for name, value in facts.items():
-            if name in (CLUSTERS, PAIRS):
+            if name in SHAPES:
                 continue
             if name == DIAGNOSIS:
                 value = value[WORDS]
             if name == TIMINGS:
                 name, value = "seconds", _seconds(value)
-            table.add_row(name.replace("_", " "), _shown(value))
+            table.add_row(Text(name.replace("_", " ")), Text(_shown(value)))
         console = Console()
         console.print(table)
         show_clusters(facts, console)
@@ -136,6 +138,7 @@ def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, An
             "iterations": int(found.n_iter_),
             "converged": found.converged_,
             **_known_timings(found.timings_),
+            **clusters_of(found),
         }
     return {
         "kind": "model",
@@ -187,8 +190,11 @@ def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
 
 
 def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
-    source = open_rows((file,), **options)
-    if source.n_rows is None or options["missing"] == "drop":
+    """Describe rows; those with gaps, which other commands refuse, are counted."""
+    given = options["missing"]
+    source = open_rows((file,), **options | {"missing": "drop" if given == "error" else given})
+    counted = source.n_rows is None or given == "drop"
+    if counted:
         for _ in gathered(source, _number, "counting", journal=journal, n_jobs=1):
             pass
     return {
@@ -196,7 +202,8 @@ def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any
         "rows": source.n_rows,
         "features": list(source.feature_names or [f"{source.n_features} without names"]),
         "left_out": list(source.skipped),
-        "dropped": source.dropped,
+        **({"rows_with_missing_values": source.dropped} if counted and given == "error" else {}),
+        "dropped": source.dropped if given == "drop" else 0,
     }
 
 

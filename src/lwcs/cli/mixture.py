@@ -19,6 +19,14 @@ from lwcs.cli.options import (
     saying,
 )
 from lwcs.cli.outputs import check_output, write_to
+from lwcs.cli.report_option import (
+    check_report,
+    command_line,
+    reporting,
+    seed_to_use,
+    write_report,
+    wrote_words,
+)
 from lwcs.cli.sizing import sizing
 
 if TYPE_CHECKING:
@@ -54,7 +62,7 @@ def covariances() -> Iterable[str]:
 @click.command()
 @click.argument("data", nargs=-1)
 @click.option(
-    "-n", "--components", required=True, type=click.IntRange(1), help="Number of components."
+    "-n", "-k", "--components", required=True, type=click.IntRange(1), help="Number of components."
 )
 @click.option("-o", "--output", required=True, help="Model file (Parquet); - for standard output.")
 @click.option(
@@ -99,6 +107,7 @@ def covariances() -> Iterable[str]:
     type=click.FloatRange(0.0),
     help="Tolerance of convergence.",
 )
+@reporting
 @drawing
 @reading
 @saying
@@ -106,6 +115,7 @@ def mixture(
     data: tuple[str, ...],
     components: int,
     output: str,
+    report: str | None,
     family: str,
     covariance: str,
     reg_covar: float,
@@ -137,6 +147,8 @@ def mixture(
 
     start = time.perf_counter()
     check_output(output, data)
+    if report is not None:
+        check_report(report, (*data, output))
     if family != "gaussian" and (given := given_flags(("covariance", "reg_covar"))):
         raise click.UsageError(
             f"--family {family} does not take {' or '.join(given)}; leave out {' and '.join(given)}"
@@ -145,8 +157,9 @@ def mixture(
         raise click.UsageError(
             f"--size {size} is smaller than -n {components}; pass --size {components} or more"
         )
-    rows: Any = coreset_of(data, options)
-    if rows is None:
+    coreset, seed = coreset_of(data, options), seed_to_use(seed, report)
+    rows: Any = coreset
+    if coreset is None:
         rows = open_rows(data, memory=memory, **options)
     model = lwcs.CoresetMixture(
         components,
@@ -165,6 +178,11 @@ def mixture(
         verbose=progress(quiet),
     ).fit(rows)
     write_to(output, model.save)
+    if report is not None:
+        write_report(
+            model, report, data, command=command_line(seed),
+            left_out=() if rows is coreset else rows.skipped,
+        )  # fmt: skip
     seconds = time.perf_counter() - start
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
@@ -177,6 +195,7 @@ def mixture(
         "converged": model.converged_,
         "iterations": model.n_iter_,
         "dropped": dropped,
+        **({} if report is None else {"report": report}),
         "seconds": round(seconds, 3),
     }
     say(
@@ -185,7 +204,7 @@ def mixture(
         f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
         + _error_words(model.sampling_error_, model.sampling_error_bound_)
         + dropped_words(dropped)
-        + ("" if output == "-" else f"; wrote {output}"),
+        + wrote_words(output, report),
         quiet=quiet,
         as_json=as_json,
     )

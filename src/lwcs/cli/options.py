@@ -124,7 +124,7 @@ _DEVICE = click.option(
     help="Device that rows go through, block by block, such as cuda or cuda:1; requires torch.  "
     "[default: none, computed on the CPU]",
 )
-_SEED = click.option(
+SEED = click.option(
     "--seed",
     type=click.IntRange(0),
     help="Random seed; the same seed gives the same result.",
@@ -192,12 +192,12 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for sampling."""
-    return _with(command, [_METHOD, _SEED])
+    return _with(command, [_METHOD, SEED])
 
 
 def drawing_or_auto(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for sampling, where the method may be chosen by the data."""
-    return _with(command, [_METHOD_OR_AUTO, _SEED])
+    return _with(command, [_METHOD_OR_AUTO, SEED])
 
 
 def measuring(command: Callable[..., Any]) -> Callable[..., Any]:

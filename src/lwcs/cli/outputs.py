@@ -114,28 +114,28 @@ def check_with(check: Callable[[str, Access], Place], output: str) -> Place:
         raise click.UsageError(getattr(error, "strerror", None) or str(error)) from error
 
 
-def refuse_input(output: str, inputs: Iterable[str]) -> None:
+def refuse_input(output: str, inputs: Iterable[str], flag: str = "--output") -> None:
     """Refuse to overwrite a file that the command reads, or would read the next time."""
     inputs, target = list(inputs), access_to(output).place(output)
-    refuse_within(output, inputs)
+    refuse_within(output, inputs, flag)
     if not target.exists():
         return
     for one in inputs:
         if any(_same(file, target) for file in _files(one)):
             through = "" if one == output else f" (through {one!r})"
             raise click.UsageError(
-                f"--output {output!r} is also an input of this command{through} and would be "
+                f"{flag} {output!r} is also an input of this command{through} and would be "
                 "overwritten; pass another name"
             )
 
 
-def refuse_within(output: str, inputs: Iterable[str]) -> None:
+def refuse_within(output: str, inputs: Iterable[str], flag: str = "--output") -> None:
     """Refuse an output that would be a part of the inputs when the command runs again."""
     target = access_to(output).place(output)
     for one in inputs:
         if one != "-" and _stands_for(access_to(one).place(one), target):
             raise click.UsageError(
-                f"--output {output!r} would be a part of DATA, by {one!r}, when the command runs "
+                f"{flag} {output!r} would be a part of DATA, by {one!r}, when the command runs "
                 "again; write it to another folder"
             )
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli.options import SEED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -61,6 +63,17 @@ def sizing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SIZING):
         command = option(command)
     return command
+
+
+def judging(size: str, confidence: str) -> Callable[[Any], Any]:
+    """Add --confidence, --size and --seed to a command that draws rows, with words of help."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = SEED(command)
+        command = click.option("--size", type=click.IntRange(1), help=size)(command)
+        return confidence_option(confidence)(command)
+
+    return add
 
 
 def confidence_option(words: str) -> Callable[[Any], Any]:

@@ -62,7 +62,7 @@ def refuse_unused() -> None:
     """Refuse options for URIs that are not any, or if no input and no output is a URI."""
     params = click.get_current_context().params
     access_of(params.get(_NAME, ()))
-    names = [params.get(name) for name in ("output", "model", "file")]
+    names = [params.get(name) for name in ("output", "model", "file", "report")]
     if params.get(_NAME) and not any(
         is_uri(one) for one in (*names, *params.get("data", ())) if one
     ):

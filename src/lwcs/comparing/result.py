@@ -129,6 +129,21 @@ class CompareResult(Tabular):
     ----------
     trials : tuple of Trial
         One solution per (data, k, method, polish, size, seed).
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).lognormal(size=(5_000, 4))
+    >>> result = lwcs.compare(
+    ...     X, 5, methods=["full", "uniform", "lightweight"], sizes=[200], repeats=2, random_state=0
+    ... )
+    >>> for cell in result.cells("data", 5):
+    ...     print(cell.key.method, cell.key.polish, f"{cell.error:.1%}")
+    full 0 0.0%
+    uniform 0 ...
+    uniform 1 ...
+    lightweight 0 ...
+    lightweight 1 ...
     """
 
     trials: tuple[Trial, ...]

@@ -84,12 +84,14 @@ def to_markdown(result: CompareResult, *, holdout: bool = False) -> str:
 def to_tables(result: CompareResult, *, holdout: bool = False) -> list[Table]:
     """Return one table per data set and k for a terminal, with speedups below errors."""
     from rich.table import Table
+    from rich.text import Text
 
     tables = []
     for data in result.data:
         for k in result.clusters(data):
             table = Table(
-                title=f"{data}, k = {k} ({full_text(result, data, k)})",
+                # As Text: rich would take a data set [b] for markup.
+                title=Text(f"{data}, k = {k} ({full_text(result, data, k)})", style="table.title"),
                 caption="error relative to full ± 95 % interval, speedup",
             )
             table.add_column("method (seeds)")

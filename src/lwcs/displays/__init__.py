@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from lwcs.displays.cluster_map import ClusterMapDisplay
 from lwcs.displays.compare import CompareDisplay
+from lwcs.displays.coreset import CoresetDisplay
 from lwcs.displays.elbow import ElbowDisplay
+from lwcs.displays.profile import ProfileDisplay
+from lwcs.displays.silhouette import SilhouetteDisplay
 
-__all__ = ["CompareDisplay", "ElbowDisplay"]
+__all__ = [
+    "ClusterMapDisplay",
+    "CompareDisplay",
+    "CoresetDisplay",
+    "ElbowDisplay",
+    "ProfileDisplay",
+    "SilhouetteDisplay",
+]

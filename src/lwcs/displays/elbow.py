@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.describing.palette import BLUE, GREEN, ORANGE, RED
 from lwcs.displays import figures
+from lwcs.displays.labels import compact, log_ticks
+from lwcs.displays.look import INK, MUTED, look, subplots
 from lwcs.judging.k_choice import KChoice
 
 if TYPE_CHECKING:
@@ -65,63 +68,70 @@ class ElbowDisplay(figures.Display):
 
     def plot(self) -> ElbowDisplay:
         """Plot the curves again."""
-        plt = figures.pyplot()
-        self.figure_, self.axes_ = plt.subplots(
-            2, 1, figsize=(7.0, 5.2), sharex=True, layout="constrained", height_ratios=(3, 2)
-        )
-        top, below = self.axes_
+        self.figure_, axes = subplots(2, size=(6.4, 4.6), sharex=True, height_ratios=(3, 2))
+        self.axes_ = axes[:, 0]
+        with look():
+            self._draw(*self.axes_)
+        return self
+
+    def _draw(self, top: Any, below: Any) -> None:
         if self.choice.model_kind == "mixture":
             self._band(top, "log_likelihood", "log-likelihood per row")
-            self._line(below, "bic", figures.ORANGE, "s", "BIC")
+            self._line(below, "bic", ORANGE, "s", "BIC")
             below.set_ylabel("BIC (lower is better)")
+            below.yaxis.set_major_formatter(lambda value, _: compact(value))
         else:
             self._band(top, "cost", "cost of all rows")
             self._indices(below)
         self._mark(top, below)
         below.set_xlabel("number of clusters k")
         below.xaxis.get_major_locator().set_params(integer=True)
-        for ax in self.axes_:
-            ax.grid(alpha=0.3)
-            ax.spines[["top", "right"]].set_visible(False)
-        plt.close(self.figure_)
-        return self
+        if len(self.choice.rows) == 1:
+            below.set_xlim(self.choice.rows[0].k - 1, self.choice.rows[0].k + 1)
 
     def _band(self, ax: Any, name: str, label: str) -> None:
         """An estimate with its interval."""
         ks, values = self._known(name)
         low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
         found = [value.value for value in values]
-        ax.fill_between(ks, low, high, color=figures.BLUE, alpha=0.2, linewidth=0)
-        ax.plot(ks, found, color=figures.BLUE, marker="o", markersize=4, linewidth=1.5)
-        if name == "cost" and min(found) > 0.0 and max(found) > _WIDE * min(found):
+        if not found:
+            return
+        ax.fill_between(ks, low, high, color=BLUE, alpha=0.2, linewidth=0, label="95 % interval")
+        ax.plot(ks, found, color=BLUE, marker="o")
+        if name == "cost" and min(low) > 0.0 and max(found) > _WIDE * min(found):
             ax.set_yscale("log")
+            log_ticks(ax.yaxis, compact)
+        else:
+            ax.yaxis.set_major_formatter(lambda value, _: compact(value))
         ax.set_ylabel(label)
+        if any(a < b for a, b in zip(low, high, strict=True)):
+            ax.legend(loc="best")
 
     def _indices(self, ax: Any) -> None:
         """Silhouette and stability, and which numbers of clusters are told apart."""
-        self._line(ax, "silhouette", figures.GREEN, "D", "silhouette")
-        self._line(ax, "stability", figures.RED, "*", "stability")
+        self._line(ax, "silhouette", GREEN, "D", "silhouette")
+        self._line(ax, "stability", RED, "*", "stability")
         apart = [row.k for row in self.choice.rows if row.separated]
         if apart:
             ax.plot(
-                apart, np.full(len(apart), -0.06), color=figures.BLACK, marker="o", markersize=3,
+                apart, np.full(len(apart), -0.06), color=INK, marker="o", markersize=3.5,
                 linestyle="none", label="all told apart",
             )  # fmt: skip
         ax.set_ylim(-0.12, 1.05)
-        ax.set_ylabel("index (higher is better)")
+        ax.set_ylabel("index (1 is best)")
         if ax.lines:
-            ax.legend(loc="upper right", ncols=3, frameon=False, fontsize="small")
+            # Above the panel, where it hides nothing.
+            ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
 
     def _line(self, ax: Any, name: str, colour: str, marker: str, label: str) -> None:
         ks, values = self._known(name)
         if not len(ks):
             return
-        size = 11 if marker == "*" else 4
-        style = "none" if marker == "*" else "-"
+        # The stability is known of a few numbers of clusters, so there is nothing to connect.
+        size, style = (10.0, "none") if marker == "*" else (4.0, "-")
         ax.plot(
-            ks, values, color=colour, marker=marker, markersize=size, linewidth=1.5,
-            linestyle=style, label=label,
-        )  # fmt: skip
+            ks, values, color=colour, marker=marker, markersize=size, linestyle=style, label=label
+        )
 
     def _known(self, name: str) -> tuple[FloatArray, list[Any]]:
         """Where a column is known, and its values."""
@@ -133,7 +143,7 @@ class ElbowDisplay(figures.Display):
         """A line at the recommended number of clusters, or a title that says why none is."""
         k = self.choice.k
         title = self.choice.reason.split(":")[0] if k is None else f"recommended: k = {k}"
-        top.set_title(title, fontsize=11)
+        top.set_title(title)
         if k is not None:
             for ax in (top, below):
-                ax.axvline(k, color=figures.BLACK, linestyle=":", linewidth=1.2, zorder=0)
+                ax.axvline(k, color=MUTED, linestyle=":", linewidth=1.2, zorder=0)

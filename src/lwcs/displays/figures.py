@@ -1,4 +1,4 @@
-"""What figures share: importing matplotlib, a colour-blind safe palette, saving files."""
+"""What figures share: importing matplotlib, and saving files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-# The palette of Okabe and Ito, which is safe for all kinds of colour vision.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#F0E442",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
-
 
 def pyplot() -> Any:
     """Import matplotlib.pyplot, or say how to install it."""
@@ -36,9 +24,18 @@ def pyplot() -> Any:
     return plt
 
 
+ENDINGS = ("png", "svg", "pdf")
+"""Formats that figures are saved in."""
+
+
 def save_figure(figure: Any, path: str | os.PathLike[str], access: Access = DEFAULT) -> None:
     """Save a figure atomically, in the format of the path's ending (.svg, .png, .pdf)."""
-    ending = Path(path).suffix.lstrip(".")
+    ending = Path(path).suffix.lstrip(".").lower()
+    if ending not in ENDINGS:
+        raise ValueError(
+            f"{str(path)!r} does not end like a figure; choose a name that ends in "
+            f"{', '.join(f'.{each}' for each in ENDINGS[:-1])} or .{ENDINGS[-1]}"
+        )
     # Without a date and with ids that are not random, the same figure gives the same file.
     metadata = {"Date": None} if ending == "svg" else None
     with (

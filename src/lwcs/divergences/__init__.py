@@ -27,9 +27,7 @@ __all__ = [
     "Mahalanobis",
     "SimplexKL",
     "SquaredEuclidean",
-    "as_divergence",
     "available",
-    "from_saved",
 ]
 
 

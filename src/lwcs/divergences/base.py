@@ -39,7 +39,17 @@ def library_for(values: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The numbers that a divergence is defined for: an interval, with or without its ends."""
+    """The numbers that a divergence is defined for: an interval, with or without its ends.
+
+    Examples
+    --------
+    >>> from lwcs.divergences import Domain
+    >>> shares = Domain(low=0.0, high=1.0)
+    >>> print(shares)
+    0 <= x <= 1
+    >>> shares.outside([0.5, 1.5]).tolist()
+    [False, True]
+    """
 
     low: float = -np.inf
     high: float = np.inf

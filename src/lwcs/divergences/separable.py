@@ -46,7 +46,14 @@ def _series(r: FloatArray, terms: Sequence[float]) -> FloatArray:
 
 
 class SquaredEuclidean(Divergence):
-    """Squared Euclidean distance ‖x − y‖², φ(x) = x²: k-means."""
+    """Squared Euclidean distance ‖x − y‖², φ(x) = x²: k-means.
+
+    Examples
+    --------
+    >>> from lwcs.divergences import SquaredEuclidean
+    >>> SquaredEuclidean()([1.0, 2.0], [3.0, 2.0])
+    4.0
+    """
 
     name = "sqeuclidean"
     squared = True
@@ -83,6 +90,15 @@ class KL(Divergence):
     smoothing : float, default=0.1
         τ: a center must not be zero where a row is not, so rows are measured as
         (1 − τ)·x + τ·mean. Sparse rows stay sparse. Pass 0 if all values are > 0.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> from lwcs.divergences import KL
+    >>> round(KL()([4.0, 1.0], [2.0, 3.0]), 3)
+    1.674
+    >>> counts = np.random.default_rng(0).poisson(3.0, (2_000, 5))
+    >>> model = lwcs.CoresetKMeans(4, divergence=KL(smoothing=0.2), random_state=0).fit(counts)
     """
 
     name = "kl"
@@ -140,6 +156,13 @@ class ItakuraSaito(Divergence):
     floor : float, default=0
         Smaller values are measured as if they were this. With 0, values that are not > 0 are
         refused.
+
+    Examples
+    --------
+    >>> from lwcs.divergences import ItakuraSaito
+    >>> spectra = ItakuraSaito(floor=1e-6)
+    >>> spectra([2.0, 1.0], [1.0, 1.0]) == spectra([200.0, 1.0], [100.0, 1.0])    # scale invariant
+    True
     """
 
     name = "itakura_saito"
@@ -217,7 +240,14 @@ class ItakuraSaito(Divergence):
 
 
 class Exponential(Divergence):
-    """Exponential divergence Σ eˣ − eʸ − (x − y)·eʸ."""
+    """Exponential divergence Σ eˣ − eʸ − (x − y)·eʸ.
+
+    Examples
+    --------
+    >>> from lwcs.divergences import Exponential
+    >>> round(Exponential()([1.0], [0.0]), 3)             # e − 1 − 1
+    0.718
+    """
 
     name = "exponential"
     runs_on_device = True
@@ -261,6 +291,12 @@ class Logistic(Divergence):
     ----------
     smoothing : float, default=0.1
         As for KL: a center must not be 0 or 1 where a row is not.
+
+    Examples
+    --------
+    >>> from lwcs.divergences import Logistic
+    >>> round(Logistic()([1.0], [0.5]), 3)                # ln 2
+    0.693
     """
 
     name = "logistic"

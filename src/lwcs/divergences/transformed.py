@@ -38,6 +38,14 @@ class Mahalanobis(SquaredEuclidean):
     ----------
     precision : array of shape (d, d)
         M, symmetric and positive definite: the inverse of a covariance.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> from lwcs.divergences import Mahalanobis
+    >>> X = np.random.default_rng(0).multivariate_normal([0, 0], [[2, 1], [1, 2]], 1_000)
+    >>> distance = Mahalanobis(np.linalg.inv(np.cov(X.T)))
+    >>> model = lwcs.CoresetKMeans(3, divergence=distance, random_state=0).fit(X)
     """
 
     name = "mahalanobis"
@@ -97,7 +105,16 @@ class Mahalanobis(SquaredEuclidean):
 
 
 class Cosine(SquaredEuclidean):
-    """Cosine distance 2·(1 − cos): spherical k-means, with rows and centers of unit length."""
+    """Cosine distance 2·(1 − cos): spherical k-means, with rows and centers of unit length.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> vectors = np.random.default_rng(0).standard_normal((2_000, 8))
+    >>> model = lwcs.CoresetKMeans(3, divergence="cosine", random_state=0).fit(vectors)
+    >>> bool(np.allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1.0))
+    True
+    """
 
     name = "cosine"
     runs_on_device = True
@@ -153,6 +170,14 @@ class SimplexKL(KL):
     ----------
     smoothing : float, default=0.1
         As for KL.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> counts = np.random.default_rng(0).poisson(3.0, (2_000, 5)) + 1
+    >>> model = lwcs.CoresetKMeans(3, divergence="kl_simplex", random_state=0).fit(counts)
+    >>> bool(np.allclose(model.cluster_centers_.sum(axis=1), 1.0))
+    True
     """
 
     name = "kl_simplex"

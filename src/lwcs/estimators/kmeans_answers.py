@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 from lwcs import kernels
 from lwcs.building import placed
 from lwcs.estimators.inputs import TF32, check_same_library, scan_rows
+from lwcs.estimators.quality_html import QualityHTML
 from lwcs.foundation import storage
 from lwcs.foundation.accelerators import check_device, with_explained_memory
 from lwcs.foundation.device import on_host
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansAnswers(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeansAnswers(
+    QualityHTML, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+):
     """What CoresetKMeans is made of once it is fitted."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"

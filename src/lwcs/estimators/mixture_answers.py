@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs.estimators.inputs import check_same_library, scan_rows
 from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
+from lwcs.estimators.quality_html import QualityHTML
 from lwcs.foundation import storage
 from lwcs.foundation.accelerators import with_explained_memory
 from lwcs.foundation.checks import check_count
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lwcs.solvers.mixture import Mixture
 
 
-class MixtureAnswers(Savable, Tabular):
+class MixtureAnswers(QualityHTML, Savable, Tabular):
     """What CoresetMixture is made of once it is fitted."""
 
     _instead_of_rows = "pass rows of data"

@@ -10,7 +10,19 @@ _HOME = str(Path(__file__).parents[1])
 
 
 class ColumnWarning(UserWarning):
-    """Something about the columns of a table that its user should know."""
+    """Something about the columns of a table that its user should know.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pyarrow as pa, lwcs
+    >>> table = pa.table({"x": [1.0, 2.0], "name": ["a", "b"]})
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", lwcs.ColumnWarning)      # make it an error
+    ...     lwcs.scan(table)
+    Traceback (most recent call last):
+    lwcs.foundation.notices.ColumnWarning: ...
+    """
 
 
 def warn(message: str, category: type[Warning] = ColumnWarning) -> None:

@@ -40,6 +40,14 @@ class Progress:
         What else there is to say, such as "pass 3 of 100".
     finished : bool
         Whether the stage has come to its end.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> seen = []
+    >>> coreset = lwcs.build(np.ones((1_000, 2)), 10, progress=seen.append)
+    >>> seen[-1].stage, seen[-1].rows, seen[-1].finished
+    ('reading', 1000, True)
     """
 
     stage: str

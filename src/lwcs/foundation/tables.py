@@ -79,7 +79,12 @@ def check_dense_columns(table: pa.Table, own: int, n_features: int) -> None:
 def points_of(table: pa.Table, names: Sequence[str] | None, n_features: int) -> DenseRows:
     """The features of a table of dense rows: finite numbers, all of the same type."""
     features = feature_columns(names, n_features)
-    columns = [column_of(table, feature) for feature in features]
+    # By number: to find a column by its name takes as long as there are columns.
+    places = {name: j for j, name in enumerate(table.column_names)}
+    for feature in features:
+        if feature not in places:
+            raise ValueError(f"column {feature!r} is missing")
+    columns = [numbers_of(table.column(places[feature]), feature) for feature in features]
     for feature, column in zip(features, columns, strict=True):
         if column.dtype != columns[0].dtype:
             raise ValueError(

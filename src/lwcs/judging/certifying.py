@@ -114,20 +114,49 @@ def certify(
     >>> certificate.kind, bool(certificate.low < np.sum(X**2) < certificate.high)
     ('clt', True)
     """
-    confidence, target = check_confidence(confidence), as_target(centers, divergence)
+    _, found = drawn_and_certified(
+        data,
+        as_target(centers, divergence),
+        check_confidence(confidence),
+        size=size,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    return found
+
+
+def drawn_and_certified(
+    data: Any,
+    target: Target,
+    confidence: float,
+    *,
+    size: int | None = None,
+    sample_weight: Any = None,
+    random_state: object = None,
+    n_jobs: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: bool | Callback = False,
+) -> tuple[Coreset, Certificate]:
+    """The draws that a target is certified by, and its certificate; `certify` has the parameters.
+
+    A coreset has its own draws.
+    """
     if isinstance(data, StreamingCoreset):
         data = data.coreset()
     if isinstance(data, Coreset):
         with single_threaded_blas():
             given = _given(data, target, size, sample_weight)
-            return certificate_of(given, target, confidence, given=True)
+            return given, certificate_of(given, target, confidence, given=True)
     draws = DRAWS if size is None else check_count(size, "size")
     how = as_seed(random_state), as_threads(n_jobs), Journal(progress)
     source = open_rows(data, target, sample_weight, memory_limit)
     # Once for all steps: to set the limit takes longer than some of them.
     with single_threaded_blas():
         coreset = draws_of(Job.of(source, target.divergence or SquaredEuclidean()), draws, *how)
-        return certificate_of(coreset, target, confidence, given=False)
+        return coreset, certificate_of(coreset, target, confidence, given=False)
 
 
 def open_rows(data: Any, target: Target, sample_weight: Any, memory_limit: Any) -> Source:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation import markup
 from lwcs.foundation.fields import finite_or_none
 from lwcs.trust.shifts import Estimate, ShareShift
 
@@ -56,6 +56,18 @@ class Drift:
         What the cost of a row is: "squared distance", "divergence" or "minus log-likelihood".
     in_nats : bool
         Whether the regret is a difference in nats per row, as for mixtures.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
+    >>> model = lwcs.CoresetKMeans(3, random_state=0).fit(X)
+    >>> drift = lwcs.drift(model, X[:900], random_state=0)
+    >>> drift.drifted, drift.changed_clusters
+    (True, (...))
+    >>> [share.now < share.then for share in drift.shares].count(True)
+    1
     """
 
     then: Estimate | None
@@ -93,16 +105,20 @@ class Drift:
         return "\n".join([self._verdict(), self._costs(), self._regret(), *self._remarks()])
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
-        rows = "".join(
-            f"<tr><td>{share.cluster}</td><td>{_percent(share.then)}</td>"
-            f"<td>{_percent(share.now)}</td><td>{_points(share.difference)}</td>"
-            f"<td>{_points(share.standard_error)}</td><td>{'yes' * share.changed}</td></tr>"
+        rows = [
+            (
+                share.cluster,
+                _percent(share.then),
+                _percent(share.now),
+                _points(share.difference),
+                _points(share.standard_error),
+                "yes" if share.changed else "",
+            )
             for share in self.shares
-        )
+        ]
         names = ("cluster", "share at fit", "now", "difference", "standard error", "changed")
-        head = "".join(f"<th>{name}</th>" for name in names)
-        return f"<div>{lines}<table><tr>{head}</tr>{rows}</table></div>"
+        lines = markup.paragraphs(str(self).splitlines())
+        return f"<div>{lines}{markup.table(names, rows)}</div>"
 
     def _verdict(self) -> str:
         if self.drifted:

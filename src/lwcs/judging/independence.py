@@ -26,6 +26,10 @@ _INSTEAD = (
 )
 
 
+class NotIndependentError(ValueError):
+    """Draws know of a fit, so that what they say of its cost is too low."""
+
+
 def refuse_fitted(model: Any, coreset: Coreset) -> None:
     """Refuse a coreset that a model of ours was fitted on, as far as it remembers."""
     if coreset.exact:
@@ -34,17 +38,17 @@ def refuse_fitted(model: Any, coreset: Coreset) -> None:
     own: Coreset | None = getattr(model, "coreset_", None)
     drawn = digest(coreset)
     if (record is not None and record.draws == drawn) or (own is not None and digest(own) == drawn):
-        raise ValueError(
+        raise NotIndependentError(
             "the model was fitted on this coreset, on which it costs less than on the data; "
             f"{_INSTEAD}"
         )
     if own is not None and (_is_among(coreset, own) or _is_among(own, coreset)):
-        raise ValueError(
+        raise NotIndependentError(
             "the draws of this coreset are among those that the model was fitted on, or contain "
             f"them, and there it costs less than on the data; {_INSTEAD}"
         )
     if record is not None and _same_seed(record, coreset):
-        raise ValueError(
+        raise NotIndependentError(
             "the model was fitted on draws of the same rows with the same seed "
             f"({coreset.seed}), which are not independent of these; {_INSTEAD}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lwcs.foundation import markup
 from lwcs.foundation.tabular import Tabular
 from lwcs.judging import k_rows
 
@@ -58,6 +59,17 @@ class KChoice(Tabular):
         The draws that the solutions were fitted on.
     timings : dict
         Seconds, rows and passes by stage, as in the details of a coreset.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
+    >>> choice = lwcs.choose_k(X, range(2, 6), random_state=0)
+    >>> choice
+    KChoice(k=3, of 2 to 5, by kmeans)
+    >>> choice.model().cluster_centers_.shape
+    (3, 2)
     """
 
     k: int | None
@@ -122,9 +134,7 @@ class KChoice(Tabular):
         return f"{text.getvalue()}{self.words()}"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        words = "".join(f"<p>{escape(line)}</p>" for line in self.words().splitlines())
+        words = markup.paragraphs(self.words().splitlines())
         return k_rows.to_html(self.rows, self.k) + words
 
     def __repr__(self) -> str:

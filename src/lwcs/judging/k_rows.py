@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from lwcs.foundation import markup
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -128,14 +130,7 @@ def to_rich(rows: Sequence[KRow], recommended: int | None) -> Table:
 
 def to_html(rows: Sequence[KRow], recommended: int | None) -> str:
     """The table for a notebook; the recommended number of clusters is bold."""
-    from html import escape
-
     text = to_text(rows)
     names = [heading.replace("–\n", "–").replace("\n", " ") for heading in text.headings]
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = []
-    for row, line in zip(rows, text.lines, strict=True):
-        own = row.k == recommended
-        cells = "".join(f"<td>{'<b>' * own}{escape(cell)}{'</b>' * own}</td>" for cell in line)
-        body.append(f"<tr>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    bold = next((number for number, row in enumerate(rows) if row.k == recommended), None)
+    return markup.table(names, text.lines, bold=bold)

@@ -97,6 +97,22 @@ class Sampler(ABC):
 
     A subclass is registered under its `name` when it is defined: the name can then be passed as
     `method=`. If it is a dataclass with a field `n_clusters`, `build` fills that in.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> from lwcs.samplers import Draws, Sampler, Summary
+    >>> class Every(Sampler):
+    ...     name = "every"
+    ...     def passes(self, source, geometry):
+    ...         return 1
+    ...     def draw(self, source, size, passes, run):
+    ...         rows = np.arange(size) * source.n_rows // size
+    ...         ones, total = np.ones(size, dtype=np.int64), float(source.n_rows)
+    ...         weights = np.full(size, total / size)
+    ...         return Draws(source.take(rows), rows, ones, weights, Summary(source.n_rows, total))
+    >>> lwcs.build(np.ones((1_000, 2)), 10, method="every").indices[:3].tolist()
+    [0, 100, 200]
     """
 
     name: ClassVar[str]

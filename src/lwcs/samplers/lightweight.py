@@ -30,6 +30,13 @@ class Lightweight(Sampler):
         divergence d_φ(x, mean) itself, which takes one more pass, and two more for rows that are
         not in memory; or the paper's squared distance d_A = a·‖x − mean‖², which bounds it. Rows
         that can be read only once are always sampled by the latter.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 3))
+    >>> lwcs.build(X, 500, method=lwcs.Lightweight(draws="stratified"), random_state=0)
+    Coreset(494 rows × 3, 500 draws by lightweight, stratified, of 10,000 rows)
     """
 
     draws: Literal["iid", "stratified"] = "iid"

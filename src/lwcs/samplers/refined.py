@@ -96,6 +96,13 @@ class Refined(Sampler):
         Clusters of the initial solution; by default the `n_clusters` of `build`.
     pilot_size : int, optional
         Draws of the lightweight coreset that is solved first; 10 per cluster by default.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 3))
+    >>> lwcs.build(X, 500, method=lwcs.Refined(n_clusters=5, pilot_size=200), random_state=0)
+    Coreset(... rows × 3, 500 draws by refined, of 10,000 rows)
     """
 
     n_clusters: int | None = None

@@ -26,6 +26,13 @@ class Sensitivity(Sampler):
     ----------
     n_clusters : int, optional
         Rows that D² sampling chooses, one pass each; by default the `n_clusters` of `build`.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 3))
+    >>> lwcs.build(X, 500, method=lwcs.Sensitivity(n_clusters=5), random_state=0)
+    Coreset(486 rows × 3, 500 draws by sensitivity, of 10,000 rows)
     """
 
     n_clusters: int | None = None

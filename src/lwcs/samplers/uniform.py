@@ -43,6 +43,14 @@ class Uniform(Sampler):
 
     Only the drawn rows are looked at, so mean and Φ stay unknown, unless the data is scanned
     with a scale: that takes two passes.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 3))
+    >>> coreset = lwcs.build(X, 500, method=lwcs.Uniform(), random_state=0)  # or "uniform"
+    >>> float(coreset.weights.sum())
+    10000.0
     """
 
     name = "uniform"

@@ -1,6 +1,6 @@
-"""Columns that stand in the names of folders, as year=2024/part.csv, for files of text.
+"""Columns that stand in the names of folders, as year=2024/part.csv.
 
-For Parquet and Feather, pyarrow finds them itself.
+Their values in Parquet and Feather files are filled in by pyarrow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lwcs.sources.paths import Found
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_INTEGER = re.compile(r"-?[0-9]{1,9}")
+_INTEGER = re.compile(r"-?[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class FolderColumns:
         names = dict.fromkeys(name for each in values.values() for name in each)
         fields = []
         for name in names:
-            texts = [each[name] for each in values.values() if each.get(name) is not None]
-            whole = all(_INTEGER.fullmatch(str(text)) for text in texts)
+            texts = [text for each in values.values() if (text := each.get(name)) is not None]
+            whole = all(map(_is_int32, texts))
             fields.append(pa.field(name, pa.int32() if whole and texts else pa.string()))
         return cls(pa.schema([each for each in fields if each.name not in known]), values)
 
@@ -52,8 +52,13 @@ class FolderColumns:
         return batch
 
 
+def _is_int32(text: str) -> bool:
+    """Whether a text is one of the integers that pyarrow takes for numbers."""
+    return _INTEGER.fullmatch(text) is not None and -(2**31) <= int(text) < 2**31
+
+
 def _in_folders(path: str, base: str) -> dict[str, str | None]:
     folders = path.removeprefix(base).split("/")[:-1]
     pairs = (folder.split("=", 1) for folder in folders if "=" in folder)
-    decoded = {name: unquote(value) for name, value in pairs if name}
+    decoded = {unquote(name): unquote(value) for name, value in pairs if name}
     return {name: None if value == _NO_VALUE else value for name, value in decoded.items()}

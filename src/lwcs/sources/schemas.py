@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 from lwcs.foundation.storage import KEY
 from lwcs.sources.checks import check_unique
 from lwcs.sources.explaining import some
+from lwcs.sources.hive import FolderColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,16 +39,8 @@ def partition_schema(found: Found, own: pa.Schema) -> pa.Schema | None:
     """Columns that only the names of hive folders provide, or None."""
     if not any("=" in path for path in found.paths):
         return None
-    options = ds.FileSystemFactoryOptions(
-        partitioning=ds.HivePartitioning.discover(infer_dictionary=False),
-        partition_base_dir=found.base,
-    )
-    # Of no file: their names say it.
-    whole = ds.FileSystemDatasetFactory(
-        found.filesystem, found.paths, ds.ParquetFileFormat(), options
-    ).inspect(fragments=0)
-    kept = [field for field in whole if field.name not in own.names]
-    return pa.schema(kept) if kept else None
+    kept = FolderColumns.of(found, own.names).schema
+    return kept if kept.names else None
 
 
 def fragments(found: Found, schema: pa.Schema, keys: pa.Schema | None) -> list[ds.Fragment]:

@@ -235,10 +235,13 @@ class _Given:
         if self.objects is not None:
             return pa.field(name, self.objects.type)
         try:
-            return pa.field(name, self.series.head(0).to_arrow().type)
+            kind = self.series.head(0).to_arrow().type
         except (pa.ArrowException, TypeError):
             why = f"{self.series.dtype}, which Arrow does not know; cast it to float64"
             return pa.field(name, pa.string(), metadata={WHY: why})
+        # Without rows, Arrow cannot tell that Python objects are text, as pandas 2 keeps it.
+        objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
+        return pa.field(name, pa.string() if objects else kind)
 
     def _arrow(self) -> pa.Array:
         whole = self.series.to_arrow() if self.objects is None else self.objects

@@ -170,6 +170,18 @@ class Certificate:
         were dropped for a missing value.
     total_weight : float
         Total weight of these rows.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
+    >>> model = lwcs.CoresetKMeans(3, coreset_size=100, random_state=0).fit(X)
+    >>> certificate = lwcs.certify(X, model, random_state=0)
+    >>> print(certificate)
+    3 centers cost ... on all 1,500 rows (... per row); all rows were measured.
+    >>> certificate.kind
+    'exact'
     """
 
     estimate: float

@@ -66,10 +66,15 @@ def silhouette(weights: FloatArray, counts: IntArray, found: TwoNearest, *, squa
     all are as near to another one. `squared` distances are taken by their roots. A row between
     centers that coincide counts 0.
     """
+    return Mean.on_draws(weights, counts, silhouettes(found, squared=squared))
+
+
+def silhouettes(found: TwoNearest, *, squared: bool) -> FloatArray:
+    """(b − a)/max(a, b) of every row, as `silhouette` averages it."""
     ratios = np.divide(
-        found.nearest, found.second, out=np.ones(len(weights)), where=found.second > 0.0
+        found.nearest, found.second, out=np.ones(len(found.nearest)), where=found.second > 0.0
     )
-    return Mean.on_draws(weights, counts, 1.0 - (np.sqrt(ratios) if squared else ratios))
+    return 1.0 - (np.sqrt(ratios) if squared else ratios)
 
 
 def davies_bouldin(weights: FloatArray, found: TwoNearest, centers: Centers) -> float:

@@ -93,6 +93,16 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
         Weights of the rows. A coreset has its own weights.
     n_jobs : int, optional
         Number of threads; all cores by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lwcs import theory
+    >>> rng = np.random.default_rng(0)
+    >>> round(theory.kurtosis(rng.standard_normal((100_000, 2))), 1)
+    2.0
+    >>> theory.kurtosis(rng.lognormal(sigma=2.0, size=(100_000, 2))) > 100
+    True
     """
     scale = None
     if isinstance(data, Coreset):

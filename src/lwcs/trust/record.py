@@ -42,8 +42,13 @@ class SampleSize:
         if weights is not None:
             return cls(kish(np.asarray(weights)))
         n = float(coreset.n_samples - coreset.details.get("dropped", 0))
-        equal = isclose(coreset.total_weight, n, rel_tol=_ROUNDING)
-        return cls(n, equal and (source is None or not source.weighted))
+        found = cls(n)
+        known = found.counted_by(coreset.total_weight) and (source is None or not source.weighted)
+        return found if known else cls(n, known=False)
+
+    def counted_by(self, total_weight: float) -> bool:
+        """Whether a total weight is the number of rows: rows then have no weights of their own."""
+        return isclose(total_weight, self.n, rel_tol=_ROUNDING)
 
 
 def kish(weights: FloatArray, counts: IntArray | int = 1) -> float:
@@ -57,6 +62,15 @@ class FittedOn:
     """The rows that a model was fitted on: how many, which draws of them, and how it fits them.
 
     The cost of a row is its distance d from the nearest center, or minus its log-likelihood.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
+    >>> fitted_on = lwcs.CoresetKMeans(3, random_state=0).fit(X).fitted_on_
+    >>> fitted_on.n_samples, fitted_on.shares.round(2).tolist()
+    (1500, [0.33, 0.33, 0.33])
     """
 
     n_samples: int
@@ -79,6 +93,8 @@ class FittedOn:
     """Number of equally weighted draws; ∞ if all rows were used."""
     data: str = ""
     """Digest of the data, so that draws of other data with the same seed are told apart."""
+    cost_shares: FloatArray | None = None
+    """Share of each cluster in the cost of all rows; None for a mixture, and in older files."""
 
     @classmethod
     def of(
@@ -107,6 +123,7 @@ class FittedOn:
             np.zeros(k) if coreset.exact else variances,
             inf if coreset.exact else kish(weights, counts),
             digest_of_data(coreset),
+            cost_shares(weights, costs, memberships, k),
         )
 
     def saved(self) -> dict[str, Any]:
@@ -125,6 +142,7 @@ class FittedOn:
             "share_variances": self.share_variances.tolist(),
             "n_draws": finite_or_none(self.n_draws),
             "data": self.data,
+            "cost_shares": None if self.cost_shares is None else self.cost_shares.tolist(),
         }
 
     @classmethod
@@ -148,6 +166,7 @@ class FittedOn:
             variances,
             inf if own.null("n_draws") else own.number("n_draws", above=0.0),
             "" if own.null("data", missing=True) else own.text("data"),
+            own.vector("cost_shares", k, missing=True),
         )
 
 
@@ -172,6 +191,18 @@ def digest_of_data(coreset: Coreset) -> str:
     return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
+def cost_shares(
+    weights: FloatArray, costs: FloatArray, memberships: FloatArray | IntArray, k: int
+) -> FloatArray | None:
+    """Shares of k clusters in the cost of all rows; None for the components of a mixture."""
+    if memberships.ndim == 2:
+        return None
+    # Divided by the largest first, as a sum at the end of the range of numbers is not a number.
+    parts = np.bincount(memberships, weights * (costs / (costs.max() or 1.0)), minlength=k)
+    shares: FloatArray = parts / (parts.sum() or 1.0)
+    return shares
+
+
 def shares_on_draws(
     weights: FloatArray, counts: IntArray, memberships: FloatArray | IntArray, k: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -185,7 +216,9 @@ def shares_on_draws(
     if memberships.ndim == 1:
         shares = np.bincount(memberships, weights, minlength=k) / total
         inside = np.bincount(memberships, squares, minlength=k)
-        variances = inside * (1.0 - shares) ** 2 + (squares.sum() - inside) * shares**2
+        # Rounding leaves less than nothing outside of a cluster that has all rows.
+        outside = np.maximum(squares.sum() - inside, 0.0)
+        variances = inside * (1.0 - shares) ** 2 + outside * shares**2
     else:
         shares = weights @ memberships / total
         variances = squares @ (memberships - shares) ** 2

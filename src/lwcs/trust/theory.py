@@ -82,6 +82,12 @@ def epsilon_for(
         Number of draws m.
     n_clusters, n_features, delta, constant
         As for `coreset_size`.
+
+    Examples
+    --------
+    >>> from lwcs import theory
+    >>> round(theory.epsilon_for(11_744, n_clusters=10, n_features=5), 3)
+    0.1
     """
     size = _count(size, "size")
     return sqrt(_complexity(n_clusters, n_features, delta, constant) / size)
@@ -125,7 +131,7 @@ def bregman_size(
             f"similarity={similarity:g} makes the bound infinite: on this range of values no "
             "squared distance is close to the divergence, as for Itakura–Saito over many decades; "
             "keep the values away from the edge of their domain, or use the measured errors in "
-            "docs/divergences.md instead"
+            "docs/guide/divergences.md instead"
         )
     if not 0.0 < similarity <= 1.0:
         raise ValueError(
@@ -140,7 +146,7 @@ def bregman_size(
         warnings.warn(
             f"similarity={similarity:g} gives a size of {size:.1e} draws, which is too large to be "
             "useful: the bound says nothing about smaller coresets; use the measured errors in "
-            "docs/divergences.md instead",
+            "docs/guide/divergences.md instead",
             UserWarning,
             stacklevel=2,
         )
@@ -170,6 +176,13 @@ def statistical_sample_size(
         As for `coreset_size`.
     epsilon : float
         Error ε, above 0 and at most 1.
+
+    Examples
+    --------
+    >>> from lwcs import theory
+    >>> rows = theory.statistical_sample_size(35.7, n_clusters=10, n_features=5, epsilon=0.1)
+    >>> rows > 100 * theory.coreset_size(n_clusters=10, n_features=5, epsilon=0.1)
+    True
     """
     given, kurtosis = kurtosis, _number(kurtosis)
     if not 1.0 <= kurtosis < float("inf"):
@@ -200,6 +213,12 @@ def solution_bound(
         Φ, the cost of the mean as the only center (`Coreset.total_cost`).
     approximation : float, default=1.0
         Approximation factor α ≥ 1 of the solver.
+
+    Examples
+    --------
+    >>> from lwcs import theory
+    >>> theory.solution_bound(0.05, optimal_cost=100.0, total_cost=1_000.0)
+    210.0
     """
     epsilon = _at_most_one(epsilon)
     least, most, factor = _number(optimal_cost), _number(total_cost), _number(approximation)
@@ -228,6 +247,12 @@ def reduced_epsilon(epsilon: float, depth: int) -> float:
         Error ε > 0 of each step.
     depth : int
         Number of steps (`Coreset.depth`).
+
+    Examples
+    --------
+    >>> from lwcs import theory
+    >>> round(theory.reduced_epsilon(0.1, depth=2), 3)
+    0.215
     """
     epsilon = _positive(epsilon, "epsilon", "0.1")
     return coreset_reduce.reduced_epsilon(epsilon, _count(depth, "depth"))

@@ -1,0 +1,191 @@
+"""A map of the points of a coreset: two columns as they are, or two principal components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from lwcs.foundation.fields import SMALLEST_SCALE
+from lwcs.foundation.types import is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.describing.description import Description
+    from lwcs.foundation.types import FloatArray, Rows
+
+# A covariance matrix of more columns is not formed.
+_MOST_COLUMNS = 1_024
+# Vectors and steps of the subspace iteration instead: a picture needs no more than two digits.
+_VECTORS, _STEPS = 10, 8
+# Rows further out than this quantile of their column are brought in before axes are chosen: a few
+# rows of a heavy tail would choose both axes otherwise.
+_TAIL = 0.005
+# The part of the weight on either side that the first view leaves out.
+_OUTSIDE = 0.01
+_MARGIN = 0.08
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Points and centers in two dimensions."""
+
+    points: FloatArray
+    centers: FloatArray
+    axes: tuple[str, str]
+    """What the two axes show."""
+    explained: tuple[float, float] | None
+    """Part of the variance along each axis; None if the axes are columns."""
+    view: tuple[tuple[float, float], tuple[float, float]]
+    """Ends of the x axis and of the y axis that have almost all of the weight."""
+    outside: float
+    """Part of the weight that is not in this view."""
+
+
+def project(found: Description) -> Projection:
+    """Project the points of a description, and its centers."""
+    points, centers, axes, explained = _coordinates(found)
+    weights = found.coreset.omega
+    view = (_ends(points[:, 0], weights), _ends(points[:, 1], weights))
+    inside = np.ones(len(points), dtype=bool)
+    for values, (low, high) in zip(points.T, view, strict=True):
+        inside &= (values >= low) & (values <= high)
+    outside = float(weights[~inside].sum() / weights.sum())
+    return Projection(points, centers, axes, explained, view, outside)
+
+
+def _coordinates(
+    found: Description,
+) -> tuple[FloatArray, FloatArray, tuple[str, str], tuple[float, float] | None]:
+    d, own = len(found.names), found.own_centers.points
+    if d == 1:
+        values = _dense(found.points)[:, 0]
+        apart = np.abs(values - own[found.labels, 0])
+        flat = np.column_stack([own[:, 0], np.zeros(len(own))])
+        axes = (found.names[0], "distance from the center")
+        return np.column_stack([values, apart]), flat, axes, None
+    if d == 2:
+        one, other = found.names
+        return _dense(found.points), own, (one, other), None
+    directions, explained = _directions(found)
+    points = _times(found.points, found, directions)
+    centers = _times(own, found, directions)
+    axes = (_axis("first", explained[0]), _axis("second", explained[1]))
+    return points, centers, axes, explained
+
+
+def _axis(which: str, part: float) -> str:
+    shown = f"{100 * part:.0f}" if part >= 0.01 else f"{100 * part:.1g}"
+    return f"{which} principal component ({shown} % of the variance)"
+
+
+def _scale(found: Description) -> FloatArray:
+    """What columns are divided by, as distances do; for a divergence 1/√φ″ at the mean."""
+    own, d = found.geometry, len(found.names)
+    if own.scale is not None:
+        return np.asarray(own.scale)
+    if own.squared:
+        # A common factor: squares at either end of the range of numbers are not numbers.
+        finite = found.deviation[np.isfinite(found.deviation)]
+        return np.full(d, max(float(finite.max(initial=0.0)), SMALLEST_SCALE))
+    step = 1e-4 * np.maximum(np.abs(found.mean), SMALLEST_SCALE)
+    with np.errstate(all="ignore"):
+        change = own.divergence.gradient(found.mean + step) - own.divergence.gradient(found.mean)
+        slopes = change / step
+    return np.divide(1.0, np.sqrt(slopes), out=np.ones(d), where=np.isfinite(slopes) & (slopes > 0))
+
+
+def _times(rows: Rows, found: Description, directions: FloatArray) -> FloatArray:
+    """Coordinates of rows along two directions, around the mean."""
+    scaled = directions / _scale(found)[:, None]
+    around = found.mean - _zeros(found) if is_sparse(rows) else found.mean
+    if is_sparse(rows):
+        return np.asarray(rows @ scaled) - around @ scaled
+    return np.asarray(rows - around, dtype=np.float64) @ scaled
+
+
+def _zeros(found: Description) -> FloatArray:
+    return found.geometry.zeros(len(found.names))
+
+
+def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
+    """Two principal directions of the weighted points, and their parts of the variance."""
+    weights = found.coreset.omega / found.coreset.omega.sum()
+    roots, scale = np.sqrt(weights), _scale(found)
+    rows: Any = found.points
+    if is_sparse(rows):
+        rows, mean = rows @ _diagonal(1.0 / scale), (found.mean - _zeros(found)) / scale
+    else:
+        rows = _without_tails((np.asarray(rows, dtype=np.float64) - found.mean) / scale, weights)
+        mean = weights @ rows
+    d = rows.shape[1]
+    total = _variance(rows, weights, mean)
+    if d <= _MOST_COLUMNS and not is_sparse(rows):
+        around = (rows - mean) * roots[:, None]
+        values, vectors = eigh(around.T @ around, subset_by_index=[d - 2, d - 1])
+        variances, directions = values[::-1], vectors[:, ::-1]
+    else:
+        variances, directions = _by_iteration(rows, mean, roots)
+    # The sign of a direction is arbitrary: its largest part is positive.
+    largest = directions[np.abs(directions).argmax(axis=0), [0, 1]]
+    directions = directions * np.where(largest < 0.0, -1.0, 1.0)
+    parts = np.clip(variances / total, 0.0, 1.0) if total > 0.0 else np.zeros(2)
+    return directions, (float(parts[0]), float(parts[1]))
+
+
+def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Two largest eigenvalues of the covariance and their vectors, by subspace iteration."""
+    d = rows.shape[1]
+    basis = np.random.default_rng(0).standard_normal((d, min(_VECTORS, d)))
+    for _ in range(_STEPS):
+        basis = np.linalg.qr(basis)[0]
+        along = roots[:, None] * (rows @ basis - mean @ basis)
+        basis = rows.T @ (roots[:, None] * along) - np.outer(mean, roots @ along)
+    basis = np.linalg.qr(basis)[0]
+    along = roots[:, None] * (rows @ basis - mean @ basis)
+    values, inner = eigh(along.T @ along)
+    return values[[-1, -2]], basis @ inner[:, [-1, -2]]
+
+
+def _diagonal(values: FloatArray) -> Any:
+    from scipy.sparse import diags_array
+
+    return diags_array(values).tocsr()
+
+
+def _variance(rows: Any, weights: FloatArray, mean: FloatArray) -> float:
+    if is_sparse(rows):
+        return float((rows.power(2).T @ weights).sum() - mean @ mean)
+    return float((weights @ (rows - mean) ** 2).sum())
+
+
+def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """Rows whose outermost values in each column are brought in to its quantiles."""
+    ends = [quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in rows.T]
+    low, high = np.array(ends).T
+    return np.clip(rows, low, high)
+
+
+def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Ends of an axis: quantiles of the points, or all of them if that is not much further out."""
+    low, high = map(float, quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
+    lowest, highest = float(values.min()), float(values.max())
+    if highest - lowest <= 2.0 * (high - low):
+        low, high = lowest, highest
+    room = _MARGIN * (high - low) or max(abs(low), 1.0) * 0.5
+    return low - room, high + room
+
+
+def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
+    """Weighted quantiles: the smallest values with at least these parts of the weight."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    places = np.searchsorted(below, np.array(at) * below[-1])
+    return values[order[np.minimum(places, len(values) - 1)]]
+
+
+def _dense(rows: Any) -> FloatArray:
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)

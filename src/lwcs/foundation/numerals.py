@@ -1,0 +1,106 @@
+"""Numbers and names as people read them: in the report, on figures, in tables."""
+
+from __future__ import annotations
+
+import re
+from math import floor, isfinite, log10
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MINUS = "−"
+_PERCENT = "\N{NO-BREAK SPACE}%"
+# Up to here, numbers are printed with all of their digits before the point.
+_PLAIN = 1e7
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with a few significant digits: 1,234, 0.01234 or 1.234 × 10⁹."""
+    if not isfinite(value):
+        return "not known"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded == 0.0:
+        return "0"
+    if 1e-4 <= abs(rounded) < _PLAIN:
+        before = len(f"{int(abs(rounded))}") if abs(rounded) >= 1.0 else 0
+        text = f"{value:,.0f}" if before >= digits else f"{rounded:,.{digits}g}"
+    else:
+        mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        text = f"{mantissa}{_power(int(exponent))}"
+    return _with_minus(text)
+
+
+def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
+    """Numbers of one column of a table, all with as many decimals as the typical one needs."""
+    some = sorted(abs(value) for value in values if value and isfinite(value))
+    if not some or some[0] < 1e-3 or some[-1] >= _PLAIN:
+        return [number(value, digits) for value in values]
+    decimals = min(max(digits - 1 - floor(log10(some[len(some) // 2])), 0), 6)
+    return [_decimals(value, decimals) for value in values]
+
+
+def _decimals(value: float, decimals: int) -> str:
+    """A number with so many decimals; one that would be 0 without being it, as it is."""
+    if not isfinite(value) or (value and abs(value) < 0.5 * 10.0**-decimals):
+        return number(value, 2)
+    return _with_minus(f"{value:,.{decimals}f}")
+
+
+def _with_minus(text: str) -> str:
+    return text.replace("-", _MINUS)
+
+
+def percent(part: float) -> str:
+    """A part of one, in percent: 12.3 %, 0.04 %; above 10 % with one decimal."""
+    if not isfinite(part):
+        return "not known"
+    value = 100.0 * part
+    if value >= 10.0 or value == 0.0:
+        return f"{value:.1f}{_PERCENT}"
+    if value >= 0.1:
+        return f"{value:.2f}{_PERCENT}"
+    return f"< 0.001{_PERCENT}" if value < 0.001 else f"{value:.2g}{_PERCENT}"
+
+
+def interval(low: float, high: float) -> str:
+    """The ends of an interval of parts, in percent."""
+    one, other = percent(low), percent(high)
+    return f"{one.removesuffix(_PERCENT)} – {other}"
+
+
+def signed(value: float) -> str:
+    """A number with its sign, for differences."""
+    if abs(value) >= 100.0 or not isfinite(value):
+        return f"+{number(value, 3)}" if value > 0.0 else number(value, 3)
+    return _with_minus(f"{value:+.2f}")
+
+
+def typeset(text: str) -> str:
+    """Text whose numbers such as 1.2e+09 are written as 1.2 × 10⁹, on one line with their unit."""
+    text = re.sub(r"(?<=\d)e([+-]\d+)\b", lambda found: _power(int(found[1])), text)
+    return text.replace(" %", _PERCENT)
+
+
+def _power(exponent: int) -> str:
+    return f" × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def seconds(value: float) -> str:
+    """A time in seconds, minutes or hours."""
+    if value < 0.9995:
+        return f"{1000.0 * value:.0f} ms"
+    if value < 120.0:
+        return f"{value:.1f} s"
+    minutes = value / 60.0
+    return f"{minutes:.1f} min" if minutes < 120.0 else f"{minutes / 60.0:.1f} h"
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of at most so many characters; longer ones lose their middle, as ends often differ."""
+    if len(name) <= most:
+        return name
+    behind = (most - 1) // 3
+    return f"{name[: most - 1 - behind]}…{name[len(name) - behind :]}"

@@ -1,0 +1,70 @@
+"""What the figures of the report share: importing Bokeh, an empty figure, JSON for the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+
+def bokeh() -> Any:
+    """Import bokeh, or say how to install it."""
+    try:
+        import bokeh.plotting
+    except ImportError as error:
+        raise ImportError(
+            "the report needs Bokeh, which is not installed; run pip install 'lwcs[plot]'"
+        ) from error
+    return bokeh
+
+
+def scripts() -> list[str]:
+    """The scripts of Bokeh that a page needs: the library, and drawing by WebGL."""
+    bokeh()
+    from bokeh.resources import Resources
+
+    own = Resources(mode="inline", components=["bokeh", "bokeh-gl"], log_level="error")
+    return [each for each in own.js_raw if not each.startswith("Bokeh.set_log_level")]
+
+
+def plain_text(text: str) -> Any:
+    """Text as it is: between dollar signs, Bokeh would take it for a formula."""
+    from bokeh.models import PlainText
+
+    return PlainText(text=text)
+
+
+def new_figure(name: str, height: int, **options: Any) -> Any:
+    """An empty figure as wide as the page; its colours are set by the page, by light and dark."""
+    bokeh()
+    from bokeh.plotting import figure
+
+    made = figure(
+        name=name,
+        height=height,
+        sizing_mode="stretch_width",
+        toolbar_location=None,
+        background_fill_alpha=0.0,
+        border_fill_alpha=0.0,
+        outline_line_color=None,
+        min_border=8,
+        **{"tools": "", **options},
+    )
+    made.axis.axis_label_text_font = FONT
+    made.axis.major_label_text_font = FONT
+    made.axis.axis_label_text_font_style = "normal"
+    made.axis.axis_label_text_font_size = "13px"
+    made.axis.major_label_text_font_size = "12px"
+    made.axis.minor_tick_line_color = None
+    made.axis.major_tick_in = 0
+    made.axis.major_tick_out = 4
+    made.grid.grid_line_width = 1
+    return made
+
+
+def as_json(made: Any) -> dict[str, Any]:
+    """A figure as JSON that the page shows; arrays are in base64."""
+    from bokeh.embed import json_item
+
+    found: dict[str, Any] = json_item(made)  # type: ignore[assignment]
+    return found

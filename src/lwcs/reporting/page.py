@@ -1,0 +1,144 @@
+"""The page: a template filled with facts and figures, and the scripts that it may run."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from lwcs.foundation.numerals import percent
+from lwcs.reporting import facts
+from lwcs.reporting.bokeh_figures import as_json, scripts
+from lwcs.reporting.clusters import TELLING, table_of
+from lwcs.reporting.colours import themes
+from lwcs.reporting.histograms import histogram_figure, of_distances, of_sizes
+from lwcs.reporting.map_figure import map_figure
+from lwcs.reporting.points import MOST_COLUMNS, Points
+from lwcs.reporting.profile_figure import Profiles, profile_figure
+from lwcs.reporting.recipe import recipe_of
+from lwcs.reporting.words import answers
+
+if TYPE_CHECKING:
+    from lwcs.describing import Description
+    from lwcs.reporting.facts import Origin
+    from lwcs.trust.certificate import Certificate
+
+# The rows of the table that are there at first; more of them come with a button.
+SHOWN_ROWS = 50
+LEGEND = 20
+"""So many clusters have a button below the map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script of the page, and the digest by which browsers let it run."""
+
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """As a Content-Security-Policy names it."""
+        return f"'sha256-{base64.b64encode(sha256(self.text.encode()).digest()).decode()}'"
+
+
+def render(found: Description, certificate: Certificate | None, origin: Origin) -> str:
+    """The HTML of the report."""
+    from jinja2 import Environment, StrictUndefined
+
+    colours = themes(found.k)
+    points, profiles = Points.of_description(found), Profiles.of(found)
+    sizes, distances = of_sizes(found), of_distances(found)
+    light = colours["light"]
+    figures = {
+        "map": map_figure(found, points, light),
+        "profiles": profile_figure(found, profiles, light),
+        "sizes": histogram_figure(found, sizes, light),
+        "distances": histogram_figure(found, distances, light),
+    }
+    own = _scripts()
+    # All that comes from data is escaped by the template, and in JSON by its filter `tojson`.
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    # Bokeh reads a model before what refers to it, so that the order of keys matters.
+    made.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
+    return made.from_string(_asset("page.html")).render(
+        title=facts.title_of(found, origin),
+        policy=" ".join(script.digest for script in own),
+        scripts=[script.text for script in own],
+        style=_asset("page.css"),
+        what=found.called,
+        mixture=found.is_mixture,
+        headline=facts.headline(found),
+        stages=facts.stages(found),
+        answers=answers(found, certificate, typed=origin.command is not None),
+        table=table_of(found, colours),
+        telling=TELLING,
+        shown_rows=SHOWN_ROWS,
+        legend=found.k <= LEGEND,
+        map_words=_map_words(found, points),
+        profile_words=profiles.words(found),
+        profiles=profiles,
+        profile_cells=profiles.cells(found),
+        sizes=sizes,
+        distances=distances,
+        drawn=facts.drawn(found, origin),
+        recipe=recipe_of(found, origin),
+        command=origin.command is not None,
+        versions=facts.versions(),
+        figures={name: as_json(figure) for name, figure in figures.items()},
+        settings={
+            "themes": {name: theme.plain() for name, theme in colours.items()},
+            "view": found.projection.view,
+            "shown_rows": SHOWN_ROWS,
+            "what": found.called,
+        },
+    )
+
+
+def _map_words(found: Description, points: Points) -> list[str]:
+    """What the map shows, and what it does not."""
+    said = []
+    if found.projection.explained is not None:
+        said.append(
+            "Each point is a row of the coreset, projected onto the two directions in which rows "
+            "differ most."
+        )
+    else:
+        said.append("Each point is a row of the coreset.")
+    said.append("The area of a point is in proportion to the weight that it stands for.")
+    if len(points) < points.of:
+        said.append(f"Shown are {len(points):,} of {points.of:,} points, chosen at random.")
+    if found.projection.outside > 0.0:
+        said.append(
+            f"{percent(found.projection.outside)} of the weight is outside of the first view, so "
+            "that a few rows far away do not squash the picture; zoom out to see them."
+        )
+    own = len(points.columns)
+    if own < len(found.names):
+        small = ", to keep the file small" if own < MOST_COLUMNS else ""
+        said.append(
+            f"A point tells its values in {own} of the {len(found.names):,} columns, those that "
+            f"tell {found.called}s apart best{small}."
+        )
+    return said
+
+
+@cache
+def _scripts() -> list[Script]:
+    """The scripts of Bokeh and of the page, as they stand between tags."""
+    return [Script(_within_tags(each)) for each in (*scripts(), _asset("page.js"))]
+
+
+def _within_tags(script: str) -> str:
+    """A script that does not end its tag; browsers read all line ends as one character."""
+    safe = re.sub(r"</(script)", r"<\\/\1", script, flags=re.IGNORECASE)
+    return "\n" + safe.replace("\r\n", "\n").replace("<!--", "<\\!--") + "\n"
+
+
+def _asset(name: str) -> Any:
+    return (files("lwcs.reporting") / "page" / name).read_text("utf-8")
