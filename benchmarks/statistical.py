@@ -4,17 +4,23 @@ P is Gaussian, but a row in 1/p has √(1/p) times the spread: half of the varia
 rare. Its kurtosis is known, and grows like 1/p. Two summaries of the same size m: m rows drawn
 from P, and a lightweight coreset with m draws of N ≫ m rows drawn from P. Each is clustered,
 and both are judged on rows drawn afresh, against the solution on all N rows.
+`python -m benchmarks.statistical --draw` draws the figure again from the table of the last run.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
 
 import lwcs
 from benchmarks.measure import machine
+from lwcs.describing.palette import BLACK, BLUE
 from lwcs.displays import figures
+from lwcs.displays.labels import compact, log_ticks, percent
+from lwcs.displays.look import look, subplots
 from lwcs.passes import euclidean_cost
 
 RESULTS = Path("docs/results")
@@ -71,28 +77,37 @@ def main() -> None:
 
 
 def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
-    figure, ax = figures.pyplot().subplots(figsize=(6.0, 3.8), layout="constrained")
-    for i, (label, colour, marker) in enumerate(
-        (
-            (f"{M:,} rows drawn from P", figures.BLACK, "s"),
-            (f"lightweight coreset of {N:,} rows, m = {M:,}", figures.BLUE, "o"),
-        )
-    ):
-        low, high = means[:, i] - half[:, i], means[:, i] + half[:, i]
-        ax.fill_between(ks, np.maximum(low, 1e-3), high, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(ks, means[:, i], color=colour, marker=marker, label=label)
-    ax.set(xscale="log", yscale="log", xlabel="kurtosis K(P)", ylim=(0.005, None))
-    ax.set_ylabel("expected error on fresh rows")
-    ax.set_title("The heavier the tail, the more a summary of many rows gains")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_formatter(lambda *_: "")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    ax.grid(alpha=0.3)
-    ax.legend(frameon=False)
+    figure, axes = subplots(size=(6.0, 3.6))
+    ax = axes[0, 0]
+    with look():
+        ax.set(xscale="log", yscale="log", xlabel="kurtosis K(P)")
+        ax.set_ylabel("expected error on fresh rows")
+        ax.set_title("The heavier the tail, the more a summary of many rows gains")
+        for i, (label, colour, marker) in enumerate(
+            (
+                (f"{M:,} rows drawn from P", BLACK, "s"),
+                (f"lightweight coreset of {N:,} rows, m = {M:,}", BLUE, "o"),
+            )
+        ):
+            low, high = means[:, i] - half[:, i], means[:, i] + half[:, i]
+            ax.vlines(ks, np.maximum(low, 1e-3), high, color=colour, alpha=0.45, linewidth=1.1)
+            ax.plot(ks, means[:, i], color=colour, marker=marker, label=label)
+        ax.set_ylim(0.004, None)
+        log_ticks(ax.xaxis, compact)
+        log_ticks(ax.yaxis, percent)
+        ax.legend(loc="lower left", title="mean and 95 % interval", alignment="left")
     for ending in ("svg", "png"):
         figures.save_figure(figure, RESULTS / f"statistical.{ending}")
 
 
+def drawn() -> tuple[list[float], np.ndarray, np.ndarray]:
+    """What the table of the last run says, to be drawn again."""
+    lines = (RESULTS / "statistical.md").read_text(encoding="utf-8").splitlines()
+    rows = [re.findall(r"[\d.]+", line) for line in lines if re.match(r"\| [\d.]+ \|", line)]
+    numbers = np.array([[float(each) for each in row] for row in rows])
+    ks = [kurtosis(rare) for rare in numbers[:, 0]]
+    return ks, numbers[:, [2, 4]] / 100.0, numbers[:, [3, 5]] / 100.0
+
+
 if __name__ == "__main__":
-    main()
+    plot(*drawn()) if "--draw" in sys.argv else main()
