@@ -29,10 +29,10 @@ demo: $(VENV)/.installed ## Build coresets of a million rows and check their acc
 check test test-gpu: export OMP_WAIT_POLICY := passive
 
 check: $(VENV)/.installed-test lint ## Run every check, and every test that is not statistical: seven minutes
-	$(BIN)/python -m pytest -n auto -m "not soak and not engines and not remote and not statistical"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak and not engines and not remote and not statistical"
 
 test: $(VENV)/.installed-test lint ## Run all checks and tests (creates .venv)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-engines: $(VENV)/.installed-test-engines ## Test Dask, Spark, Spark Connect and Ray (installs them)
 	$(BIN)/python -m pytest -m engines tests/engines
@@ -43,7 +43,7 @@ test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Ic
 	$(BIN)/python -m pytest -m remote tests/remote
 
 test-gpu: $(VENV)/.installed-test-gpu ## Test arrays of torch, and Triton kernels in its interpreter (installs torch)
-	$(BIN)/python -m pytest -n auto tests/device tests/kernels/device
+	$(BIN)/python -m pytest -n auto --dist worksteal tests/device tests/kernels/device
 
 test-versions: ## Test each Python that is installed, and the oldest dependencies; VERSIONS="3.12 3.11-oldest"
 	$(PYTHON) -m tests.versions $(VERSIONS)

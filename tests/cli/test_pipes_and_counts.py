@@ -193,6 +193,8 @@ def test_every_command_counts_the_rows_that_it_dropped(folder):
             assert (facts[0] if command == "compare" else facts)["dropped"] == dropped
             code, _, said = run(command, data, *rest, *options)
             assert ("2 rows with missing values were dropped" in said) == (dropped == 2)
+            if command != "compare":
+                assert ("998 of 1,000 rows" in said) == (dropped == 2)
     # A coreset remembers, and so does a union.
     assert run("build", "g.parquet", *commands[0][1:], *options)[0] == 0
     code, out, _ = run("fit", "o.parquet", "o.parquet", "-k", "2", "-o", "k.parquet", "--json")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -206,3 +207,22 @@ def test_the_query_of_a_url_is_not_repeated(tmp_path, monkeypatch):
     assert code != 0
     assert "secret" not in said
     assert "http://127.0.0.1:9/x.csv?…" in said
+
+
+def test_names_with_commas_are_chosen_in_double_quotes(folder):
+    Path("a.csv").write_text(
+        'id,"net, total","the ""best""",city\n1,2.5,3,Rome\n2,3.5,3,Oslo\n3,9.5,7,Rome\n'
+    )
+    chosen = '"net, total","the ""best"""'
+    code, _, err = run("fit", "a.csv", "-k", "2", "--columns", chosen, "-o", "m.parquet")
+    assert code == 0, err
+    assert list(lwcs.load("m.parquet").feature_names_in_) == ["net, total", 'the "best"']
+    keep = ["--keep", 'city,"net, total"', "-o", "labels.csv"]
+    code, _, err = run("assign", "a.csv", "m.parquet", *keep)
+    assert code == 0, err
+    head = Path("labels.csv").read_text().splitlines()[0]
+    assert head == '"row","label","squared_distance","city","net, total"'
+    code, _, err = run("fit", "a.csv", "-k", "2", "--columns", '"net, total', "-o", "m.parquet")
+    assert code == 2
+    assert "--columns" in err
+    assert "put a name that has a comma" in err

@@ -14,7 +14,7 @@ PAPER = {1000: 0.185, 2000: 0.121, 5000: 0.068}
 
 @pytest.fixture(scope="module")
 def full(kdd) -> float:
-    fits = [KMeans(100, n_init=1, random_state=s).fit(kdd).inertia_ for s in range(3)]
+    fits = [KMeans(100, n_init=1, random_state=s).fit(kdd).inertia_ for s in range(2)]
     return float(np.mean(fits))
 
 
@@ -29,12 +29,12 @@ def test_lightweight_is_as_good_as_in_the_paper(kdd, full, size):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_all_rows_are_as_good_as_scikit_learn(kdd):
-    """Mean cost over 20 seeds within 0.5 %, or better, after 20 rounds each, on 30,000 rows."""
-    kdd = kdd[:30_000]
+    """Mean cost over ten seeds within 0.5 %, or better, after 20 rounds each, on 20,000 rows."""
+    kdd = kdd[:20_000]
     costs = [
         [
             model(100, n_init=1, max_iter=20, random_state=seed, **options).fit(kdd).inertia_
-            for seed in range(SEEDS)
+            for seed in range(10)
         ]
         for model, options in ((CoresetKMeans, {"coreset_size": 10**6}), (KMeans, {}))
     ]

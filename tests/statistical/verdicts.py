@@ -10,7 +10,7 @@ from scipy.stats import chisquare, norm
 from tests.statistical.paths import Law, N, data
 
 FALSE_ALARM = 1e-4
-CORESETS, SIZE = 1_000, 30
+CORESETS, SIZE = 600, 30
 # Costs of so many coresets are their own; those of the others are computed here, for all sets of
 # centers at once, which is much faster.
 AS_THEMSELVES = 20

@@ -12,8 +12,17 @@ import pyarrow as pa
 
 import lwcs
 from lwcs.cli.folders import Partitioned, PerFile
+from lwcs.cli.kinds import Names
 from lwcs.cli.logs import progress
-from lwcs.cli.options import computing, dropped_words, open_rows, reading, say, saying
+from lwcs.cli.options import (
+    computing,
+    dropped_words,
+    open_rows,
+    reading,
+    rows_words,
+    say,
+    saying,
+)
 from lwcs.cli.outputs import TableOutput
 from lwcs.cli.standard_input import saved_file
 from lwcs.cli.stores import keywords
@@ -57,10 +66,12 @@ DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture`
 )
 @click.option(
     "--keep",
-    help="Comma-separated names or patterns of columns of DATA to copy into the output.",
+    type=Names(),
+    help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
 )
 @click.option(
     "--partition-by",
+    type=Names(),
     metavar="COLUMN,…",
     help="Write a folder for each value of these columns of the output, such as label=3/.",
 )
@@ -76,15 +87,15 @@ def assign(
     data: tuple[str, ...],
     model: str,
     output: str,
-    keep: str | None,
-    partition_by: str | None,
+    keep: list[str] | None,
+    partition_by: list[str] | None,
     per_file: bool,
     device: str | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
     as_json: bool,
-    columns: str | None,
+    columns: list[str] | None,
     **options: Any,
 ) -> None:
     """Assign every row of DATA to a cluster of MODEL.
@@ -109,7 +120,7 @@ def assign(
     source = open_rows(
         data,
         columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
-        keep=() if keep is None else keep.split(","),
+        keep=() if keep is None else keep,
         memory=memory,
         **options,
     )
@@ -128,7 +139,8 @@ def assign(
     facts = {"rows": rows, total_of: cost, "dropped": dropped, "seconds": round(seconds, 3)}
     say(
         facts,
-        f"Assigned {rows:,} rows in {seconds:.1f} s, {total_of.replace('_', '-')} {cost:.6g}"
+        f"Assigned {rows_words(rows, dropped)} in {seconds:.1f} s, "
+        f"{total_of.replace('_', '-')} {cost:.6g}"
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,
@@ -137,7 +149,7 @@ def assign(
 
 
 def _target(
-    output: str, data: tuple[str, ...], model: str, partition_by: str | None, per_file: bool
+    output: str, data: tuple[str, ...], model: str, partition_by: list[str] | None, per_file: bool
 ) -> TableOutput | Partitioned | PerFile:
     """Check where rows are written to, before any work is done."""
     if partition_by is not None and per_file:

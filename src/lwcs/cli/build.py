@@ -16,6 +16,7 @@ from lwcs.cli.options import (
     measuring,
     open_rows,
     reading,
+    rows_words,
     say,
     saying,
 )
@@ -116,8 +117,8 @@ def build(
     }
     say(
         facts,
-        f"Built a coreset of {coreset.size:,} draws from {coreset.n_samples:,} rows in "
-        f"{seconds:.1f} s"
+        f"Built a coreset of {coreset.size:,} draws from "
+        f"{rows_words(coreset.n_samples, dropped)} in {seconds:.1f} s"
         + dropped_words(dropped)
         + ("" if output == "-" else f"; wrote {output}"),
         quiet=quiet,

@@ -35,7 +35,7 @@ def certify(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: str | None,
+    columns: list[str] | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,

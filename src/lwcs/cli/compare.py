@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from lwcs.cli.kinds import Names, Numbers
 from lwcs.cli.logs import progress, write
 from lwcs.cli.options import (
-    Numbers,
     dropped_words,
     given_flags,
     open_rows,
@@ -41,7 +41,9 @@ _SIZES = "1000,2000,5000,10000,20000"
     help="Number of clusters; can be given several times.  [default: 100]",
 )
 @click.option("--sizes", default=_SIZES, type=Numbers(), help="Coreset sizes m.")
-@click.option("--methods", default=None, help="Comma-separated methods.  [default: all]")
+@click.option(
+    "--methods", type=Names(), help="Names of methods, separated by commas.  [default: all]"
+)
 @click.option(
     "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
 )
@@ -71,7 +73,7 @@ def compare(
     data: tuple[str, ...],
     clusters: tuple[int, ...],
     sizes: list[int],
-    methods: str | None,
+    methods: list[str] | None,
     repeats: int,
     full_repeats: int,
     holdout_rows: int,
@@ -108,7 +110,7 @@ def compare(
     settings: dict[str, Any] = {
         "n_clusters": clusters or (100,),
         "sizes": sizes,
-        "methods": METHODS if methods is None else methods.split(","),
+        "methods": METHODS if methods is None else methods,
         "repeats": repeats,
         "full_repeats": full_repeats,
         "holdout_rows": holdout_rows,

@@ -45,7 +45,7 @@ def drift(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: str | None,
+    columns: list[str] | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,

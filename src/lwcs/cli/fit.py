@@ -20,6 +20,7 @@ from lwcs.cli.options import (
     measuring,
     open_rows,
     reading,
+    rows_words,
     say,
     saying,
 )
@@ -187,9 +188,9 @@ def fit(
     }
     say(
         facts,
-        f"Found {clusters} cluster{'s' * (clusters != 1)} in {model.coreset_.n_samples:,} rows in "
-        f"{seconds:.1f} s, cost "
-        f"{model.inertia_:.6g} on {cost_of}"
+        f"Found {clusters} cluster{'s' * (clusters != 1)} in "
+        f"{rows_words(model.coreset_.n_samples, dropped)} in {seconds:.1f} s, "
+        f"cost {model.inertia_:.6g} on {cost_of}"
         + _error_words(model, on_all=on_all)
         + (f"; {model.stability_.words()}" if stability else "")
         + (f"; {model.diagnosis_.choice}" if method == "auto" else "")

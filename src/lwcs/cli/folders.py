@@ -44,13 +44,12 @@ class Partitioned:
     columns: Sequence[str]
 
     @classmethod
-    def of(cls, output: str, columns: str, data: Sequence[str]) -> Partitioned:
+    def of(cls, output: str, columns: Sequence[str], data: Sequence[str]) -> Partitioned:
         """Check where the folder is, before any work is done."""
         found = _checked(output, "--partition-by", data)
-        names = columns.split(",")
-        if len(set(names)) < len(names):
-            raise click.UsageError(f"--partition-by {columns} names a column twice")
-        return cls(output, found, names)
+        if len(set(columns)) < len(columns):
+            raise click.UsageError(f"--partition-by {','.join(columns)} names a column twice")
+        return cls(output, found, columns)
 
     @contextmanager
     def writing(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:

@@ -15,6 +15,7 @@ from lwcs.cli.options import (
     given_flags,
     open_rows,
     reading,
+    rows_words,
     say,
     saying,
 )
@@ -200,8 +201,8 @@ def mixture(
     }
     say(
         facts,
-        f"Fitted {components} components to {model.coreset_.n_samples:,} rows in {seconds:.1f} s, "
-        f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
+        f"Fitted {components} components to {rows_words(model.coreset_.n_samples, dropped)} in "
+        f"{seconds:.1f} s, mean log-likelihood {model.lower_bound_:.6g} on the coreset"
         + _error_words(model.sampling_error_, model.sampling_error_bound_)
         + dropped_words(dropped)
         + wrote_words(output, report),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from lwcs.cli.kinds import Bytes, Names
 from lwcs.cli.logs import FLAG, write, write_result
 from lwcs.cli.standard_input import FORMATS, standard_input
 from lwcs.cli.stores import STORAGE_OPTION, access_of, refuse_unused
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
-from lwcs.foundation.amounts import parsed
 from lwcs.foundation.places import Access, is_uri
 from lwcs.samplers import available as available_samplers
 
@@ -27,40 +27,6 @@ if TYPE_CHECKING:
 DIVERGENCES = tuple(name for name in available() if name != Mahalanobis.name)
 
 
-class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Parameter type: integers separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 1000,2000 into [1000, 2000]."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return [int(part.replace("_", "")) for part in value.split(",")]
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a list of integers; pass for example 1000,2000", param, ctx
-            )
-
-
-class Bytes(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: an amount of memory."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 512MB into 512000000."""
-        if not isinstance(value, str):
-            return value
-        amount = parsed(value)
-        if amount is None:
-            self.fail(
-                f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx
-            )
-        return amount
-
-
 def _noted(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
     """Tell the group of commands, which reports errors and warnings."""
     ctx.meta[str(option.name)] = value
@@ -68,8 +34,17 @@ def _noted(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
 
 
 _CHOOSING = [
-    click.option("--columns", help="Comma-separated names or patterns of the columns to use."),
-    click.option("--exclude", help="Comma-separated names or patterns of columns not to use."),
+    click.option(
+        "--columns",
+        type=Names(),
+        help="Names or patterns of the columns to use, separated by commas; a name that has a "
+        "comma in double quotes.",
+    ),
+    click.option(
+        "--exclude",
+        type=Names(),
+        help="Names or patterns of columns not to use, separated by commas.",
+    ),
     click.option("--weight", help="Column with the weight of each row."),
     click.option(
         "--missing",
@@ -245,11 +220,11 @@ def divergence_of(
 def open_rows(
     data: tuple[str, ...],
     *,
-    columns: str | Sequence[str] | None,
+    columns: Sequence[str] | None,
     weight: str | None,
     missing: str,
     format: str | None = None,  # noqa: A002
-    exclude: str | list[str] | None = None,
+    exclude: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     standardize: bool = False,
     memory: int | None = None,
@@ -260,8 +235,8 @@ def open_rows(
     import lwcs
 
     options: dict[str, Any] = {
-        "columns": columns.split(",") if isinstance(columns, str) else columns,
-        "exclude": exclude.split(",") if isinstance(exclude, str) else exclude,
+        "columns": columns,
+        "exclude": exclude,
         "weight": weight,
         "missing": missing,
         "scale": "standard" if standardize else None,
@@ -337,7 +312,7 @@ def _keep(source: Source, columns: Sequence[str]) -> None:
 
 
 def _kept_alone(
-    keep: Sequence[str], columns: list[str] | None, weight: str | None
+    keep: Sequence[str], columns: Sequence[str] | None, weight: str | None
 ) -> Callable[[list[str]], list[str]]:
     """Which columns of CSV are kept and neither features nor weights, so that they stay text."""
     from lwcs.sources.columns import matched, named
@@ -349,6 +324,11 @@ def _kept_alone(
         return [name for name in matched(keep, names, "keep") if name not in used]
 
     return find
+
+
+def rows_words(rows: int, dropped: int) -> str:
+    """How many rows were used, and of how many if some were dropped."""
+    return f"{rows - dropped:,} of {rows:,} rows" if dropped else f"{rows:,} rows"
 
 
 def dropped_words(dropped: int) -> str:

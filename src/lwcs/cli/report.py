@@ -10,7 +10,15 @@ import click
 from lwcs.cli.assign import check_features, load_model
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.logs import progress
-from lwcs.cli.options import dropped_words, given_flags, open_rows, reading, say, saying
+from lwcs.cli.options import (
+    dropped_words,
+    given_flags,
+    open_rows,
+    reading,
+    rows_words,
+    say,
+    saying,
+)
 from lwcs.cli.report_option import check_report, write_report
 from lwcs.cli.sizing import judging
 from lwcs.sources.options import Fitted
@@ -118,7 +126,7 @@ def report(
     say(
         facts,
         f"Described {target.k:,} {called}{'s' * (target.k != 1)} by {coreset.size:,} draws of "
-        f"{coreset.n_samples:,} rows{dropped_words(dropped)}; wrote {output}",
+        f"{rows_words(coreset.n_samples, dropped)}{dropped_words(dropped)}; wrote {output}",
         quiet=quiet,
         as_json=as_json,
     )

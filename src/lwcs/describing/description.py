@@ -93,6 +93,11 @@ class Description:
         return len(self.centers)
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows of the data, without those that were dropped for missing values."""
+        return int(self.coreset.n_samples - self.coreset.details.get("dropped", 0))
+
+    @property
     def size(self) -> FloatArray:
         """Number of rows of each cluster, or their weight if rows have weights."""
         return self.share * self.coreset.total_weight

@@ -139,7 +139,7 @@ class ClusterMapDisplay(figures.Display):
     def _title(self) -> str:
         found = self.description
         what = f"{found.called}{'s' * (found.k != 1)}"
-        words = f"{found.k:,} {what} of {found.coreset.n_samples:,} rows"
+        words = f"{found.k:,} {what} of {found.n_rows:,} rows"
         if found.k > _IN_LEGEND and len(self.text_) < found.k:
             words += f", {len(self.text_)} of them numbered"
         return words

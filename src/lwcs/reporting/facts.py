@@ -52,25 +52,20 @@ def title_of(found: Description, origin: Origin) -> str:
     """The title of the report."""
     if origin.title:
         return origin.title
-    return f"{found.k:,} {found.called}{'s' * (found.k != 1)} in {rows_of(found):,} rows"
+    return f"{found.k:,} {found.called}{'s' * (found.k != 1)} in {found.n_rows:,} rows"
 
 
 def headline(found: Description) -> list[Fact]:
     """The few numbers that everybody asks for first."""
     coreset = found.coreset
     said = [
-        Fact("Rows", f"{rows_of(found):,}"),
+        Fact("Rows", f"{found.n_rows:,}"),
         Fact("Columns", f"{len(found.names):,}"),
         Fact(f"{found.called}s".capitalize(), f"{found.k:,}"),
         Fact("Rows used" if coreset.exact else "Draws", f"{coreset.size:,}"),
     ]
     whole = timings_of(found).get(TOTAL)
     return said if whole is None else [*said, Fact("Time to fit", seconds(whole["seconds"]))]
-
-
-def rows_of(found: Description) -> int:
-    """Number of rows of the data, without those that were dropped."""
-    return int(found.coreset.n_samples - found.coreset.details.get("dropped", 0))
 
 
 def size_words(size: float, found: Description) -> str:
@@ -106,7 +101,7 @@ def drawn(found: Description, origin: Origin) -> list[Fact]:
     said = [
         Fact("Method", coreset.method),
         Fact("Draws", f"{coreset.size:,}"),
-        Fact("Distinct rows", f"{len(coreset):,} of {coreset.n_samples:,}"),
+        Fact("Distinct rows", f"{len(coreset):,} of {found.n_rows:,}"),
         Fact(
             "Weights",
             f"{number(float(weights.min()), 3)} to {number(float(weights.max()), 3)}; their sum is "
