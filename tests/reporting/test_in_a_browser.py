@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+import lwcs
 from lwcs.foundation.numerals import shortened
 from tests.reporting.browser import opened
 from tests.reporting.conftest import HOSTILE
@@ -26,11 +28,15 @@ def test_opens_without_complaints_and_without_the_network(page_of):
     assert page_of.requests == []
 
 
-def coloured_pixels(page) -> int:
+def coloured_pixels(page, button: str | None = None) -> int:
+    """Pixels of the map in the colours of clusters, as it is drawn after a button is pressed."""
     return page.evaluate(
-        """() => {
+        """async (button) => {
           const plot = Bokeh.documents.map((doc) => doc.roots()[0])
             .find((root) => root.name === "map");
+          plot.lod_timeout = 3000;
+          if (button) document.querySelector(button).click();
+          for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
           const { canvas } = Bokeh.index.find_one(plot).export("png", false);
           const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
           let drawn = 0;
@@ -39,12 +45,28 @@ def coloured_pixels(page) -> int:
             drawn += data[i + 3] > 60 && Math.max(r, g, b) - Math.min(r, g, b) > 40;
           }
           return drawn;
-        }"""
+        }""",
+        button,
     )
 
 
 def test_draws_points_in_the_colours_of_clusters(page_of):
     assert coloured_pixels(page_of.page) > 1_000
+
+
+def test_many_points_are_drawn_in_part_at_once_and_all_shortly_after(browser, tmp_path):
+    """Where the browser draws by itself; with the buttons as while the map is dragged."""
+    X = np.random.default_rng(0).normal(size=(9_000, 2))
+    lwcs.report(lwcs.CoresetKMeans(3, random_state=0).fit(X), tmp_path / "many.html")
+    with opened(browser, tmp_path / "many.html") as found:
+        page, every = found.page, coloured_pixels(found.page)
+        for button in ("#in", "#reset"):
+            at_once = coloured_pixels(page, button)
+            page.wait_for_function(
+                "() => Bokeh.documents.every((doc) => doc.interactive_duration() < 0)"
+            )
+            assert 100 < at_once < 0.5 * coloured_pixels(page)
+        assert coloured_pixels(page) == every
 
 
 BACKEND = """() => Bokeh.documents.map((doc) => doc.roots()[0])

@@ -1,7 +1,7 @@
 """Documents by KL and by k-means on tf-idf: what both have in common with the newsgroups.
 
-Three seeds; the smoothing is the default, fixed before anything was measured. The means were 0.468 by
-KL of shares and 0.432 by k-means on tf-idf over ten seeds (docs/guide/divergences.md), with
+Three seeds; the smoothing is the default, fixed before anything was measured. The means were 0.468
+by KL of shares and 0.432 by k-means on tf-idf over ten seeds (docs/guide/divergences.md), with
 standard errors of 0.008.
 """
 

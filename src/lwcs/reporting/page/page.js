@@ -125,7 +125,7 @@
       button.setAttribute("aria-pressed", String(own === cluster));
     }
     if (!figures.map) return;
-    const model = figures.map.model;
+    const model = roughAtFirst();
     const others = model.renderers.find((each) => each.name === "others");
     const places = cluster === null ? null : placesOf(cluster);
     model.document.get_model_by_name("alone").indices = places;
@@ -149,8 +149,16 @@
   });
 
   // ---------------------------------------------------------------- the view of the map
+  // Without a graphics processor, Bokeh draws some of the points at once, as while the map is
+  // dragged, and all of them shortly after.
+  function roughAtFirst() {
+    const { model } = figures.map;
+    model.document.interactive_start(model);
+    return model;
+  }
+
   function look(x, y) {
-    const { x_range, y_range } = figures.map.model;
+    const { x_range, y_range } = roughAtFirst();
     x_range.setv({ start: x[0], end: x[1] });
     y_range.setv({ start: y[0], end: y[1] });
   }
@@ -185,6 +193,10 @@
     "+": [0.7, 0, 0], "=": [0.7, 0, 0], "-": [1 / 0.7, 0, 0],
   };
   function listen() {
+    // Bokeh would draw those few points in grey.
+    for (const [, own] of figures.map.renderer_views) {
+      if (own.decimated_glyph) own.decimated_glyph = own.glyph;
+    }
     byId("in").addEventListener("click", () => change(0.7, 0, 0));
     byId("out").addEventListener("click", () => change(1 / 0.7, 0, 0));
     byId("reset").addEventListener("click", () => look(...settings.view));
@@ -210,7 +222,8 @@
   function toPaper() {
     repaint("light");
     for (const [name, view] of Object.entries(figures)) {
-      // Paper does not wait until colours have changed.
+      // Paper waits neither for all points nor until colours have changed.
+      view.model.document.interactive_stop();
       for (const [, own] of view.renderer_views ?? []) own.set_visuals?.();
       const paper = byId(`figure-${name}`).querySelector(".paper") || document.createElement("canvas");
       const { canvas } = view.export("auto", true);
