@@ -9,6 +9,7 @@ from matplotlib.colors import to_hex
 
 import lwcs
 from lwcs.describing.palette import cluster_colours
+from lwcs.foundation.numerals import percent
 from tests.displays.models import ODD, blobs, many, model
 
 
@@ -38,7 +39,11 @@ def test_numbers_are_at_the_centers_and_shares_in_the_legend():
         assert text.get_text() == str(cluster)
         np.testing.assert_allclose(text.get_position(), own.cluster_centers_[cluster])
     shown = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert sorted(text.split("   ")[1] for text in shown) == ["16.7 %", "33.3 %", "50.0 %"]
+    assert sorted(text.split("   ")[1] for text in shown) == [
+        percent(1 / 6),
+        percent(1 / 3),
+        percent(0.5),
+    ]
     assert display.ax_.get_title() == "3 clusters of 1,800 rows"
 
 
@@ -74,7 +79,7 @@ def test_far_rows_are_left_out_with_a_word():
     display = lwcs.ClusterMapDisplay.from_model(lwcs.CoresetKMeans(2, random_state=0).fit(X))
     assert display.ax_.get_xlim()[1] < 100
     texts = [text.get_text() for text in display.ax_.texts]
-    assert "0.6 % of the weight is outside" in texts
+    assert f"{percent(13 / 2_001)} of the weight is outside" in texts
 
 
 def test_the_view_has_the_centers_of_small_clusters():

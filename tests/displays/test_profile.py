@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import lwcs
+from lwcs.foundation.numerals import percent
 from tests.displays.models import ODD, blobs, many, model
 
 
@@ -35,7 +36,9 @@ def test_the_largest_clusters_come_first(named):
     display = lwcs.ProfileDisplay.from_model(named)
     labels = [label.get_text() for label in display.ax_.get_xticklabels()]
     order = np.argsort(-np.bincount(named.labels_))
-    assert labels == [f"{c}\n{s} %" for c, s in zip(order, ("50.0", "33.3", "16.7"), strict=True)]
+    assert labels == [
+        f"{c}\n{percent(s)}" for c, s in zip(order, (1 / 2, 1 / 3, 1 / 6), strict=True)
+    ]
 
 
 def test_features_and_clusters_can_be_chosen(named):

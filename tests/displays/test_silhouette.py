@@ -7,6 +7,7 @@ import pytest
 
 import lwcs
 from lwcs.describing import describe
+from lwcs.foundation.numerals import percent
 from tests.displays.models import blobs, many, model
 
 
@@ -43,7 +44,7 @@ def test_labels_have_the_shares_and_do_not_touch():
     display = lwcs.SilhouetteDisplay.from_model(model(2, 12, n_init=1))
     display.figure_.draw_without_rendering()
     labels = [label for label in display.ax_.get_yticklabels() if label.get_text()]
-    assert labels[0].get_text().endswith("   15.4 %")
+    assert labels[0].get_text().endswith(f"   {percent(0.1538)}")
     boxes = [label.get_window_extent() for label in labels]
     for number, box in enumerate(boxes):
         assert box.count_overlaps(boxes[:number]) == 0

@@ -9,9 +9,9 @@ import numpy as np
 from lwcs.describing import describe
 from lwcs.describing.palette import cluster_colours
 from lwcs.displays import figures
-from lwcs.displays.labels import share
 from lwcs.displays.look import INK, SMALL, axes_of, look
 from lwcs.displays.points import draw_points, projection_of, remark, with_centers
+from lwcs.foundation.numerals import percent
 
 if TYPE_CHECKING:
     from lwcs.describing import Description, Projection
@@ -91,7 +91,7 @@ class ClusterMapDisplay(figures.Display):
             own = [colours[label] for label in found.labels]
             self.points_ = draw_points(self.ax_, shown, found.coreset.omega, own)
             if shown.outside > 0.0:
-                remark(self.ax_, f"{share(shown.outside)} of the weight is outside")
+                remark(self.ax_, f"{percent(shown.outside)} of the weight is outside")
             self._number(colours, shown)
             if 1 < found.k <= _IN_LEGEND:
                 self._legend(colours)
@@ -130,7 +130,7 @@ class ClusterMapDisplay(figures.Display):
             Line2D([], [], linestyle="none", marker="o", markersize=6.0, color=colour)
             for colour in colours
         ]
-        labels = [f"{cluster}   {share(part)}" for cluster, part in enumerate(found.share)]
+        labels = [f"{cluster}   {percent(part)}" for cluster, part in enumerate(found.share)]
         self.ax_.legend(
             handles, labels, title=f"{found.called}, share", loc="center left", frameon=False,
             bbox_to_anchor=(1.01, 0.5), fontsize=SMALL, title_fontsize=SMALL,

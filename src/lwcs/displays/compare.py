@@ -10,9 +10,10 @@ from lwcs.comparing.methods import FULL, TITLES, sized
 from lwcs.comparing.result import CompareResult
 from lwcs.describing.palette import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from lwcs.displays import figures
-from lwcs.displays.labels import log_ticks, name_text, percent, seconds, thinned
+from lwcs.displays.labels import log_ticks, name_text, percent_tick, thinned
 from lwcs.displays.look import MUTED, legend_columns, look, subplots
 from lwcs.foundation.checks import check_choice
+from lwcs.foundation.numerals import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -255,4 +256,4 @@ def _points_aside(ax: Any, points: float) -> Any:
 
 
 def _error_text(error: float) -> str:
-    return f"{'≤ ' if error <= _FLOOR else ''}{percent(error)}"
+    return f"{'≤ ' if error <= _FLOOR else ''}{percent_tick(error)}"

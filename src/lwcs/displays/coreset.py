@@ -12,11 +12,12 @@ from lwcs.describing import describe
 from lwcs.describing.palette import BLUE, ORANGE
 from lwcs.describing.projection import quantiles
 from lwcs.displays import figures
-from lwcs.displays.labels import compact, log_ticks, percent, share
+from lwcs.displays.labels import log_ticks, number_tick, percent_tick
 from lwcs.displays.look import INK, MUTED, dress, look
 from lwcs.displays.points import draw_points, outside, projection_of, remark, weight_legend
 from lwcs.estimators import CoresetKMeans
 from lwcs.estimators.inputs import coreset_of_stream
+from lwcs.foundation.numerals import percent
 
 if TYPE_CHECKING:
     from lwcs.describing import Description
@@ -113,8 +114,8 @@ class CoresetDisplay(figures.Display):
         ax.plot(*shown.centers.T, marker="+", color=INK, markersize=9.0)
         weight_legend(ax, coreset.omega, BLUE)
         if shown.outside > 0.0:
-            draws = share(coreset.counts[outside(shown)].sum() / coreset.size)
-            remark(ax, f"outside: {draws} of the draws, {share(shown.outside)} of the weight")
+            draws = percent(coreset.counts[outside(shown)].sum() / coreset.size)
+            remark(ax, f"outside: {draws} of the draws, {percent(shown.outside)} of the weight")
         if coreset.exact:
             ax.set_title(f"all {coreset.n_samples:,} rows")
         else:
@@ -147,13 +148,13 @@ class CoresetDisplay(figures.Display):
             label="part of all rows",
         )  # fmt: skip
         parts.set(xscale="log", xlim=(edges[0], edges[-1]))
-        parts.yaxis.set_major_formatter(lambda value, _: percent(value))
+        parts.yaxis.set_major_formatter(lambda value, _: percent_tick(value))
         parts.yaxis.get_major_locator().set_params(nbins=4)
         # Above the panel, where it hides nothing.
         parts.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
         self._weights(weights, x, edges)
         for ax in (parts, weights):
-            log_ticks(ax.xaxis, compact)
+            log_ticks(ax.xaxis, number_tick)
         parts.tick_params(labelbottom=False)
 
     def _weights(self, ax: Any, x: FloatArray, edges: FloatArray) -> None:
@@ -174,7 +175,7 @@ class CoresetDisplay(figures.Display):
             ax.set_yscale("log")
             low, high = min(each.min(), uniform), max(each.max(), uniform)
             ax.set_ylim(low / 1.4, high * 1.4)
-            log_ticks(ax.yaxis, compact)
+            log_ticks(ax.yaxis, number_tick)
         ax.set_ylabel("weight of a draw")
         ax.set_xlabel("distance from the mean / typical distance")
         ax.legend(loc="lower left")

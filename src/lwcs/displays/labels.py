@@ -49,26 +49,12 @@ def _characters(families: tuple[str, ...]) -> frozenset[int]:
     return frozenset(code for font in fonts for code in font.get_charmap())
 
 
-def percent(value: float) -> str:
-    """A part as a percentage."""
+def percent_tick(value: float) -> str:
+    """A part as a percentage, with as few characters as it takes."""
     return f"{100.0 * value:.3g} %" if value < 10.0 else f"{100.0 * value:,.0f} %"
 
 
-def share(part: float) -> str:
-    """A share of all rows, as a percentage; tables and legends line up."""
-    return f"{100.0 * part:.1f} %" if part >= 5e-4 or part == 0.0 else "< 0.1 %"
-
-
-def seconds(value: float) -> str:
-    """A time with its unit."""
-    if value < 1e-3:
-        return f"{1e6 * value:.3g} µs"
-    if value < 1.0:
-        return f"{1e3 * value:.3g} ms"
-    return f"{value:.3g} s" if value < 1e3 else f"{value:,.0f} s"
-
-
-def compact(value: float) -> str:
+def number_tick(value: float) -> str:
     """A number with as few characters as it takes."""
     if value == 0.0:
         return "0"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.displays.labels import compact, name_text
+from lwcs.displays.labels import name_text, number_tick
 from lwcs.displays.look import MUTED, SMALL
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def draw_points(
     ax.set(xlim=(left, right), ylim=(low, high))
     for axis, name in zip((ax.xaxis, ax.yaxis), shown.axes, strict=True):
         axis.set_label_text(name_text(name, _AXIS_NAME))
-        axis.set_major_formatter(lambda value, _: compact(value))
+        axis.set_major_formatter(lambda value, _: number_tick(value))
         axis.get_major_locator().set_params(nbins=6)
     if not shown.axes[1]:
         ax.set_yticks([])
@@ -112,7 +112,7 @@ def weight_legend(ax: Any, weights: FloatArray, colour: str) -> None:
         for size in sizes
     ]  # fmt: skip
     ax.legend(
-        handles, [compact(each) for each in shown], title="weight", loc="upper right",
+        handles, [number_tick(each) for each in shown], title="weight", loc="upper right",
         frameon=True, framealpha=0.8, edgecolor="none", fontsize=SMALL, title_fontsize=SMALL,
     )  # fmt: skip
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from lwcs.describing import describe
 from lwcs.displays import figures
-from lwcs.displays.labels import name_text, share
+from lwcs.displays.labels import name_text
 from lwcs.displays.look import INK, MUTED, SMALL, axes_of, dress, look
 from lwcs.foundation.checks import check_choice, check_count
+from lwcs.foundation.numerals import percent, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +129,7 @@ class ProfileDisplay(figures.Display):
     def _label(self) -> None:
         ax, found = self.ax_, self.description
         if len(self.clusters) <= _SHARES:
-            labels = [f"{each}\n{share(found.share[each])}" for each in self.clusters]
+            labels = [f"{each}\n{percent(found.share[each])}" for each in self.clusters]
         else:
             labels = [str(each) for each in self.clusters]
         crowded = len(labels) > 30
@@ -153,7 +154,7 @@ class ProfileDisplay(figures.Display):
             return
         for (row, column), value in np.ndenumerate(values):
             text = self.ax_.text(
-                column, row, _signed(value, ".1f"), ha="center", va="center",
+                column, row, signed(value, 1), ha="center", va="center",
                 fontsize=SMALL - 1.0, color="white" if abs(value) > 0.7 * limit else INK,
             )  # fmt: skip
             self.text_.append(text)
@@ -165,7 +166,7 @@ class ProfileDisplay(figures.Display):
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=SMALL, length=2.0, color=MUTED)
         ticks = np.linspace(-limit, limit, 5)
-        bar.set_ticks(ticks, labels=[_signed(value, ".1f") for value in ticks])
+        bar.set_ticks(ticks, labels=[signed(value, 1) for value in ticks])
         low = len(self.columns) < _LOW
         bar.set_label(f"standard deviations{chr(10) if low else ' '}from the mean", fontsize=SMALL)
 
@@ -180,12 +181,6 @@ class ProfileDisplay(figures.Display):
             of = f" of {all_of:,}" if shown < all_of else ""
             parts.append(f"{shown:,}{of} {name}{'s' * (max(all_of, shown) != 1)}")
         return ", ".join(parts)
-
-
-def _signed(value: float, digits: str) -> str:
-    """A number with its sign; 0 has none."""
-    text = f"{value:+{digits}}"
-    return text.replace("-", "−") if float(text) else "0"
 
 
 def _chosen_columns(features: Any, found: Description) -> list[int]:

@@ -9,9 +9,9 @@ import numpy as np
 from lwcs.describing import describe
 from lwcs.describing.palette import cluster_colours
 from lwcs.displays import figures
-from lwcs.displays.labels import share
 from lwcs.displays.look import INK, MUTED, SMALL, axes_of, dress, look
 from lwcs.foundation.checks import check_count
+from lwcs.foundation.numerals import percent
 
 if TYPE_CHECKING:
     from lwcs.describing import Description
@@ -128,7 +128,7 @@ class SilhouetteDisplay(figures.Display):
             middle = top + 0.5 * height[-1]
             if last < 0.0 or middle - last >= _BETWEEN_LABELS * span:
                 ticks.append(middle)
-                names.append(f"{cluster}   {share(found.share[cluster])}")
+                names.append(f"{cluster}   {percent(found.share[cluster])}")
                 last = middle
             top += height[-1] + _GAP
         self.ax_.set_ylim(top - _GAP + 0.005, -0.005)

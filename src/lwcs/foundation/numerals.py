@@ -14,6 +14,9 @@ _MINUS = "−"
 _PERCENT = "\N{NO-BREAK SPACE}%"
 # Up to here, numbers are printed with all of their digits before the point.
 _PLAIN = 1e7
+# Units of time; what is rounded to one of a unit is told in it.
+_UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+_LEAST = 0.9995
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -71,11 +74,12 @@ def interval(low: float, high: float) -> str:
     return f"{one.removesuffix(_PERCENT)} – {other}"
 
 
-def signed(value: float) -> str:
-    """A number with its sign, for differences."""
+def signed(value: float, decimals: int = 2) -> str:
+    """A number with its sign, for differences; 0 has none."""
     if abs(value) >= 100.0 or not isfinite(value):
         return f"+{number(value, 3)}" if value > 0.0 else number(value, 3)
-    return _with_minus(f"{value:+.2f}")
+    text = f"{value:+.{decimals}f}"
+    return _with_minus(text) if float(text) else "0"
 
 
 def typeset(text: str) -> str:
@@ -89,13 +93,11 @@ def _power(exponent: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time in seconds, minutes or hours."""
-    if value < 0.9995:
-        return f"{1000.0 * value:.0f} ms"
-    if value < 120.0:
-        return f"{value:.1f} s"
-    minutes = value / 60.0
-    return f"{minutes:.1f} min" if minutes < 120.0 else f"{minutes / 60.0:.1f} h"
+    """A time with its unit: 20 µs, 1.5 ms, 3 s, 2.5 min or 12 h."""
+    if value == 0.0:
+        return "0 s"
+    unit, length = next((each for each in _UNITS if value >= _LEAST * each[1]), _UNITS[-1])
+    return f"{number(value / length, 3)} {unit}"
 
 
 def shortened(name: str, most: int) -> str:
