@@ -28,10 +28,13 @@ extensions = [
 templates_path = ["_templates"]
 # Tables of results that a page includes are no pages of their own.
 included = {
-    f"results/{name}"
-    for page in (HERE / "results").glob("*.md")
+    (page.parent / name).resolve().relative_to(HERE).as_posix()
+    for page in HERE.rglob("*.md")
     for name in re.findall(r"^```\{include\} (\S+)$", page.read_text("utf-8"), re.MULTILINE)
+    if (page.parent / name).resolve().is_relative_to(HERE)
 }
+# Quotes and dashes stay as they are typed: options begin with two of them.
+smartquotes = False
 exclude_patterns = ["_build", "gallery", *sorted(included)]
 
 # Every name of lwcs that is written as a link must have a page. Words of docstrings such as
@@ -60,6 +63,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "show_signature": False,
     "image_scrapers": ("matplotlib",),
+    "within_subsection_order": "gallery_order.ReadingOrder",
 }
 
 # `make linkcheck` follows links to other sites. Those of this project are there only once it has
@@ -79,6 +83,7 @@ html_copy_source = False
 html_sidebars = {"index": []}
 html_theme_options = {
     "logo": {"text": "lwcs"},
+    "github_url": "https://github.com/lwcs/lwcs",
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "show_nav_level": 1,

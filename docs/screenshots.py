@@ -11,6 +11,7 @@ commands that docs/results/index.md names, those of the gallery by `make docs`.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,10 +119,10 @@ def report(scheme: str) -> Callable[[Path], None]:
     def take(path: Path) -> None:
         from playwright.sync_api import sync_playwright
 
-        model = lwcs.CoresetKMeans(5, random_state=0).fit(customers())
         with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+            customers().to_csv(Path(folder) / "customers.csv", index=False)
+            subprocess.run([sys.executable, "-m", *command()], cwd=folder, check=True)
             made = Path(folder) / "report.html"
-            lwcs.report(model, made)
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
                 args=["--no-sandbox", "--enable-unsafe-swiftshader"],
@@ -148,6 +149,13 @@ def report(scheme: str) -> Callable[[Path], None]:
         whole.quantize(256, method=kind, dither=Image.Dither.NONE).save(path)
 
     return take
+
+
+def command() -> list[str]:
+    """The command of docs/start.md that writes a report."""
+    text = (HERE / "start.md").read_text("utf-8")
+    [line] = re.findall(r"^\$ (lwcs fit .* --report report\.html)$", text, re.MULTILINE)
+    return shlex.split(line)
 
 
 def customers() -> pd.DataFrame:
@@ -189,8 +197,6 @@ def main(names: list[str]) -> None:
     for name in names or PICTURES:
         PICTURES[name](STATIC / name)
         print(f"wrote docs/_static/{name}")
-    if not names:
-        subprocess.run([sys.executable, HERE / "figures.py"], check=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+_KEPT = re.compile(r"(``[^`]*``|\*\*Required\*\*)")
 _EXAMPLE = re.compile(r"^Example: (.*)$")
 
 
@@ -25,14 +26,14 @@ def as_code(_app: Any, _context: Any, lines: list[str]) -> None:
 
 
 def without_markup(_app: Any, _context: Any, lines: list[str]) -> None:
-    """Show asterisks of help texts as they are."""
+    """Show asterisks of help texts as they are; sphinx-click itself writes **Required**."""
     lines[:] = [line if line.startswith("..") else plain(line) for line in lines]
 
 
 def plain(line: str) -> str:
     """A line in which an asterisk is one, outside of code."""
-    parts = re.split(r"(``[^`]*``)", line)
-    return "".join(part if part.startswith("``") else part.replace("*", r"\*") for part in parts)
+    parts = _KEPT.split(line)
+    return "".join(part if _KEPT.match(part) else part.replace("*", r"\*") for part in parts)
 
 
 def setup(app: Any) -> dict[str, bool]:

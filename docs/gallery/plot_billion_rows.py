@@ -3,9 +3,9 @@ One billion rows, on paper
 ==========================
 
 How long does it take this machine to cluster a billion rows of 32 columns,
-and how much memory? It takes no billion rows to find out: a coreset takes two
-passes over the data, at a rate that a small file shows, and what comes after
-them does not depend on the number of rows.
+and how much memory? You do not need a billion rows to find out: a coreset
+takes two passes over the data, at a rate that a small file shows, and what
+comes after them does not depend on the number of rows.
 """
 
 import tempfile
@@ -67,8 +67,8 @@ for stage, times in seconds.items():
 # Carried over to a billion
 # -------------------------
 #
-# Build and labels take as long per row as they did for the largest file; to
-# solve takes as long as it did.
+# Build and labels take as long per row as they did for the largest file;
+# solving takes the same time for any number of rows.
 
 gigabytes = bytes_per_row * BILLION / 1e9
 minutes = {

@@ -50,7 +50,7 @@ if path.exists():
     power = np.column_stack([table[f"mel{band}"] for band in range(40)])
     digit = table["digit"].to_numpy()
 else:
-    print("LWCS_DATA is not set: these frames are made")
+    print(f"no {path.name} in the folder LWCS_DATA: these frames are made")
     power, digit = made_frames()
 quiet, loud = np.quantile(power, [0.001, 0.999])
 print(f"{len(power):,} frames, most values from {quiet:.0e} to {loud:.0e}")

@@ -72,7 +72,7 @@ folder = Path(os.environ.get("LWCS_DATA", "."))
 if (folder / "news20_counts_csr.npz").exists():
     counts, group, words = newsgroups(folder)
 else:
-    print("LWCS_DATA is not set: this corpus is made")
+    print("no 20 Newsgroups in the folder LWCS_DATA: this corpus is made")
     counts, group, words = made_corpus()
 names = np.unique(group)
 K = len(names)

@@ -44,7 +44,7 @@ if path.exists():
     table = pq.read_table(path)
     vectors = np.column_stack([table[f"x{i}"] for i in range(100)])
 else:
-    print("LWCS_DATA is not set: these vectors are made")
+    print(f"no {path.name} in the folder LWCS_DATA: these are made")
     vectors = made_vectors()
 vectors = np.random.default_rng(0).permutation(vectors)
 queries, base = vectors[:500], np.ascontiguousarray(vectors[500:])
@@ -90,7 +90,7 @@ for name, own in centers.items():
 # Recall
 # ------
 #
-# Recall@10 is the share of the ten true neighbours that a search finds. An
+# ``recall@10`` is the share of the ten true neighbours that a search finds. An
 # index that keeps whole vectors finds a neighbour if, and only if, its list
 # is searched, so this can be computed without an index. Lists have unequal
 # sizes; therefore the picture on the right counts vectors instead of lists.

@@ -52,10 +52,13 @@ def test_intervals_of_shares_have_the_truth():
     misses = 0
     for seed in range(3):
         model = lwcs.CoresetKMeans(4, coreset_size=1_000, random_state=seed).fit(X)
-        own = describe(model)
+        true = np.bincount(model.labels_, minlength=4) / len(X)
+        counted = describe(model)
+        np.testing.assert_allclose(counted.share, true)
+        assert not counted.share_error.any()
+        own = describe(model, lwcs.build(X, 1_000, random_state=100 + seed))
         assert (own.share_error > 0.0).all()
         low, high = own.share_interval
-        true = np.bincount(model.labels_, minlength=4) / len(X)
         misses += int(((true < low) | (true > high)).sum())
     assert misses <= 1
 

@@ -29,9 +29,34 @@ def test_the_record_has_the_cost_per_row_and_the_shares_of_the_clusters(X):
     assert record.cost.variance == 0.0
     costs = np.min(((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2), axis=1)
     assert record.spread == pytest.approx(costs.var(), rel=0.1)
+    np.testing.assert_allclose(record.shares, shares_of(model, X))
+    assert not record.share_variances.any()
+
+
+def test_without_labels_the_shares_are_those_of_the_draws(X):
+    model = lwcs.CoresetKMeans(3, compute_labels=False, random_state=0).fit(X)
+    record = model.fitted_on_
     errors = (record.shares - shares_of(model, X)) / np.sqrt(record.share_variances)
-    assert np.abs(errors).max() < 4.0
+    assert 0.0 < np.abs(errors).max() < 4.0
     assert record.share_variances.min() > 0.0
+
+
+def test_weights_gaps_and_partitions_count_in_the_shares(X):
+    """Rows that were dropped do not count; partitions, which have no labels, know the costs too."""
+    w = np.random.default_rng(1).exponential(size=len(X))
+    gaps = X.copy()
+    gaps[::10, 1] = np.nan
+    options = {"coreset_size": 2_000, "random_state": 0}
+    own = lwcs.CoresetKMeans(3, **options).fit(lwcs.scan(gaps, weight=w, missing="drop"))
+    there = own.labels_ >= 0
+    assert there.sum() == 54_000
+    expected = np.bincount(own.labels_[there], w[there])
+    np.testing.assert_allclose(own.fitted_on_.shares, expected / expected.sum())
+    parts = lwcs.CoresetKMeans(3, **options).fit(lwcs.PartitionedSource(np.array_split(X, 4)))
+    np.testing.assert_allclose(parts.fitted_on_.shares, shares_of(parts, X))
+    distances = ((X - parts.cluster_centers_[parts.predict(X)]) ** 2).sum(axis=1)
+    costs = np.bincount(parts.predict(X), distances)
+    np.testing.assert_allclose(parts.fitted_on_.cost_shares, costs / costs.sum())
 
 
 def test_without_a_final_pass_the_cost_has_no_bias_of_the_fit(X):

@@ -11,7 +11,9 @@ done without such a pass if it is clearly better than more draws (`method`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import fsum
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +37,7 @@ from lwcs.choosing.method import (
 from lwcs.choosing.solution import Solution, climb_coreset, finish, solve_on_one_level
 from lwcs.choosing.summaries import check_n_rows, summarize
 from lwcs.foundation.logs import decided
-from lwcs.passes import AssignTask, polish
+from lwcs.passes import AssignTask, cluster_weights, polish
 from lwcs.samplers import Lightweight, Run
 from lwcs.samplers.around_centers import Assignment, weigh
 from lwcs.samplers.refined import STILL_ABOVE
@@ -109,6 +111,18 @@ class Answer:
         """Whether the cost is that on all rows."""
         passed = self.labels is not None or self.weighed is not None
         return passed or self.solution.coreset.exact
+
+    def counted(self, weights: FloatArray | None) -> tuple[FloatArray, FloatArray | None] | None:
+        """Weight of every cluster, and its cost if known, where a pass has looked at all rows.
+
+        `weights` are those of the rows.
+        """
+        if self.weighed is not None:
+            total = reduce(add, self.weighed)
+            return total.weights, total.costs
+        if not isinstance(self.labels, np.ndarray):  # none, or on a device
+            return None
+        return cluster_weights(self.labels, weights, len(self.centers)), None
 
     def on_draws(self) -> tuple[Any, FloatArray]:
         """Label of every row of the coreset, and its distance from the nearest center."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Centers, Measured
     from lwcs.judging.refitting import Components
+    from lwcs.trust.record import FittedOn
 
 # Half the width of a 95 % interval, in standard errors.
 _DEVIATIONS = 1.959964
@@ -195,7 +196,7 @@ def describe(model: Any, coreset: Any = None) -> Description:
         geometry, centers = _measures(judge, given)
         rows = geometry.measured(copied(given.rows))
         own_centers = geometry.own_centers(centers)
-        share, variance = shares_on_draws(given.omega, given.counts, found.memberships, judge.k)
+        share, variance = _shares(model, given, found.memberships, judge.k)
         distances = rows.distances(own_centers, labels) if soft else found.values
         mean, deviation = _moments(rows, given.omega)
         nearest, apart = _nearest(own_centers)
@@ -210,8 +211,8 @@ def describe(model: Any, coreset: Any = None) -> Description:
         costs=found.values,
         centers=centers,
         share=share,
-        share_error=np.zeros(judge.k) if given.exact else np.sqrt(variance),
-        cost=_sums(labels, given.omega * found.values, judge.k),
+        share_error=np.sqrt(variance),
+        cost=_cost(model, given, labels, found.values, judge.k),
         spread=_spread(distances, labels, given.omega, judge.k, squared=geometry.squared),
         nearest=nearest,
         apart=apart,
@@ -255,6 +256,31 @@ def _measures(judge: Clusters | Components, coreset: Coreset) -> tuple[Geometry,
     usable = np.isfinite(deviation) & (deviation > SMALLEST_SCALE)
     geometry = Geometry(scale=np.where(usable, deviation, 1.0))
     return geometry, np.asarray(judge.mixture.family.means, dtype=np.float64)
+
+
+def _shares(
+    model: Any, coreset: Coreset, memberships: FloatArray | IntArray, k: int
+) -> tuple[FloatArray, FloatArray]:
+    """Shares of the clusters and their variances: what the model has counted, or by the draws."""
+    record = _own_record(model, coreset)
+    if record is not None:
+        return record.shares, record.share_variances
+    shares, variances = shares_on_draws(coreset.omega, coreset.counts, memberships, k)
+    return shares, np.zeros(k) if coreset.exact else variances
+
+
+def _cost(model: Any, coreset: Coreset, labels: IntArray, costs: FloatArray, k: int) -> FloatArray:
+    """Cost of every cluster: its share in that of the model, or by the draws."""
+    record = _own_record(model, coreset)
+    if record is not None and record.cost_shares is not None:
+        return record.cost_shares * model.inertia_
+    return _sums(labels, coreset.omega * costs, k)
+
+
+def _own_record(model: Any, coreset: Coreset) -> FittedOn | None:
+    """What a model remembers of its clusters, if this is the coreset that it was fitted on."""
+    own = getattr(model, "coreset_", None)
+    return getattr(model, "fitted_on_", None) if coreset is own else None
 
 
 def _names(model: Any, coreset: Coreset) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from lwcs.solvers.mixture import log_likelihoods, prepared, responsibilities
+from lwcs.sources import LocalSource
 from lwcs.trust.record import FittedOn
 from lwcs.trust.referee import Mean, Price
 
@@ -30,7 +31,9 @@ def kmeans_record(answer: Answer, source: Source | None) -> FittedOn:
         gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
         value = price.cost / coreset.total_weight * (1.0 + gap)
         cost = Mean(value, value**2 * (price.variance + noise**2))
-    return FittedOn.of(coreset, cost, distances, labels, len(answer.centers), source)
+    record = FittedOn.of(coreset, cost, distances, labels, len(answer.centers), source)
+    on_all = answer.counted(source.weights if isinstance(source, LocalSource) else None)
+    return record if on_all is None else record.counted(*on_all)
 
 
 def mixture_record(fitted: Fitted, source: Source | None) -> FittedOn:

@@ -20,9 +20,13 @@ from lwcs.sources.watching import gathered, watched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from lwcs.foundation.types import DenseRows, FloatArray, Rows
     from lwcs.geometry import Centers, Measured
     from lwcs.sources import Block, Source
+
+_COUNTED_AT_ONCE = 2**20
 
 
 def measured(block: Block, centers: Centers) -> Measured:
@@ -101,6 +105,19 @@ class AssignTask:
         return rows.assign_into(
             self.centers, block.weights, self.labels, self.distances, part, block.dropped
         )
+
+
+def cluster_weights(
+    labels: npt.NDArray[np.int32], weights: FloatArray | None, k: int
+) -> FloatArray:
+    """Weight of every cluster, by the labels of all rows; dropped rows have negative ones."""
+    total = np.zeros(k)
+    # In parts: numpy counts copies of the labels with twice as many bits.
+    for start in range(0, len(labels), _COUNTED_AT_ONCE):
+        part = slice(start, start + _COUNTED_AT_ONCE)
+        own, there = labels[part], labels[part] >= 0
+        total += np.bincount(own[there], None if weights is None else weights[part][there], k)
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,15 +92,19 @@ def _columns(found: Description) -> list[tuple[Column, list[Cell]]]:
         Cell(percent(share), float(share), "" if one == other else interval(one, other))
         for share, one, other in zip(found.share, low, high, strict=True)
     ]
+    counted = not found.share_error.any()
     made = [
         (
-            Column("Weight of rows" if found.has_weights else "Rows", "Estimated by the coreset."),
+            Column(
+                "Weight of rows" if found.has_weights else "Rows",
+                "Of all rows." if counted else "Estimated by the coreset.",
+            ),
             [Cell(size_words(size, found), float(size)) for size in found.size],
         ),
         (
             Column(
                 "Weight" if mixture else "Share",
-                "Part of all rows, with its 95 % interval below.",
+                "Part of all rows" + ("." if counted else ", with its 95 % interval below."),
             ),
             shares,
         ),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Uniform(Sampler):
-    """m i.i.d. draws in proportion to the input weights, each of weight Ω/m.
+    """Uniform sampler: independent draws in proportion to the input weights, each of weight Ω/m.
 
     Only the drawn rows are looked at, so mean and Φ stay unknown, unless the data is scanned
     with a scale: that takes two passes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import inf, isclose, nan
 from typing import TYPE_CHECKING, Any
@@ -88,9 +88,9 @@ class FittedOn:
     shares: FloatArray
     """Share of each cluster in the total weight."""
     share_variances: FloatArray
-    """Of the shares as estimates for these rows; 0 if all rows were used."""
+    """Of the shares as estimates for these rows; 0 if all rows were counted."""
     n_draws: float = inf
-    """Number of equally weighted draws; ∞ if all rows were used."""
+    """Number of equally weighted draws that the shares are from; ∞ if all rows were counted."""
     data: str = ""
     """Digest of the data, so that draws of other data with the same seed are told apart."""
     cost_shares: FloatArray | None = None
@@ -125,6 +125,12 @@ class FittedOn:
             digest_of_data(coreset),
             cost_shares(weights, costs, memberships, k),
         )
+
+    def counted(self, weights: FloatArray, costs: FloatArray | None) -> FittedOn:
+        """The same record by all rows: by the weight of every cluster, and its cost if known."""
+        shares, none = weights / weights.sum(), np.zeros(len(weights))
+        found = replace(self, shares=shares, share_variances=none, n_draws=inf)
+        return found if costs is None else replace(found, cost_shares=_parts(costs))
 
     def saved(self) -> dict[str, Any]:
         """The record as metadata of a file."""
@@ -198,9 +204,15 @@ def cost_shares(
     if memberships.ndim == 2:
         return None
     # Divided by the largest first, as a sum at the end of the range of numbers is not a number.
-    parts = np.bincount(memberships, weights * (costs / (costs.max() or 1.0)), minlength=k)
-    shares: FloatArray = parts / (parts.sum() or 1.0)
-    return shares
+    sums = np.bincount(memberships, weights * (costs / (costs.max() or 1.0)), minlength=k)
+    return _parts(sums.astype(np.float64, copy=False))
+
+
+def _parts(costs: FloatArray) -> FloatArray:
+    """Each cost as a part of their sum."""
+    own = costs / (costs.max() or 1.0)
+    parts: FloatArray = own / (own.sum() or 1.0)
+    return parts
 
 
 def shares_on_draws(
