@@ -205,8 +205,27 @@ def test_numbers_of_any_range_are_projected(factor):
     model = lwcs.CoresetKMeans(4, random_state=0).fit(X * factor)
     own, plain = describe(model), describe(lwcs.CoresetKMeans(4, random_state=0).fit(X))
     assert np.isfinite(own.projection.points).all()
-    np.testing.assert_allclose(own.projection.points, plain.projection.points, atol=1e-6)
+    points = own.projection.points / factor
+    np.testing.assert_allclose(points, plain.projection.points, atol=1e-6)
     np.testing.assert_allclose(own.profile, plain.profile, rtol=1e-6)
+
+
+def test_the_map_has_the_units_of_the_data_and_tells_its_part_of_the_variance():
+    """A heavy tail does not choose the axes, but it is a part of the variance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 3)) * (30.0, 10.0, 1.0)
+    X[0, 2] = 500.0
+    own = describe(lwcs.CoresetKMeans(2, random_state=0).fit(X)).projection
+    np.testing.assert_allclose(np.abs(own.points[:, 0]).std(), np.abs(X[:, 0]).std(), rtol=0.05)
+    shares = X.var(axis=0) / X.var(axis=0).sum()
+    np.testing.assert_allclose(own.explained, shares[:2], atol=0.005)
+
+
+def test_centers_that_are_not_in_the_view_are_known():
+    X = np.vstack([np.random.default_rng(0).normal(size=(2_000, 2)), [[1e5, 0.0]]])
+    model = lwcs.CoresetKMeans(2, random_state=0).fit(X)
+    far = int(np.argmax(model.cluster_centers_[:, 0]))
+    assert describe(model).projection.hidden == (far,)
 
 
 def test_identical_rows_have_a_map():

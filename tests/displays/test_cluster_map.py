@@ -79,7 +79,7 @@ def test_far_rows_are_left_out_with_a_word():
     display = lwcs.ClusterMapDisplay.from_model(lwcs.CoresetKMeans(2, random_state=0).fit(X))
     assert display.ax_.get_xlim()[1] < 100
     texts = [text.get_text() for text in display.ax_.texts]
-    assert f"{percent(13 / 2_001)} of the weight is outside" in texts
+    assert f"{percent(13 / 2_001)} of the weight is outside, with center 1" in texts
 
 
 def test_the_view_has_the_centers_of_small_clusters():

@@ -44,8 +44,8 @@ def test_parts_of_draws_and_of_rows_sum_to_one(heavy):
 def test_weights_of_draws_are_on_the_curve_of_the_paper(heavy):
     ax = lwcs.CoresetDisplay.from_coreset(heavy).axes_[2]
     labels = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert labels == {"by the paper", "draws", "if all were equal"}
-    curve = next(line for line in ax.lines if line.get_label() == "by the paper")
+    assert labels == {"formula of the paper", "draws", "if drawn uniformly"}
+    curve = next(line for line in ax.lines if line.get_label() == "formula of the paper")
     offsets = ax.collections[0].get_offsets()
     inside = offsets[:, 0] > curve.get_xdata()[0] * 1.01
     expected = np.interp(offsets[:, 0], *curve.get_data())
@@ -62,7 +62,7 @@ def test_rows_of_weight_zero_leave_the_curve_as_it_is(heavy):
     )  # fmt: skip
     ax = lwcs.CoresetDisplay.from_coreset(some).axes_[2]
     labels = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert "by the paper" in labels
+    assert "formula of the paper" in labels
 
 
 def test_uniform_draws_are_not_on_that_curve():
@@ -70,7 +70,7 @@ def test_uniform_draws_are_not_on_that_curve():
     coreset = lwcs.build(X, 300, method="uniform", random_state=0)
     ax = lwcs.CoresetDisplay.from_coreset(coreset).axes_[2]
     labels = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert labels == {"draws", "if all were equal"}
+    assert labels == {"draws", "if drawn uniformly"}
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 784])

@@ -226,3 +226,36 @@ def test_where_all_rows_are_known_no_certificate_is_asked_for(tmp_path):
     assert "Not needed: the cost above is that of all rows." in text
     assert "1 of the 3 clusters have no rows here" in text
     assert "lwcs.certify(data, model)" not in text
+
+
+def test_rows_that_are_equally_far_from_their_center_have_a_histogram(tmp_path):
+    """To rounding: bins cannot be narrower than the numbers between them."""
+    Z = np.random.default_rng(0).normal(size=(2_000, 5))
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+    lwcs.report(lwcs.CoresetKMeans(1, random_state=0).fit(np.vstack([Z, -Z])), tmp_path / "r.html")
+    text = Page(tmp_path / "r.html").text
+    assert re.search(r"Half of the rows have a distance from the center of at most 1\b", text)
+    assert "nothing: it is like the mean" in text
+
+
+def test_costs_of_weighted_rows_are_per_unit_of_weight(tmp_path):
+    X = np.random.default_rng(0).normal(size=(1_000, 2))
+    w = np.linspace(1.0, 3.0, 1_000)
+    model = lwcs.CoresetKMeans(2, random_state=0).fit(X, sample_weight=w)
+    lwcs.report(model, tmp_path / "r.html")
+    text = Page(tmp_path / "r.html").text
+    assert "per unit of weight." in text
+    assert "has a weight of " in text
+
+
+def test_a_coreset_that_was_not_fitted_is_told_apart(model, tmp_path):
+    X = np.random.default_rng(2).normal(7, 6, (9_000, 3))
+    lwcs.report(model, tmp_path / "r.html", lwcs.build(X, 500, random_state=0))
+    assert "the model was fitted on other draws" in Page(tmp_path / "r.html").text
+    lwcs.report(model, tmp_path / "r.html")
+    assert "the model was fitted on other draws" not in Page(tmp_path / "r.html").text
+
+
+def test_a_file_that_browsers_would_not_open_is_refused(model, tmp_path):
+    with pytest.raises(ValueError, match=r"report\.pdf.*a name that ends in \.html"):
+        lwcs.report(model, tmp_path / "report.pdf")

@@ -162,12 +162,12 @@ def fit(
     if stability:
         model.stability()
     write_to(output, model.save)
+    seconds = time.perf_counter() - start
     if report is not None:
         write_report(
             model, report, data, command=command_line(seed),
             left_out=() if rows is coreset else rows.skipped,
         )  # fmt: skip
-    seconds = time.perf_counter() - start
     on_all = model.diagnosis_.on_all_rows
     cost_of = "all rows" if on_all else "the coreset, biased low"
     dropped = model.coreset_.details.get("dropped", 0)

@@ -60,7 +60,11 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
                 value = value[WORDS]
             if name == TIMINGS:
                 name, value = "seconds", _seconds(value)
-            table.add_row(Text(name.replace("_", " ")), Text(_shown(value)))
+            if value in ([], {}):
+                continue
+            # A seed is a name rather than a number: it is copied.
+            text = str(value) if name == "seed" else _shown(value)
+            table.add_row(Text(name.replace("_", " ")), Text(text))
         console = Console()
         console.print(table)
         show_clusters(facts, console)
@@ -113,7 +117,7 @@ def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, An
             "divergence": repr(found.divergence),
             "draws": found.size,
             "of_rows": found.n_samples,
-            "features": found.n_features,
+            "features": list(found.feature_names or [f"{found.n_features} without names"]),
             "coresets_that_arrived": found.arrived,
             "seed": found.seed,
         }

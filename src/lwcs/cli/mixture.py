@@ -179,12 +179,12 @@ def mixture(
         verbose=progress(quiet),
     ).fit(rows)
     write_to(output, model.save)
+    seconds = time.perf_counter() - start
     if report is not None:
         write_report(
             model, report, data, command=command_line(seed),
             left_out=() if rows is coreset else rows.skipped,
         )  # fmt: skip
-    seconds = time.perf_counter() - start
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "components": components,

@@ -328,7 +328,7 @@ def _kept_alone(
 
 def rows_words(rows: int, dropped: int) -> str:
     """How many rows were used, and of how many if some were dropped."""
-    return f"{rows - dropped:,} of {rows:,} rows" if dropped else f"{rows:,} rows"
+    return f"{rows - dropped:,} of {rows:,} rows" if dropped else f"{rows:,} row{'s' * (rows != 1)}"
 
 
 def dropped_words(dropped: int) -> str:

@@ -19,7 +19,7 @@ from lwcs.cli.options import (
     say,
     saying,
 )
-from lwcs.cli.report_option import check_report, write_report
+from lwcs.cli.report_option import check_report, command_line, seed_to_use, write_report
 from lwcs.cli.sizing import judging
 from lwcs.sources.options import Fitted
 
@@ -51,7 +51,7 @@ def report(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: str | None,
+    columns: list[str] | None,
     jobs: int | None,
     memory: int | None,
     quiet: bool,
@@ -90,6 +90,7 @@ def report(
         coreset, certificate = rows, _certificate(rows, target, confidence)
     else:
         known = hasattr(fitted, "feature_names_in_") and columns is None
+        seed = seed_to_use(seed, output)
         rows = open_rows(
             data,
             columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
@@ -110,7 +111,7 @@ def report(
         left_out = tuple(rows.skipped)
     write_report(
         fitted, output, data, coreset=coreset, certificate=certificate, title=title,
-        left_out=left_out,
+        rewriting=command_line(seed), left_out=left_out,
     )  # fmt: skip
     called = "component" if hasattr(fitted, "mixture_") else "cluster"
     dropped = coreset.details.get("dropped", 0)

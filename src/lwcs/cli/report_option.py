@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from lwcs.coreset import Coreset
     from lwcs.trust.certificate import Certificate
 
-_ENDINGS = (".html", ".htm")
 _SECRET = "--storage-option"
 _SEEDS = 2**32
 
@@ -34,11 +32,12 @@ def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> No
     """Check where a report is written to, and that it can be made, before any work is done."""
     from lwcs.foundation.replacing import check_target
     from lwcs.reporting.bokeh_figures import bokeh
+    from lwcs.reporting.writing import check_ending
 
-    if PurePath(path).suffix.lower() not in _ENDINGS:
-        raise click.UsageError(
-            f"{flag} {path!r}: the report is a page for a browser; pass a name that ends in .html"
-        )
+    try:
+        check_ending(path)
+    except ValueError as error:
+        raise click.UsageError(str(error).replace("path=", f"{flag} ")) from None
     check_with(check_target, path)
     refuse_input(path, inputs, flag)
     bokeh()
@@ -53,13 +52,14 @@ def write_report(
     certificate: Certificate | None = None,
     title: str | None = None,
     command: str | None = None,
+    rewriting: str | None = None,
     left_out: Iterable[str] = (),
 ) -> None:
     """Write the report of a model that was fitted to DATA."""
     from lwcs.reporting.facts import Origin
     from lwcs.reporting.writing import write_report as write
 
-    origin = Origin(title or _named(data), command, tuple(map(str, left_out)))
+    origin = Origin(title or _named(data), command, rewriting, tuple(map(str, left_out)))
     write(model, path, coreset, origin, certificate, access_to(path))
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Half the width of a 95 % interval, in standard errors.
 _DEVIATIONS = 1.959964
+# A smaller difference, in standard deviations, is 0 to two decimals.
+_SEEN = 0.005
 
 
 class Difference(NamedTuple):
@@ -133,7 +135,7 @@ class Description:
         own = self.profile[cluster]
         order = np.argsort(-np.abs(own), kind="stable")[:n]
         return [
-            Difference(int(j), self.names[j], float(own[j])) for j in order if abs(own[j]) > 0.0
+            Difference(int(j), self.names[j], float(own[j])) for j in order if abs(own[j]) >= _SEEN
         ]
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.describing.description import Description
-    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.foundation.types import FloatArray, Mask, Rows
+
+    View = tuple[tuple[float, float], tuple[float, float]]
 
 # A covariance matrix of more columns is not formed.
 _MOST_COLUMNS = 1_024
@@ -27,6 +29,8 @@ _TAIL = 0.005
 # The part of the weight on either side that the first view leaves out.
 _OUTSIDE = 0.01
 _MARGIN = 0.08
+# How far the edge is from a center, as a part of the width.
+_CENTER_MARGIN = 0.06
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,22 +43,54 @@ class Projection:
     """What the two axes show."""
     explained: tuple[float, float] | None
     """Part of the variance along each axis; None if the axes are columns."""
-    view: tuple[tuple[float, float], tuple[float, float]]
+    view: View
     """Ends of the x axis and of the y axis that have almost all of the weight."""
-    outside: float
+    outside: float = 0.0
     """Part of the weight that is not in this view."""
+    hidden: tuple[int, ...] = ()
+    """Clusters whose centers are not in this view."""
+
+    def viewed(self, view: View, weights: FloatArray) -> Projection:
+        """The same points in another view."""
+        away = weights[~within(self.points, view)].sum() / weights.sum()
+        hidden = tuple(np.flatnonzero(~within(self.centers, view)).tolist())
+        return replace(self, view=view, outside=float(away), hidden=hidden)
 
 
 def project(found: Description) -> Projection:
     """Project the points of a description, and its centers."""
     points, centers, axes, explained = _coordinates(found)
     weights = found.coreset.omega
-    view = (_ends(points[:, 0], weights), _ends(points[:, 1], weights))
-    inside = np.ones(len(points), dtype=bool)
-    for values, (low, high) in zip(points.T, view, strict=True):
-        inside &= (values >= low) & (values <= high)
-    outside = float(weights[~inside].sum() / weights.sum())
-    return Projection(points, centers, axes, explained, view, outside)
+    view = view_of(points, centers, weights)
+    return Projection(points, centers, axes, explained, view).viewed(view, weights)
+
+
+def view_of(points: FloatArray, centers: FloatArray, weights: FloatArray) -> View:
+    """Ends of both axes that have almost all of the weight, and the centers that are not far."""
+    across, along = (
+        _with_near(_ends(values, weights), own)
+        for values, own in zip(points.T, centers.T, strict=True)
+    )
+    return across, along
+
+
+def within(points: FloatArray, view: View) -> Mask:
+    """Which points are in a view."""
+    low, high = np.array(view).T
+    inside: Mask = ((points >= low) & (points <= high)).all(axis=1)
+    return inside
+
+
+def _with_near(ends: tuple[float, float], centers: FloatArray) -> tuple[float, float]:
+    """The ends of an axis that has all centers but those that are very far out."""
+    low, high = ends
+    width = high - low
+    near = centers[(centers > low - width) & (centers < high + width)]
+    margin = _CENTER_MARGIN * width
+    return (
+        float(min(low, (near - margin).min(initial=low))),
+        float(max(high, (near + margin).max(initial=high))),
+    )
 
 
 def _coordinates(
@@ -71,8 +107,9 @@ def _coordinates(
         one, other = found.names
         return _dense(found.points), own, (one, other), None
     directions, explained = _directions(found)
-    points = _times(found.points, found, directions)
-    centers = _times(own, found, directions)
+    points, centers = (
+        _in_units(_times(rows, found, directions), found) for rows in (found.points, own)
+    )
     axes = (_axis("first", explained[0]), _axis("second", explained[1]))
     return points, centers, axes, explained
 
@@ -98,6 +135,16 @@ def _scale(found: Description) -> FloatArray:
     return np.divide(1.0, np.sqrt(slopes), out=np.ones(d), where=np.isfinite(slopes) & (slopes > 0))
 
 
+def _in_units(points: FloatArray, found: Description) -> FloatArray:
+    """Coordinates in the units of distances, unless these are beyond the range of numbers."""
+    own = found.geometry
+    if own.scale is not None or not own.squared:
+        return points
+    with np.errstate(over="ignore"):
+        wide: FloatArray = points * _scale(found)[0]
+    return wide if np.isfinite(wide).all() else points
+
+
 def _times(rows: Rows, found: Description, directions: FloatArray) -> FloatArray:
     """Coordinates of rows along two directions, around the mean."""
     scaled = directions / _scale(found)[:, None]
@@ -117,27 +164,30 @@ def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
     roots, scale = np.sqrt(weights), _scale(found)
     rows: Any = found.points
     if is_sparse(rows):
-        rows, mean = rows @ _diagonal(1.0 / scale), (found.mean - _zeros(found)) / scale
+        whole = rows = rows @ _diagonal(1.0 / scale)
+        center = mean = (found.mean - _zeros(found)) / scale
     else:
-        rows = _without_tails((np.asarray(rows, dtype=np.float64) - found.mean) / scale, weights)
-        mean = weights @ rows
+        whole = (np.asarray(rows, dtype=np.float64) - found.mean) / scale
+        rows = _without_tails(whole, weights)
+        center, mean = weights @ whole, weights @ rows
     d = rows.shape[1]
-    total = _variance(rows, weights, mean)
     if d <= _MOST_COLUMNS and not is_sparse(rows):
         around = (rows - mean) * roots[:, None]
-        values, vectors = eigh(around.T @ around, subset_by_index=[d - 2, d - 1])
-        variances, directions = values[::-1], vectors[:, ::-1]
+        directions = eigh(around.T @ around, subset_by_index=[d - 2, d - 1])[1][:, ::-1]
     else:
-        variances, directions = _by_iteration(rows, mean, roots)
+        directions = _by_iteration(rows, mean, roots)
     # The sign of a direction is arbitrary: its largest part is positive.
     largest = directions[np.abs(directions).argmax(axis=0), [0, 1]]
     directions = directions * np.where(largest < 0.0, -1.0, 1.0)
-    parts = np.clip(variances / total, 0.0, 1.0) if total > 0.0 else np.zeros(2)
+    # Tails do not choose directions, but they are a part of the variance.
+    total = _variance(whole, weights, center)
+    along = weights @ (np.asarray(whole @ directions) - center @ directions) ** 2
+    parts = np.clip(along / total, 0.0, 1.0) if total > 0.0 else np.zeros(2)
     return directions, (float(parts[0]), float(parts[1]))
 
 
-def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Two largest eigenvalues of the covariance and their vectors, by subspace iteration."""
+def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
+    """Eigenvectors of the two largest eigenvalues of the covariance, by subspace iteration."""
     d = rows.shape[1]
     basis = np.random.default_rng(0).standard_normal((d, min(_VECTORS, d)))
     for _ in range(_STEPS):
@@ -146,8 +196,8 @@ def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> tuple[Float
         basis = rows.T @ (roots[:, None] * along) - np.outer(mean, roots @ along)
     basis = np.linalg.qr(basis)[0]
     along = roots[:, None] * (rows @ basis - mean @ basis)
-    values, inner = eigh(along.T @ along)
-    return values[[-1, -2]], basis @ inner[:, [-1, -2]]
+    inner = eigh(along.T @ along)[1]
+    return np.asarray(basis @ inner[:, [-1, -2]])
 
 
 def _diagonal(values: FloatArray) -> Any:

@@ -10,7 +10,7 @@ from lwcs.describing import describe
 from lwcs.describing.palette import cluster_colours
 from lwcs.displays import figures
 from lwcs.displays.look import INK, SMALL, axes_of, look
-from lwcs.displays.points import draw_points, projection_of, remark, with_centers
+from lwcs.displays.points import draw_points, projection_of, remark
 from lwcs.foundation.numerals import percent
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # More clusters have no legend, and no more have their number on the map.
 _IN_LEGEND = 10
 _NUMBERED = 30
+_NAMED = 4
 # How far numbers are apart at least, as parts of the width and of the height.
 _APART = (0.06, 0.055)
 _SIZE = (6.4, 4.4)
@@ -86,12 +87,12 @@ class ClusterMapDisplay(figures.Display):
         found = self.description
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
         colours = cluster_colours(found.k)
-        shown = with_centers(projection_of(found), found.coreset.omega)
+        shown = projection_of(found)
         with look(ax):
             own = [colours[label] for label in found.labels]
             self.points_ = draw_points(self.ax_, shown, found.coreset.omega, own)
             if shown.outside > 0.0:
-                remark(self.ax_, f"{percent(shown.outside)} of the weight is outside")
+                remark(self.ax_, f"{percent(shown.outside)} of the weight is outside{_with(shown)}")
             self._number(colours, shown)
             if 1 < found.k <= _IN_LEGEND:
                 self._legend(colours)
@@ -143,3 +144,13 @@ class ClusterMapDisplay(figures.Display):
         if found.k > _IN_LEGEND and len(self.text_) < found.k:
             words += f", {len(self.text_)} of them numbered"
         return words
+
+
+def _with(shown: Projection) -> str:
+    """Which centers are not on the map, as far as there is room."""
+    hidden = shown.hidden
+    if not hidden:
+        return ""
+    if len(hidden) > _NAMED:
+        return f", with {len(hidden):,} centers"
+    return f", with center{'s' * (len(hidden) > 1)} {', '.join(map(str, hidden))}"

@@ -10,11 +10,11 @@ import numpy as np
 from lwcs.coreset import Coreset
 from lwcs.describing import describe
 from lwcs.describing.palette import BLUE, ORANGE
-from lwcs.describing.projection import quantiles
+from lwcs.describing.projection import quantiles, view_of, within
 from lwcs.displays import figures
 from lwcs.displays.labels import log_ticks, number_tick, percent_tick
 from lwcs.displays.look import INK, MUTED, dress, look
-from lwcs.displays.points import draw_points, outside, projection_of, remark, weight_legend
+from lwcs.displays.points import draw_points, projection_of, remark, weight_legend
 from lwcs.estimators import CoresetKMeans
 from lwcs.estimators.inputs import coreset_of_stream
 from lwcs.foundation.numerals import percent
@@ -110,16 +110,22 @@ class CoresetDisplay(figures.Display):
 
     def _map(self, ax: Any) -> None:
         coreset, shown = self.description.coreset, projection_of(self.description)
+        if shown.axes[1]:
+            # It is the draws that are to be seen, and many of them may be far out.
+            drawn = coreset.counts.astype(np.float64)
+            shown = shown.viewed(view_of(shown.points, shown.centers, drawn), coreset.omega)
         draw_points(ax, shown, coreset.omega, BLUE)
         ax.plot(*shown.centers.T, marker="+", color=INK, markersize=9.0)
         weight_legend(ax, coreset.omega, BLUE)
         if shown.outside > 0.0:
-            draws = percent(coreset.counts[outside(shown)].sum() / coreset.size)
+            outside = ~within(shown.points, shown.view)
+            draws = percent(coreset.counts[outside].sum() / coreset.size)
             remark(ax, f"outside: {draws} of the draws, {percent(shown.outside)} of the weight")
         if coreset.exact:
-            ax.set_title(f"all {coreset.n_samples:,} rows")
+            ax.set_title(f"all {self.description.n_rows:,} rows")
         else:
-            ax.set_title(f"{coreset.size:,} draws of {coreset.n_samples:,} rows, {coreset.method}")
+            of = f"{self.description.n_rows:,} rows, {coreset.method}"
+            ax.set_title(f"{coreset.size:,} draws of {of}")
 
     def _distances(self) -> FloatArray:
         """Distances from the mean, as multiples of the typical one."""
@@ -142,10 +148,10 @@ class CoresetDisplay(figures.Display):
         edges = np.geomspace(low * 0.999, high * 1.001, _BINS + 1)
         counted = coreset.counts / coreset.counts.sum()
         weighed = coreset.omega / coreset.omega.sum()
-        parts.hist(x, edges, weights=counted, color=BLUE, alpha=0.5, label="part of the draws")
+        parts.hist(x, edges, weights=counted, color=BLUE, alpha=0.5, label="share of the draws")
         parts.hist(
             x, edges, weights=weighed, histtype="step", color=ORANGE, linewidth=1.5,
-            label="part of all rows",
+            label="share of all rows",
         )  # fmt: skip
         parts.set(xscale="log", xlim=(edges[0], edges[-1]))
         parts.yaxis.set_major_formatter(lambda value, _: percent_tick(value))
@@ -164,12 +170,14 @@ class CoresetDisplay(figures.Display):
         uniform = coreset.total_weight / coreset.size
         formula = self._formula(edges)
         if formula is not None:
-            ax.plot(edges, formula, color=ORANGE, linewidth=6.0, alpha=0.4, label="by the paper")
+            ax.plot(
+                edges, formula, color=ORANGE, linewidth=6.0, alpha=0.4, label="formula of the paper"
+            )
         ax.scatter(
             x, each, s=6.0, color=BLUE, alpha=0.5, linewidths=0.0, rasterized=len(x) > 3_000,
             zorder=2.5, label="draws",
         )  # fmt: skip
-        ax.axhline(uniform, color=INK, linestyle=":", linewidth=1.2, label="if all were equal")
+        ax.axhline(uniform, color=INK, linestyle=":", linewidth=1.2, label="if drawn uniformly")
         ax.set(xscale="log", xlim=(edges[0], edges[-1]))
         if each.min() > 0.0:
             ax.set_yscale("log")

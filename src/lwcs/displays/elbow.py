@@ -8,7 +8,7 @@ import numpy as np
 
 from lwcs.describing.palette import BLUE, GREEN, ORANGE, RED
 from lwcs.displays import figures
-from lwcs.displays.labels import log_ticks, number_tick
+from lwcs.displays.labels import log_ticks, number_tick, number_ticks
 from lwcs.displays.look import INK, MUTED, look, subplots
 from lwcs.judging.k_choice import KChoice
 
@@ -79,7 +79,7 @@ class ElbowDisplay(figures.Display):
             self._band(top, "log_likelihood", "log-likelihood per row")
             self._line(below, "bic", ORANGE, "s", "BIC")
             below.set_ylabel("BIC (lower is better)")
-            below.yaxis.set_major_formatter(lambda value, _: number_tick(value))
+            number_ticks(below.yaxis)
         else:
             self._band(top, "cost", "cost of all rows")
             self._indices(below)
@@ -96,13 +96,18 @@ class ElbowDisplay(figures.Display):
         found = [value.value for value in values]
         if not found:
             return
-        ax.fill_between(ks, low, high, color=BLUE, alpha=0.2, linewidth=0, label="95 % interval")
+        if len(ks) > 1:
+            ax.fill_between(
+                ks, low, high, color=BLUE, alpha=0.2, linewidth=0, label="95 % interval"
+            )
+        else:
+            ax.vlines(ks, low, high, color=BLUE, alpha=0.4, label="95 % interval")
         ax.plot(ks, found, color=BLUE, marker="o")
         if name == "cost" and min(low) > 0.0 and max(found) > _WIDE * min(found):
             ax.set_yscale("log")
             log_ticks(ax.yaxis, number_tick)
         else:
-            ax.yaxis.set_major_formatter(lambda value, _: number_tick(value))
+            number_ticks(ax.yaxis)
         ax.set_ylabel(label)
         if any(a < b for a, b in zip(low, high, strict=True)):
             ax.legend(loc="best")

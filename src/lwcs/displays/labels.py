@@ -54,15 +54,30 @@ def percent_tick(value: float) -> str:
     return f"{100.0 * value:.3g} %" if value < 10.0 else f"{100.0 * value:,.0f} %"
 
 
-def number_tick(value: float) -> str:
+def number_tick(value: float, digits: int = 3) -> str:
     """A number with as few characters as it takes."""
     if value == 0.0:
         return "0"
     if 1e-3 <= abs(value) < 1e7:
-        text = f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.3g}"
+        text = f"{value:,.0f}" if abs(value) >= 10.0**digits else f"{value:.{digits}g}"
     else:
-        text = f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+        text = f"{value:.{digits - 1}g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
     return text.replace("-", "−") if value < 0.0 else text
+
+
+def number_ticks(axis: Any) -> None:
+    """Label a linear axis with numbers, with as many digits as tell its ticks apart."""
+    from matplotlib.ticker import FuncFormatter
+
+    class Numbers(FuncFormatter):
+        def format_ticks(self, values: Any) -> list[str]:
+            for digits in range(3, 12):
+                shown = [number_tick(value, digits) for value in values]
+                if len(set(shown)) == len(shown):
+                    break
+            return shown
+
+    axis.set_major_formatter(Numbers(lambda value, _: number_tick(value)))
 
 
 def log_ticks(axis: Any, text: Callable[[float], str]) -> None:

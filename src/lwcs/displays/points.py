@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.displays.labels import name_text, number_tick
+from lwcs.displays.labels import name_text, number_tick, number_ticks
 from lwcs.displays.look import MUTED, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.describing import Description, Projection
-    from lwcs.foundation.types import FloatArray, Mask
+    from lwcs.foundation.types import FloatArray
 
 # Part of the panel that the points would cover if they did not overlap; areas in points².
 _COVERED = 0.50
@@ -22,8 +22,6 @@ _LARGEST, _SMALLEST = 160.0, 1.0
 # More points are drawn as pixels also in files of vectors, which would be slow to open otherwise.
 _MANY = 3_000
 _AXIS_NAME = 60
-# How far the edge is from a center, as a part of the width.
-_CENTER_MARGIN = 0.06
 _GOLDEN = 0.618033988749895
 
 
@@ -46,32 +44,7 @@ def projection_of(found: Description) -> Projection:
     heights = (np.arange(len(own.points)) * _GOLDEN) % 1.0 * 2.0 - 1.0
     points = np.column_stack([own.points[:, 0], heights])
     flat = replace(own, points=points, axes=(own.axes[0], ""))
-    return _viewed(flat, (own.view[0], (-1.5, 1.5)), found.coreset.omega)
-
-
-def with_centers(shown: Projection, weights: FloatArray) -> Projection:
-    """The map in a view that has all centers but those that are very far out."""
-    view = []
-    for (low, high), centers in zip(shown.view, shown.centers.T, strict=True):
-        width = high - low
-        near = centers[(centers > low - width) & (centers < high + width)]
-        margin = _CENTER_MARGIN * width
-        ends = (min(low, *(near - margin)), max(high, *(near + margin))) if near.size else ()
-        view.append(tuple(map(float, ends)) or (low, high))
-    return _viewed(shown, (view[0], view[1]), weights)
-
-
-def outside(shown: Projection) -> Mask:
-    """Which points are not in the view."""
-    ends = np.array(shown.view)
-    away = (shown.points < ends[:, 0]) | (shown.points > ends[:, 1])
-    return away[:, 0] | away[:, 1]
-
-
-def _viewed(shown: Projection, view: Any, weights: FloatArray) -> Projection:
-    """The same map in another view."""
-    other = replace(shown, view=view)
-    return replace(other, outside=float(weights[outside(other)].sum() / weights.sum()))
+    return flat.viewed((own.view[0], (-1.5, 1.5)), found.coreset.omega)
 
 
 def draw_points(
@@ -88,7 +61,7 @@ def draw_points(
     ax.set(xlim=(left, right), ylim=(low, high))
     for axis, name in zip((ax.xaxis, ax.yaxis), shown.axes, strict=True):
         axis.set_label_text(name_text(name, _AXIS_NAME))
-        axis.set_major_formatter(lambda value, _: number_tick(value))
+        number_ticks(axis)
         axis.get_major_locator().set_params(nbins=6)
     if not shown.axes[1]:
         ax.set_yticks([])
@@ -121,7 +94,8 @@ def remark(ax: Any, words: str) -> Any:
     """A small remark in the lower right corner."""
     return ax.text(
         0.99, 0.01, words, transform=ax.transAxes, ha="right", va="bottom", fontsize=SMALL - 1.0,
-        color=MUTED, bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1.5},
+        color=MUTED, zorder=5.0,
+        bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1.5},
     )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def percent(part: float) -> str:
     if not isfinite(part):
         return "not known"
     value = 100.0 * part
-    if value >= 10.0 or value == 0.0:
+    if value >= 9.995 or value == 0.0:
         return f"{value:.1f}{_PERCENT}"
     if value >= 0.1:
         return f"{value:.2f}{_PERCENT}"
@@ -85,7 +85,7 @@ def signed(value: float, decimals: int = 2) -> str:
 def typeset(text: str) -> str:
     """Text whose numbers such as 1.2e+09 are written as 1.2 × 10⁹, on one line with their unit."""
     text = re.sub(r"(?<=\d)e([+-]\d+)\b", lambda found: _power(int(found[1])), text)
-    return text.replace(" %", _PERCENT)
+    return re.sub(r"(?<!\S)-(?=\d)", _MINUS, text).replace(" %", _PERCENT)
 
 
 def _power(exponent: int) -> str:

@@ -34,9 +34,27 @@ def plain_text(text: str) -> Any:
     return PlainText(text=text)
 
 
+# Labels of a linear axis: as few decimals as the ticks need, and powers of ten as in the text.
+_TICK = """
+  if (tick === 0) return "0";
+  const largest = Math.max(...ticks.map(Math.abs));
+  const steps = ticks.slice(1).map((each, i) => Math.abs(each - ticks[i])).filter((by) => by > 0);
+  const step = steps.length ? Math.min(...steps) : largest;
+  const power = Math.floor(Math.log10(largest) + 1e-9);
+  const far = power >= 6 || power < -3;
+  const unit = far ? Math.pow(10, power) || 1 : 1;
+  const decimals = Math.min(Math.max(-Math.floor(Math.log10(step / unit) + 1e-9), 0), 12);
+  const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  const raised = [...String(power)].map((each) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(each)]);
+  const text = (Math.abs(tick) / unit).toLocaleString("en", digits);
+  return (tick < 0 ? "−" : "") + text + (far ? ` × 10${raised.join("")}` : "");
+"""
+
+
 def new_figure(name: str, height: int, **options: Any) -> Any:
     """An empty figure as wide as the page; its colours are set by the page, by light and dark."""
     bokeh()
+    from bokeh.models import CustomJSTickFormatter, LinearAxis
     from bokeh.plotting import figure
 
     made = figure(
@@ -50,6 +68,9 @@ def new_figure(name: str, height: int, **options: Any) -> Any:
         min_border=8,
         **{"tools": "", **options},
     )
+    for axis in (*made.xaxis, *made.yaxis):
+        if isinstance(axis, LinearAxis):
+            axis.formatter = CustomJSTickFormatter(code=_TICK)  # type: ignore[assignment]
     made.axis.axis_label_text_font = FONT
     made.axis.major_label_text_font = FONT
     made.axis.axis_label_text_font_style = "normal"

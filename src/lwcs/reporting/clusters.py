@@ -157,4 +157,6 @@ def _nearest(found: Description) -> tuple[Column, list[Cell]]:
         )
     ]
     about = f"The other {found.called} whose center is nearest, and how far."
+    if not found.geometry.squared:
+        about = f"{about.removesuffix('.')}: the divergence of the own center from the other one."
     return Column("Nearest", about), cells

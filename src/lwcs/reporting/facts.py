@@ -26,6 +26,8 @@ class Origin:
     title: str | None = None
     command: str | None = None
     """The command line that fitted it."""
+    rewriting: str | None = None
+    """The command line that wrote the report of a model that was there."""
     left_out: tuple[str, ...] = ()
     """Columns of the data that are not features."""
 
@@ -48,11 +50,15 @@ class StageTime:
     passes: str
 
 
+_NOT_FITTED = Fact("Used for", "this report; the model was fitted on other draws, or on all rows")
+
+
 def title_of(found: Description, origin: Origin) -> str:
     """The title of the report."""
     if origin.title:
         return origin.title
-    return f"{found.k:,} {found.called}{'s' * (found.k != 1)} in {found.n_rows:,} rows"
+    k, n = found.k, found.n_rows
+    return f"{k:,} {found.called}{'s' * (k != 1)} in {n:,} row{'s' * (n != 1)}"
 
 
 def headline(found: Description) -> list[Fact]:
@@ -65,7 +71,8 @@ def headline(found: Description) -> list[Fact]:
         Fact("Rows used" if coreset.exact else "Draws", f"{coreset.size:,}"),
     ]
     whole = timings_of(found).get(TOTAL)
-    return said if whole is None else [*said, Fact("Time to fit", seconds(whole["seconds"]))]
+    timed = "Time to fit" if has_timings(found) else "Time to draw"
+    return said if whole is None else [*said, Fact(timed, seconds(whole["seconds"]))]
 
 
 def size_words(size: float, found: Description) -> str:
@@ -75,10 +82,17 @@ def size_words(size: float, found: Description) -> str:
     return "about 1" if 0.0 < size < 1.0 else f"{size:,.0f}"
 
 
+def has_timings(found: Description) -> bool:
+    """Whether it is known how long the fit took."""
+    return bool(getattr(found.model, "timings_", None))
+
+
 def timings_of(found: Description) -> Timings:
     """How long the stages of the fit took, or those of the coreset."""
-    known: Timings = getattr(found.model, "timings_", None) or {}
-    return known or found.coreset.details.get(TIMINGS, {})
+    if has_timings(found):
+        known: Timings = found.model.timings_
+        return known
+    return found.coreset.details.get(TIMINGS, {})
 
 
 def stages(found: Description) -> list[StageTime]:
@@ -98,7 +112,8 @@ def drawn(found: Description, origin: Origin) -> list[Fact]:
     """How the coreset was drawn."""
     coreset = found.coreset
     weights = coreset.omega
-    said = [
+    said = [] if coreset is getattr(found.model, "coreset_", None) else [_NOT_FITTED]
+    said += [
         Fact("Method", coreset.method),
         Fact("Draws", f"{coreset.size:,}"),
         Fact("Distinct rows", f"{len(coreset):,} of {found.n_rows:,}"),
@@ -107,9 +122,10 @@ def drawn(found: Description, origin: Origin) -> list[Fact]:
             f"{number(float(weights.min()), 3)} to {number(float(weights.max()), 3)}; their sum is "
             f"{number(float(weights.sum()))}, that of all rows {number(coreset.total_weight)}",
         ),
-        Fact("Distances", distances(found)),
-        Fact("Seed", "not known" if coreset.seed is None else str(coreset.seed)),
+        Fact("Distances", distances(coreset)),
     ]
+    if not coreset.exact:
+        said.append(Fact("Seed", "not known" if coreset.seed is None else str(coreset.seed)))
     if coreset.depth:
         said.append(Fact("Depth", f"{coreset.depth}: a union of coresets, or a reduction of one"))
     dropped = coreset.details.get("dropped", 0)

@@ -50,8 +50,8 @@ def of_sizes(found: Description) -> Histogram:
     rows = "weight of rows" if found.has_weights else "rows"
     low, middle, high = np.quantile(sizes, [0.0, 0.5, 1.0])
     least, usual, most = (size_words(each, found) for each in (low, middle, high))
-    unit = "" if found.has_weights else " rows"
-    words = f"The smallest {what} has {least}{unit}, the median one {usual}, the largest {most}."
+    has = f"a weight of {least}" if found.has_weights else f"{least} rows"
+    words = f"The smallest {what} has {has}, the median one {usual}, the largest {most}."
     if found.k == 1:
         words = f"The only {what} has all rows."
     if found.k <= BARS:
@@ -64,7 +64,8 @@ def of_sizes(found: Description) -> Histogram:
     some = sizes[sizes > 0.0]
     log = bool(some.max() > _WIDE * some.min())
     ends = np.log10(some) if log else some
-    counts, edges = np.histogram(ends, bins=min(_BINS, 2 * int(np.sqrt(found.k))))
+    low, end = _ends(float(ends.min()), float(ends.max()))
+    counts, edges = np.histogram(ends, min(_BINS, 2 * int(np.sqrt(found.k))), (low, end))
     edges = 10.0**edges if log else edges
     return Histogram(
         "sizes", f"{rows} of a {what}", f"{what}s", edges[:-1], edges[1:],
@@ -80,8 +81,7 @@ def of_distances(found: Description) -> Histogram:
     low, largest = float(values.min()), float(values.max())
     if largest <= 1.5 * end or end <= low:
         end = largest
-    if end <= low:
-        low, end = low - 0.5, low + 0.5
+    low, end = _ends(low, end)
     cut = np.minimum(values, end)
     counts, edges = np.histogram(cut, bins=_BINS, range=(low, end), weights=100.0 * weights)
     words = (
@@ -99,6 +99,14 @@ def of_distances(found: Description) -> Histogram:
     )  # fmt: skip
 
 
+def _ends(low: float, high: float) -> tuple[float, float]:
+    """Ends of a histogram; values that are equal to rounding are in its middle."""
+    if high - low > 1e-9 * max(abs(low), abs(high)):
+        return low, high
+    half = 0.5 * abs(low) or 0.5
+    return low - half, low + half
+
+
 def _distances(found: Description) -> tuple[FloatArray, str]:
     """A value for every point of the coreset, and its name."""
     if found.is_mixture:
@@ -110,7 +118,7 @@ def _distances(found: Description) -> tuple[FloatArray, str]:
 
 def histogram_figure(found: Description, histogram: Histogram, theme: Theme) -> Any:
     """Draw a histogram."""
-    from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter
+    from bokeh.models import ColumnDataSource, FixedTicker, HoverTool
 
     own = histogram
     made = new_figure(own.name, HEIGHT, x_axis_type="log" if own.log else "auto")
@@ -136,8 +144,6 @@ def histogram_figure(found: Description, histogram: Histogram, theme: Theme) -> 
     made.y_range.start = 0
     made.xgrid.visible = False
     made.xaxis.axis_label, made.yaxis.axis_label = own.label, own.counted
-    if own.counted != "percent of rows":
-        made.yaxis.formatter = NumeralTickFormatter(format="0,0")
     if own.clusters:
         order = np.argsort(-found.size, kind="stable")
         source.data["cluster"] = order.astype(np.int32)

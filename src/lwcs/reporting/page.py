@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # The rows of the table that are there at first; more of them come with a button.
 SHOWN_ROWS = 50
+_NAMED = 8
 LEGEND = 20
 """So many clusters have a button below the map."""
 
@@ -59,7 +60,7 @@ def render(found: Description, certificate: Certificate | None, origin: Origin) 
         "sizes": histogram_figure(found, sizes, light),
         "distances": histogram_figure(found, distances, light),
     }
-    own = _scripts()
+    own, typed = _scripts(), (origin.command or origin.rewriting) is not None
     # All that comes from data is escaped by the template, and in JSON by its filter `tojson`.
     made = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -75,7 +76,7 @@ def render(found: Description, certificate: Certificate | None, origin: Origin) 
         mixture=found.is_mixture,
         headline=facts.headline(found),
         stages=facts.stages(found),
-        answers=answers(found, certificate, typed=origin.command is not None),
+        answers=answers(found, certificate, typed=typed),
         table=table_of(found, colours),
         telling=TELLING,
         shown_rows=SHOWN_ROWS,
@@ -88,7 +89,8 @@ def render(found: Description, certificate: Certificate | None, origin: Origin) 
         distances=distances,
         drawn=facts.drawn(found, origin),
         recipe=recipe_of(found, origin),
-        command=origin.command is not None,
+        command=typed,
+        timed="the fit" if facts.has_timings(found) else "the coreset",
         versions=facts.versions(),
         figures={name: as_json(figure) for name, figure in figures.items()},
         settings={
@@ -105,8 +107,8 @@ def _map_words(found: Description, points: Points) -> list[str]:
     said = []
     if found.projection.explained is not None:
         said.append(
-            "Each point is a row of the coreset, projected onto the two directions in which rows "
-            "differ most."
+            "Each point is a row of the coreset, projected onto the two directions in which most "
+            "of the rows differ most."
         )
     else:
         said.append("Each point is a row of the coreset.")
@@ -115,8 +117,9 @@ def _map_words(found: Description, points: Points) -> list[str]:
         said.append(f"Shown are {len(points):,} of {points.of:,} points, chosen at random.")
     if found.projection.outside > 0.0:
         said.append(
-            f"{percent(found.projection.outside)} of the weight is outside of the first view, so "
-            "that a few rows far away do not squash the picture; zoom out to see them."
+            f"{percent(found.projection.outside)} of the weight is outside of the first view"
+            f"{_with_centers(found)}, so that a few rows far away do not squash the picture; zoom "
+            "out to see them."
         )
     own = len(points.columns)
     if own < len(found.names):
@@ -126,6 +129,16 @@ def _map_words(found: Description, points: Points) -> list[str]:
             f"tell {found.called}s apart best{small}."
         )
     return said
+
+
+def _with_centers(found: Description) -> str:
+    """Which clusters have their center outside of the first view."""
+    hidden = found.projection.hidden
+    if not hidden:
+        return ""
+    shown = ", ".join(map(str, hidden[:_NAMED]))
+    more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
+    return f", with the center{'s' * (len(hidden) > 1)} of {found.called} {shown}{more}"
 
 
 @cache

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from lwcs.reporting.colours import Theme
 
 MOST_CLUSTERS, MOST_COLUMNS = 40, 30
+# So many clusters have numbers of two digits; fewer with longer ones fit side by side.
+_SHORT, MOST_LONG = 100, 28
 _ROW, _NAME = 22, 26
 # The largest colour stands for this quantile of the differences, and at least for one deviation.
 _SATURATED = 0.98
@@ -37,7 +39,8 @@ class Profiles:
     @classmethod
     def of(cls, found: Description) -> Profiles:
         """Choose what is readable."""
-        heavy = np.argsort(-found.share, kind="stable")[:MOST_CLUSTERS]
+        most = MOST_CLUSTERS if found.k <= _SHORT else MOST_LONG
+        heavy = np.argsort(-found.share, kind="stable")[:most]
         clusters, columns = np.sort(heavy), found.telling_columns[:MOST_COLUMNS]
         values = found.profile[np.ix_(clusters, columns)].T
         sizes = np.abs(values[np.isfinite(values)])

@@ -40,6 +40,12 @@ def recipe_of(found: Description, origin: Origin) -> Recipe:
             f"This command{secret} gives the same {what} for the same rows, with the same "
             "versions.",
         )
+    if origin.rewriting is not None:
+        return Recipe(
+            origin.rewriting,
+            "This command writes the report again. A saved model does not tell which rows it was "
+            "fitted on.",
+        )
     model = found.model
     if not isinstance(model, CoresetKMeans | CoresetMixture):
         library = type(model).__module__.partition(".")[0]

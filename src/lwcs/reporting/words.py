@@ -10,7 +10,9 @@ from lwcs.choosing.stability_result import pair_words
 from lwcs.foundation.numerals import number, percent, typeset
 
 if TYPE_CHECKING:
+    from lwcs.coreset import Coreset
     from lwcs.describing import Description
+    from lwcs.geometry import Geometry
     from lwcs.trust.certificate import Certificate
 
 _DISTANCES = {
@@ -33,11 +35,11 @@ class Answer:
     sentences: list[str]
 
 
-def distances(found: Description) -> str:
-    """What costs are sums of."""
-    name = found.geometry.divergence.name
+def distances(measured: Geometry | Coreset) -> str:
+    """What costs are sums of, or what rows were drawn by."""
+    name = measured.divergence.name
     said = _DISTANCES.get(name, f"{name} divergences")
-    return said if found.geometry.scale is None else f"{said} in standard deviations"
+    return said if measured.scale is None else f"{said} in standard deviations"
 
 
 def answers(
@@ -59,7 +61,10 @@ def _fit(found: Description) -> list[str]:
     model = found.model
     if found.is_mixture:
         value = getattr(model, "lower_bound_", None)
-        said = [] if value is None else [f"The mean log-likelihood is {number(value)} per row."]
+        where = "on the coreset that was fitted, where it is biased high"
+        if found.coreset.exact:
+            where = "on all rows"
+        said = [] if value is None else [f"The mean log-likelihood is {number(value)} {where}."]
         family = getattr(model, "family", None)
         if family is not None:
             said.append(f"The components are {family} distributions.")
@@ -72,9 +77,10 @@ def _fit(found: Description) -> list[str]:
     where = "as the model was fitted"
     if known is not None:
         where = "on all rows" if known.on_all_rows else "on the coreset, which is biased low"
+    per = "unit of weight" if found.has_weights else "row"
     said = [
-        f"The cost is {number(cost)} {where}: the sum of {distances(found)} from the nearest "
-        f"center, {number(cost / found.coreset.total_weight)} per row."
+        f"The cost is {number(cost)} {where}: the sum of {distances(found.geometry)} from the "
+        f"nearest center, {number(cost / found.coreset.total_weight)} per {per}."
     ]
     empty = int((found.share == 0.0).sum())
     if empty:

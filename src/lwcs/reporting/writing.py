@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lwcs.describing import describe
@@ -12,8 +14,9 @@ from lwcs.reporting.facts import Origin
 from lwcs.trust.certificate import Certificate
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
+
+_ENDINGS = (".html", ".htm")
 
 
 def report(
@@ -66,8 +69,18 @@ def report(
         )
     if title is not None and not isinstance(title, str):
         raise TypeError(f"title={title!r} is a {type(title).__name__}; pass a text")
+    check_ending(path)
     access = Access(filesystem, storage_options)
     write_report(model, path, coreset, Origin(title), certificate, access)
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Refuse names by which a browser would not know the page."""
+    if PurePath(path).suffix.lower() not in _ENDINGS:
+        raise ValueError(
+            f"path={os.fspath(path)!r}: the report is a page for a browser; pass a name that ends "
+            "in .html"
+        )
 
 
 def write_report(
