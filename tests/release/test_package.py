@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tarfile
 import zipfile
@@ -34,7 +35,7 @@ def built(tmp_path_factory) -> dict[str, Path]:
 def tools(tmp_path_factory) -> Path:
     """The build backend."""
     folder = tmp_path_factory.mktemp("tools")
-    link(["hatchling"], folder)
+    link(["hatchling", "hatch-fancy-pypi-readme"], folder)
     return folder
 
 
@@ -71,6 +72,9 @@ def test_the_metadata_say_what_a_user_may_install(built):
     for label in ("Homepage", "Documentation", "Source", "Issues", "Changelog"):
         assert f"\nProject-URL: {label}, https://" in metadata
     assert "\nLicense-Expression: BSD-3-Clause\n" in metadata
+    # The README as an index shows it, where nothing of the repository is at hand.
+    assert "# lwcs: k-means for data of any size" in metadata
+    assert re.findall(r"\]\((?!https://)[^)]*\)", metadata) == []
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
