@@ -37,7 +37,7 @@ _FLOOR = 1e-3
 # Shorter error bars are hidden by their marker.
 _VISIBLE = 0.03
 # How far lines are moved aside, in points.
-_ASIDE = 1.3
+_ASIDE = 2.4
 _PANEL = (4.2, 2.9)
 
 
@@ -120,10 +120,10 @@ class CompareDisplay(figures.Display):
                 for ax, k in zip(row, ks, strict=True):
                     self._panel(ax, name, k, wanted)
             for ax in self.axes_[:, 0]:
-                where = "held-out rows" if self.holdout else "all rows"
-                ax.set_ylabel(f"error against full, {where}")
+                where = ", on held-out rows" if self.holdout else ""
+                ax.set_ylabel(f"error against clustering all rows{where}")
             for ax in self.axes_[-1]:
-                ax.set_xlabel("size m" if self.x == "size" else "time to build and solve")
+                ax.set_xlabel("number of draws m" if self.x == "size" else "time to build and solve")
             self._legend(wanted, None if alone else size[0])
         return self
 
