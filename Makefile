@@ -41,9 +41,11 @@ test-engines: $(VENV)/.installed-test-engines ## Test Dask, Spark, Spark Connect
 
 test-remote: $(VENV)/.installed-test-remote ## Test object storage, Delta and Iceberg (installs an S3 server)
 	$(BIN)/python -m pytest -m remote tests/remote
+	$(BIN)/python -m pytest tests/test_docs.py -k "pages and production"
 
 test-gpu: $(VENV)/.installed-test-gpu ## Test arrays of torch, and Triton kernels in its interpreter (installs torch)
 	$(BIN)/python -m pytest -n auto --dist worksteal tests/device tests/kernels/device
+	$(BIN)/python -m pytest tests/test_docs.py -k "pages and gpu"
 
 test-versions: ## Test each Python that is installed, and the oldest dependencies; VERSIONS="3.12 3.11-oldest"
 	$(PYTHON) -m tests.versions $(VERSIONS)

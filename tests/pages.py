@@ -6,6 +6,8 @@ there is to know:
 
     % needs: dask.array           a module, or an environment variable, without which it is skipped
     % not run: why                about the block that follows
+    % if: deltalake               modules without which the block that follows is skipped
+    % with: cuda -> cpu           what is replaced in the block that follows, when it is run
     % setup                       followed by lines of Python, each after a %
 """
 
@@ -52,6 +54,8 @@ class Block:
     line: int
     not_run: str = ""
     """Why it is not run."""
+    modules: tuple[str, ...] = ()
+    """Without which it is skipped."""
 
 
 def blocks(page: Path) -> list[Block]:
@@ -59,18 +63,26 @@ def blocks(page: Path) -> list[Block]:
     found: list[Block] = []
     lines = page.read_text("utf-8").split("\n")
     at, not_run = 0, ""
+    modules: tuple[str, ...] = ()
+    replaced: list[tuple[str, str]] = []
     while at < len(lines):
         line, first = lines[at], at + 1
         at += 1
         if line.startswith("% not run:"):
             not_run = line.removeprefix("% not run:").strip()
             assert not_run, f"{page.name}, line {first}: say why the block is not run"
+        elif line.startswith("% if:"):
+            modules = tuple(name.strip() for name in line.removeprefix("% if:").split(","))
+        elif line.startswith("% with:"):
+            old, _, new = line.removeprefix("% with:").partition(" -> ")
+            replaced.append((old.strip(), new.strip()))
         elif line.strip() in ("% setup", "% doctest setup"):
             hidden = []
             while at < len(lines) and lines[at].startswith("%"):
                 hidden.append(re.sub(r"^% ?", "", lines[at]))
                 at += 1
-            found.append(Block("python", "\n".join(hidden), first + 1))
+            found.append(Block("python", "\n".join(hidden), first + 1, "", modules))
+            modules = ()
         elif (fence := _FENCE.match(line)) and fence["marks"][0] == "`" and fence["rest"].strip():
             rest = fence["rest"].strip()
             if rest.startswith("{") and not _CODE.match(rest):
@@ -81,10 +93,15 @@ def blocks(page: Path) -> list[Block]:
                 body.append(lines[at])
                 at += 1
             at += 1
-            found.append(Block(language, dedent("\n".join(body)), first + 1, not_run))
-            not_run = ""
+            text = dedent("\n".join(body))
+            for old, new in replaced:
+                assert old in text, f"{page.name}, line {first}: {old!r} is not in the block"
+                text = text.replace(old, new)
+            found.append(Block(language, text, first + 1, not_run, modules))
+            not_run, modules, replaced = "", (), []
         elif line.strip() and not line.startswith("%"):
-            assert not not_run, f"{page.name}, line {first}: no block follows '% not run'"
+            said = not_run or modules or replaced
+            assert not said, f"{page.name}, line {first}: no block follows {said!r}"
     return found
 
 
@@ -97,15 +114,20 @@ def needs(page: Path) -> list[str]:
 def run_page(page: Path, *, in_process: bool = True) -> None:
     """Run the blocks of a page, in the current folder."""
     variables: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
     for block in blocks(page):
         where = f"{page.relative_to(ROOT)}, line {block.line}"
-        if block.not_run or block.language in SHOWN:
+        if block.language == "text" and printed:
+            check_output(block, printed, where)
+        if block.not_run or block.language in SHOWN or not all(map(find_spec, block.modules)):
             continue
+        printed = ""
         if block.language in PYTHON:
             run_python(block, where, variables)
         elif block.language == CONSOLE:
             for command, line in commands(block):
-                run_command(command, f"{page.relative_to(ROOT)}, line {line}", in_process)
+                own = f"{page.relative_to(ROOT)}, line {line}"
+                printed += run_command(command, own, in_process)
         else:
             raise AssertionError(
                 f"{where}: language {block.language!r} is not known; use python or console, which "
@@ -140,8 +162,24 @@ def commands(block: Block) -> list[tuple[str, int]]:
     return found
 
 
-def run_command(command: str, where: str, in_process: bool = True) -> None:
-    """Run a command of lwcs or Python; check that others exist which take too long."""
+def check_output(block: Block, printed: str, where: str) -> None:
+    """Every line of a text that follows commands is a part of what they print, but for times."""
+    known = plain(printed)
+    for line in map(plain, block.text.split("\n")):
+        assert line in known, f"{where}: {line!r} is not in what the commands print:\n{known}"
+
+
+def plain(text: str) -> str:
+    """A text without borders of tables, line breaks and times."""
+    text = " ".join(re.sub(r"[─-╿]", " ", text).split())
+    return re.sub(r"\d[\d.,]*(?= (?:s|ms|min)\b)", "…", text)
+
+
+def run_command(command: str, where: str, in_process: bool = True) -> str:
+    """Run a command of lwcs or Python; check that others exist which take too long.
+
+    Returns what it printed.
+    """
     allowed = {0, *(int(code) for code in re.findall(r"# .*exit code (\d+)", command))}
     command = re.sub(r"\s+#\s.*$", "", command)
     words = shlex.split(command)
@@ -154,9 +192,11 @@ def run_command(command: str, where: str, in_process: bool = True) -> None:
     elif words[0] == "lwcs" and in_process and not _SHELL.search(command):
         from lwcs.cli import main
 
-        done = CliRunner().invoke(main, words[1:], prog_name="lwcs")
+        wide = {"COLUMNS": "106"}  # as the tables of the pages are
+        done = CliRunner(env=wide).invoke(main, words[1:], prog_name="lwcs")
         code, output = done.exit_code, done.output
         assert code in allowed, f"{where}: {command}\nexit code {code}\n{output}"
+        return output
     elif "lwcs" in words or words[0] == "python":
         paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         ran = subprocess.run(
@@ -168,8 +208,10 @@ def run_command(command: str, where: str, in_process: bool = True) -> None:
         )
         code, output = ran.returncode, ran.stdout
         assert code in allowed, f"{where}: {command}\nexit code {code}\n{output}"
+        return output
     else:
         raise AssertionError(f"{where}: {command!r} is not run; say why by '% not run: …'")
+    return ""
 
 
 def check_install(words: list[str], where: str) -> None:
