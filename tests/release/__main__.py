@@ -1,4 +1,4 @@
-"""`make dist TAG=v0.5.0`: whether the tag names the version, and the changelog has its date."""
+"""`make dist TAG=v0.5.0`: whether the tag names the version, and changelog and citation have it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def complaint(tag: str, root: Path = ROOT) -> str:
     changelog = (root / "CHANGELOG.md").read_text("utf-8")
     if not re.search(rf"^## {re.escape(version)} — \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
         return f"CHANGELOG.md has no date for {version}; write '## {version} — year-month-day'"
+    citation = (root / "CITATION.cff").read_text("utf-8")
+    for line in (rf"version: {re.escape(version)}", r"date-released: \d{4}-\d\d-\d\d"):
+        if not re.search(rf"^{line}$", citation, re.MULTILINE):
+            return f"CITATION.cff has no line '{line.partition(':')[0]}: …' for {version}"
     return ""
 
 

@@ -32,7 +32,10 @@ _OPTION_OF = {
 
 _ADVICE = (
     # What only Python can do, and what to do on the command line instead.
-    (r"open it with lwcs\.load", "pass the rows that it was made of"),
+    (
+        r"open it with lwcs\.load",
+        "pass the rows that it was made of, or look at it with `lwcs inspect`",
+    ),
     (r"use lwcs\.build", "use `lwcs build`"),
     (r"scan the data without (\w+)=?", r"leave out \1="),
     (r"pass divergence=coreset\.divergence, or build another", "leave out divergence="),

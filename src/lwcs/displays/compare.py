@@ -123,7 +123,9 @@ class CompareDisplay(figures.Display):
                 where = ", on held-out rows" if self.holdout else ""
                 ax.set_ylabel(f"error against clustering all rows{where}")
             for ax in self.axes_[-1]:
-                ax.set_xlabel("number of draws m" if self.x == "size" else "time to build and solve")
+                ax.set_xlabel(
+                    "number of draws m" if self.x == "size" else "time to build and solve"
+                )
             self._legend(wanted, None if alone else size[0])
         return self
 
