@@ -259,3 +259,24 @@ def test_a_coreset_that_was_not_fitted_is_told_apart(model, tmp_path):
 def test_a_file_that_browsers_would_not_open_is_refused(model, tmp_path):
     with pytest.raises(ValueError, match=r"report\.pdf.*a name that ends in \.html"):
         lwcs.report(model, tmp_path / "report.pdf")
+
+
+def test_clusters_that_the_first_view_does_not_show_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(3_000, 3)), rng.normal(500, 1, (8, 3))])
+    model = lwcs.CoresetKMeans(2, random_state=0).fit(X)
+    lwcs.report(model, tmp_path / "r.html")
+    far = int(np.argmax(model.cluster_centers_[:, 0]))
+    assert f"with the center of cluster {far}, so that" in Page(tmp_path / "r.html").text
+
+
+def test_commands_in_sentences_are_set_as_code(model, tmp_path):
+    from lwcs.foundation.places import Access
+    from lwcs.reporting.facts import Origin
+    from lwcs.reporting.writing import write_report
+
+    own = Origin(command="lwcs fit <b>")
+    write_report(model, tmp_path / "r.html", None, own, None, Access(None, None))
+    text = (tmp_path / "r.html").read_text("utf-8")
+    assert "<code>lwcs fit --stability</code>" in text
+    assert "lwcs fit &lt;b&gt;" in text

@@ -65,6 +65,7 @@ def render(found: Description, certificate: Certificate | None, origin: Origin) 
     made = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    made.filters["with_code"] = _with_code
     # Bokeh reads a model before what refers to it, so that the order of keys matters.
     made.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
     return made.from_string(_asset("page.html")).render(
@@ -138,7 +139,15 @@ def _with_centers(found: Description) -> str:
         return ""
     shown = ", ".join(map(str, hidden[:_NAMED]))
     more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
-    return f", with the center{'s' * (len(hidden) > 1)} of {found.called} {shown}{more}"
+    s = "s" * (len(hidden) > 1)
+    return f", with the center{s} of {found.called}{s} {shown}{more}"
+
+
+def _with_code(text: str) -> Any:
+    """A sentence, escaped, in which `commands` are set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 @cache
