@@ -38,7 +38,7 @@ def text_of(name: str) -> str:
 
 
 def command_of(name: str) -> str:
-    return re.search("<code>(lwcs .*)</code>", text_of(name))[1]
+    return re.search("<pre[^>]*><code>(lwcs .*)</code>", text_of(name))[1]
 
 
 def answers_of(name: str) -> np.ndarray:
