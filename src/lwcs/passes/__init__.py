@@ -115,8 +115,11 @@ def cluster_weights(
     # In parts: numpy counts copies of the labels with twice as many bits.
     for start in range(0, len(labels), _COUNTED_AT_ONCE):
         part = slice(start, start + _COUNTED_AT_ONCE)
-        own, there = labels[part], labels[part] >= 0
-        total += np.bincount(own[there], None if weights is None else weights[part][there], k)
+        own, omega = labels[part], None if weights is None else weights[part]
+        if own.min() < 0:
+            there = own >= 0
+            own, omega = own[there], None if omega is None else omega[there]
+        total += np.bincount(own, omega, k)
     return total
 
 
