@@ -126,3 +126,12 @@ def test_a_wrong_number_of_rows_names_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "n_rows", 17)
     with pytest.raises(ValueError, match=r"changed between .*t\.parquet': there were 17 rows"):
         lwcs.build(source, 5)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e198])
+def test_weights_at_the_ends_of_the_range_have_shares(weight):
+    """The square of their sum is not a number, or 0."""
+    model = lwcs.CoresetKMeans(2, coreset_size=40, compute_labels=False, random_state=0)
+    model.fit(1e-4 * X, sample_weight=np.full(20, weight))
+    assert model.fitted_on_.shares.sum() == pytest.approx(1.0)
+    assert np.isfinite(model.fitted_on_.share_variances).all()

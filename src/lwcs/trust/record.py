@@ -128,7 +128,7 @@ class FittedOn:
 
     def counted(self, weights: FloatArray, costs: FloatArray | None) -> FittedOn:
         """The same record by all rows: by the weight of every cluster, and its cost if known."""
-        shares, none = weights / weights.sum(), np.zeros(len(weights))
+        shares, none = _parts(weights), np.zeros(len(weights))
         found = replace(self, shares=shares, share_variances=none, n_draws=inf)
         return found if costs is None else replace(found, cost_shares=_parts(costs))
 
@@ -208,9 +208,9 @@ def cost_shares(
     return _parts(sums.astype(np.float64, copy=False))
 
 
-def _parts(costs: FloatArray) -> FloatArray:
-    """Each cost as a part of their sum."""
-    own = costs / (costs.max() or 1.0)
+def _parts(values: FloatArray) -> FloatArray:
+    """Each value as a part of their sum, also at the ends of the range of numbers."""
+    own = values / (values.max() or 1.0)
     parts: FloatArray = own / (own.sum() or 1.0)
     return parts
 
@@ -223,15 +223,15 @@ def shares_on_draws(
     As for `Mean.on_draws`: to first order, the error of a share p is the mean of m·w·(r − p)/Σw
     over the draws, where r is the membership of a row.
     """
-    m, total = int(counts.sum()), float(weights.sum())
-    squares = weights * (weights / counts)
+    m, own = int(counts.sum()), _parts(weights)
+    squares = own * (own / counts)
     if memberships.ndim == 1:
-        shares = np.bincount(memberships, weights, minlength=k) / total
+        shares = np.bincount(memberships, own, minlength=k).astype(np.float64, copy=False)
         inside = np.bincount(memberships, squares, minlength=k)
         # Rounding leaves less than nothing outside of a cluster that has all rows.
         outside = np.maximum(squares.sum() - inside, 0.0)
         variances = inside * (1.0 - shares) ** 2 + outside * shares**2
     else:
-        shares = weights @ memberships / total
+        shares = own @ memberships
         variances = squares @ (memberships - shares) ** 2
-    return shares, variances / total**2 * (m / max(m - 1, 1))
+    return shares, variances * (m / max(m - 1, 1))
