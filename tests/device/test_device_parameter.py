@@ -119,18 +119,15 @@ def test_tf32_is_asked_for_by_the_user(measured):
         kmeans(precision="half").fit(rows)
 
 
-def test_a_saved_model_keeps_them_and_is_told_others(tmp_path):
+def test_a_saved_model_keeps_its_precision_and_forgets_the_device(tmp_path):
+    """Another machine may have no GPU."""
     model = kmeans(device="cpu", precision="tf32").fit(ROWS)
     model.set_params(device="cuda:3").save(tmp_path / "model.parquet")
     loaded = lwcs.load(tmp_path / "model.parquet")
-    assert loaded.get_params()["device"] == "cuda:3"
+    assert loaded.get_params()["device"] is None
     assert loaded.get_params()["precision"] == "tf32"
     assert loaded.geometry_.device is None
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="device='cuda:3' is not there"):
-            loaded.predict(ROWS)
-    found = loaded.set_params(device=None).predict(ROWS)
-    np.testing.assert_array_equal(found, model.labels_)
+    np.testing.assert_array_equal(loaded.predict(ROWS), model.labels_)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from lwcs.estimators.saved import (
     read_errors,
     saved_diagnosis,
     saved_errors,
+    saved_parameters,
     saved_record,
     with_parameters,
 )
@@ -50,7 +51,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
     names = getattr(model, "feature_names_in_", None)
     columns, _ = lay_out({"cluster": np.arange(len(centers))}, centers, names)
     metadata = {
-        "parameters": plain(model.get_params(deep=False)) | {"n_clusters": len(centers)},
+        "parameters": plain(saved_parameters(model)) | {"n_clusters": len(centers)},
         "inertia": float(model.inertia_),
         "n_iter": int(model.n_iter_),
         **saved_errors(model),

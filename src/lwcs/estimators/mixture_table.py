@@ -17,6 +17,7 @@ from lwcs.estimators.saved import (
     check_numbering,
     read_errors,
     saved_errors,
+    saved_parameters,
     saved_record,
     with_parameters,
 )
@@ -67,7 +68,7 @@ def to_table(model: CoresetMixture) -> pa.Table:
     fitted = {"n_components": k, "family": family.name}
     fitted |= {name: getattr(family, name) for name in family.options}
     metadata = {
-        "parameters": plain(model.get_params(deep=False) | fitted),
+        "parameters": plain(saved_parameters(model) | fitted),
         "lower_bound": found.lower_bound,
         # Early files had the last bound only.
         "lower_bounds": found.bounds if len(found.bounds) == found.n_iter else None,

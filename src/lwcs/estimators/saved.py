@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="BaseEstimator")
 _ERRORS = ("sampling_error", "sampling_error_bound")
 _FLAGS = ("compute_labels", "verbose", "warm_start")
+# A parameter that is about the machine and not about the model: another one may have no GPU.
+_MACHINE = "device"
 
 
 def with_parameters(
@@ -34,6 +36,7 @@ def with_parameters(
 ) -> M:
     """Create a model with the parameters of a file; `check` is what `fit` does to them."""
     saved, known = fields.record("parameters"), kind().get_params()
+    saved.pop(_MACHINE, None)
     for name in saved:
         if name not in known:
             raise fields.fail("parameters", f"parameters of {kind.__name__}, without {name!r}")
@@ -54,6 +57,11 @@ def with_parameters(
         if not isinstance(parameters.get(name, False), int | float):
             raise fields.inner("parameters").fail(name, "a flag")
     return model
+
+
+def saved_parameters(model: BaseEstimator) -> dict[str, Any]:
+    """The parameters of a model, for its metadata."""
+    return {name: each for name, each in model.get_params(deep=False).items() if name != _MACHINE}
 
 
 def check_numbering(table: pa.Table, name: str) -> None:
