@@ -238,3 +238,14 @@ def test_identical_rows_have_a_map():
 def test_quantiles_go_by_weight():
     values, weights = np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 98.0])
     assert quantiles(values, weights, (0.005, 0.5, 1.0)).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("divergence", ["sqeuclidean", "kl"])
+def test_sparse_rows_are_on_the_map_where_dense_ones_are(divergence, columns):
+    """Smoothing moves zeros, which sparse rows do not store."""
+    X = np.random.default_rng(0).poisson(1.5, (300, columns)) + np.eye(300, columns)
+    model = lwcs.CoresetKMeans(2, divergence=divergence, random_state=0)
+    dense, sparse = (describe(model.fit(rows)).projection for rows in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(sparse.points, dense.points, atol=1e-9)
+    np.testing.assert_allclose(sparse.view, dense.view, atol=1e-9)

@@ -77,14 +77,14 @@ def test_a_weight_of_three_is_three_rows_for_the_indices(four):
     assert davies_bouldin(weights.astype(float), once, own) == pytest.approx(
         davies_bouldin(ones, often, own)
     )
-    assert silhouette(weights.astype(float), weights, once, squared=True).value == pytest.approx(
-        silhouette(ones, ones.astype(np.int64), often, squared=True).value
+    assert silhouette(weights.astype(float), weights, once, Geometry()).value == pytest.approx(
+        silhouette(ones, ones.astype(np.int64), often, Geometry()).value
     )
 
 
 def test_the_silhouette_compares_the_two_nearest_centers():
     near, _ = two_nearest(np.array([[0.0], [1.0], [4.0]]), np.array([[0.0], [4.0]]))
-    found = silhouette(np.ones(3), np.ones(3, dtype=np.int64), near, squared=True)
+    found = silhouette(np.ones(3), np.ones(3, dtype=np.int64), near, Geometry())
     assert found.value == pytest.approx((1.0 + (1.0 - 1.0 / 3.0) + 1.0) / 3.0)
 
 

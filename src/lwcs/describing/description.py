@@ -19,7 +19,7 @@ from lwcs.estimators.inputs import check_features, coreset_of_stream
 from lwcs.foundation.device import copied
 from lwcs.foundation.fields import SMALLEST_SCALE
 from lwcs.foundation.parallel import single_threaded_blas
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import weighted_moments
 from lwcs.geometry import Geometry
 from lwcs.judging.refitting import Clusters, judged
 from lwcs.trust.indices import TwoNearest, silhouettes
@@ -27,7 +27,7 @@ from lwcs.trust.record import SampleSize, shares_on_draws
 
 if TYPE_CHECKING:
     from lwcs.foundation.types import FloatArray, IntArray, Rows
-    from lwcs.geometry import Centers, Measured
+    from lwcs.geometry import Centers
     from lwcs.judging.refitting import Components
     from lwcs.trust.record import FittedOn
 
@@ -59,7 +59,9 @@ class Description:
     names: tuple[str, ...]
     """Names of the columns; their numbers if they have none."""
     points: Rows
-    """The rows of the coreset as they are measured (for cosine, of unit length)."""
+    """The rows of the coreset as they are measured (for cosine, of unit length), less `zeros`."""
+    zeros: FloatArray
+    """What the zeros of sparse rows are measured as; 0 for dense ones."""
     labels: IntArray
     """Cluster of every point; the likeliest component of a mixture."""
     costs: FloatArray
@@ -160,7 +162,7 @@ class Description:
             found = TwoNearest.of(rows, self.own_centers)
         if self.k == 1:
             return np.zeros(len(self.labels))
-        return silhouettes(found, squared=self.geometry.squared)
+        return silhouettes(found, self.geometry)
 
 
 def describe(model: Any, coreset: Any = None) -> Description:
@@ -200,7 +202,7 @@ def describe(model: Any, coreset: Any = None) -> Description:
         own_centers = geometry.own_centers(centers)
         share, variance = _shares(model, given, found.memberships, judge.k)
         distances = rows.distances(own_centers, labels) if soft else found.values
-        mean, deviation = _moments(rows, given.omega)
+        mean, deviation = weighted_moments(rows.values, given.omega)
         nearest, apart = _nearest(own_centers)
     return Description(
         model=model,
@@ -215,10 +217,11 @@ def describe(model: Any, coreset: Any = None) -> Description:
         share=share,
         share_error=np.sqrt(variance),
         cost=_cost(model, given, labels, found.values, judge.k),
-        spread=_spread(distances, labels, given.omega, judge.k, squared=geometry.squared),
+        spread=_spread(distances, labels, given.omega, judge.k, geometry),
         nearest=nearest,
         apart=apart,
-        mean=mean,
+        mean=mean + rows.zeros,
+        zeros=rows.zeros,
         deviation=deviation,
         own_centers=own_centers,
     )
@@ -254,7 +257,7 @@ def _measures(judge: Clusters | Components, coreset: Coreset) -> tuple[Geometry,
     """How distances from centers are measured, and the centers."""
     if isinstance(judge, Clusters):
         return judge.geometry, np.asarray(judge.centers, dtype=np.float64)
-    deviation = _moments(Geometry().measured(copied(coreset.rows)), coreset.omega)[1]
+    deviation = weighted_moments(copied(coreset.rows), coreset.omega)[1]
     usable = np.isfinite(deviation) & (deviation > SMALLEST_SCALE)
     geometry = Geometry(scale=np.where(usable, deviation, 1.0))
     return geometry, np.asarray(judge.mixture.family.means, dtype=np.float64)
@@ -292,23 +295,6 @@ def _names(model: Any, coreset: Coreset) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
-def _moments(rows: Measured, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every column of the weighted rows."""
-    values, total = rows.values, weights.sum()
-    if is_sparse(values):
-        zeros = rows.geometry.zeros(rows.n_features)
-        mean = np.asarray(values.T @ weights) / total
-        square = np.asarray(values.power(2).T @ weights) / total
-        return mean + zeros, np.sqrt(np.maximum(square - mean**2, 0.0))
-    wide = np.asarray(values, dtype=np.float64)
-    # Around the first row: weighted means of equal values are then exact.
-    first = wide[0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = first + (weights / total) @ (wide - first)
-        deviation = np.sqrt((weights / total) @ (wide - mean) ** 2)
-    return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
-
-
 def _nearest(centers: Centers) -> tuple[IntArray, FloatArray]:
     """For every center the nearest other one, and how far that is."""
     k, geometry = len(centers), centers.geometry
@@ -321,16 +307,16 @@ def _nearest(centers: Centers) -> tuple[IntArray, FloatArray]:
         distances[j] = np.inf
         nearest[j] = int(np.argmin(distances)) if np.isfinite(distances).any() else (j + 1) % k
         apart[j] = distances[nearest[j]]
-    return nearest, np.sqrt(apart) if geometry.squared else apart
+    return nearest, geometry.lengths(apart)
 
 
 def _spread(
-    distances: FloatArray, labels: IntArray, weights: FloatArray, k: int, *, squared: bool
+    distances: FloatArray, labels: IntArray, weights: FloatArray, k: int, geometry: Geometry
 ) -> FloatArray:
     """Typical distance from the center; 0 for a cluster without points."""
     totals, sums = _sums(labels, weights, k), _sums(labels, weights * distances, k)
     means = np.divide(sums, totals, out=np.zeros(k), where=totals > 0.0)
-    return np.sqrt(means) if squared else means
+    return geometry.lengths(means)
 
 
 def _sums(labels: IntArray, values: FloatArray, k: int) -> FloatArray:

@@ -9,13 +9,14 @@ import numpy as np
 from scipy.linalg import eigh
 
 from lwcs.foundation.fields import SMALLEST_SCALE
+from lwcs.foundation.rows import as_dense, product_around, scaled_around, weighted_moments
 from lwcs.foundation.types import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.describing.description import Description
-    from lwcs.foundation.types import FloatArray, Mask, Rows
+    from lwcs.foundation.types import FloatArray, Mask
 
     View = tuple[tuple[float, float], tuple[float, float]]
 
@@ -98,17 +99,19 @@ def _coordinates(
 ) -> tuple[FloatArray, FloatArray, tuple[str, str], tuple[float, float] | None]:
     d, own = len(found.names), found.own_centers.points
     if d == 1:
-        values = _dense(found.points)[:, 0]
+        values = (as_dense(found.points) + found.zeros)[:, 0]
         apart = np.abs(values - own[found.labels, 0])
         flat = np.column_stack([own[:, 0], np.zeros(len(own))])
         axes = (found.names[0], "distance from the center")
         return np.column_stack([values, apart]), flat, axes, None
     if d == 2:
         one, other = found.names
-        return _dense(found.points), own, (one, other), None
+        return as_dense(found.points) + found.zeros, own, (one, other), None
     directions, explained = _directions(found)
+    scaled = directions / _scale(found)[:, None]
     points, centers = (
-        _in_units(_times(rows, found, directions), found) for rows in (found.points, own)
+        _in_units(product_around(rows, mean, scaled), found)
+        for rows, mean in ((found.points, found.mean - found.zeros), (own, found.mean))
     )
     axes = (_axis("first", explained[0]), _axis("second", explained[1]))
     return points, centers, axes, explained
@@ -145,33 +148,15 @@ def _in_units(points: FloatArray, found: Description) -> FloatArray:
     return wide if np.isfinite(wide).all() else points
 
 
-def _times(rows: Rows, found: Description, directions: FloatArray) -> FloatArray:
-    """Coordinates of rows along two directions, around the mean."""
-    scaled = directions / _scale(found)[:, None]
-    around = found.mean - _zeros(found) if is_sparse(rows) else found.mean
-    if is_sparse(rows):
-        return np.asarray(rows @ scaled) - around @ scaled
-    return np.asarray(rows - around, dtype=np.float64) @ scaled
-
-
-def _zeros(found: Description) -> FloatArray:
-    return found.geometry.zeros(len(found.names))
-
-
 def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
     """Two principal directions of the weighted points, and their parts of the variance."""
     weights = found.coreset.omega / found.coreset.omega.sum()
-    roots, scale = np.sqrt(weights), _scale(found)
-    rows: Any = found.points
-    if is_sparse(rows):
-        whole = rows = rows @ _diagonal(1.0 / scale)
-        center = mean = (found.mean - _zeros(found)) / scale
-    else:
-        whole = (np.asarray(rows, dtype=np.float64) - found.mean) / scale
-        rows = _without_tails(whole, weights)
-        center, mean = weights @ whole, weights @ rows
-    d = rows.shape[1]
-    if d <= _MOST_COLUMNS and not is_sparse(rows):
+    roots = np.sqrt(weights)
+    whole: Any = scaled_around(found.points, found.mean - found.zeros, _scale(found))
+    sparse = is_sparse(whole)
+    rows: Any = whole if sparse else _without_tails(whole, weights)
+    mean, d = np.asarray(rows.T @ weights), rows.shape[1]
+    if d <= _MOST_COLUMNS and not sparse:
         around = (rows - mean) * roots[:, None]
         directions = eigh(around.T @ around, subset_by_index=[d - 2, d - 1])[1][:, ::-1]
     else:
@@ -180,8 +165,9 @@ def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
     largest = directions[np.abs(directions).argmax(axis=0), [0, 1]]
     directions = directions * np.where(largest < 0.0, -1.0, 1.0)
     # Tails do not choose directions, but they are a part of the variance.
-    total = _variance(whole, weights, center)
-    along = weights @ (np.asarray(whole @ directions) - center @ directions) ** 2
+    center, deviation = weighted_moments(whole, weights)
+    total = float(deviation @ deviation)
+    along = weights @ product_around(whole, center, directions) ** 2
     parts = np.clip(along / total, 0.0, 1.0) if total > 0.0 else np.zeros(2)
     return directions, (float(parts[0]), float(parts[1]))
 
@@ -198,18 +184,6 @@ def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
     along = roots[:, None] * (rows @ basis - mean @ basis)
     inner = eigh(along.T @ along)[1]
     return np.asarray(basis @ inner[:, [-1, -2]])
-
-
-def _diagonal(values: FloatArray) -> Any:
-    from scipy.sparse import diags_array
-
-    return diags_array(values).tocsr()
-
-
-def _variance(rows: Any, weights: FloatArray, mean: FloatArray) -> float:
-    if is_sparse(rows):
-        return float((rows.power(2).T @ weights).sum() - mean @ mean)
-    return float((weights @ (rows - mean) ** 2).sum())
 
 
 def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
@@ -235,7 +209,3 @@ def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> F
     below = np.cumsum(weights[order])
     places = np.searchsorted(below, np.array(at) * below[-1])
     return values[order[np.minimum(places, len(values) - 1)]]
-
-
-def _dense(rows: Any) -> FloatArray:
-    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)

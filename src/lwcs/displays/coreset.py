@@ -137,7 +137,7 @@ class CoresetDisplay(figures.Display):
         if not typical > 0.0:
             return np.zeros(len(found.costs))
         parts = np.maximum(found.costs, 0.0) / typical
-        return np.sqrt(parts) if found.geometry.squared else parts
+        return found.geometry.lengths(parts)
 
     def _by_distance(self, parts: Any, weights: Any) -> None:
         coreset = self.description.coreset
@@ -191,10 +191,10 @@ class CoresetDisplay(figures.Display):
     def _formula(self, x: FloatArray) -> FloatArray | None:
         """2·(W/m)/(1 + d/mean d): the weight of lightweight draws, if these have it."""
         found = self.description
-        coreset, squared = found.coreset, found.geometry.squared
+        coreset = found.coreset
 
         def weight(distances: FloatArray) -> FloatArray:
-            parts = distances**2 if squared else distances
+            parts = found.geometry.of_lengths(distances)
             return 2.0 * coreset.total_weight / coreset.size / (1.0 + parts)
 
         # Rows of weight 0 say nothing of the others.

@@ -115,6 +115,41 @@ def as_dense(rows: Rows) -> FloatArray:
     return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
 
 
+def some_columns(rows: Rows, columns: IntArray) -> DenseRows:
+    """The values of a few columns."""
+    return np.asarray(rows[:, columns].toarray() if is_sparse(rows) else rows[:, columns])
+
+
+def scaled_around(rows: Rows, center: FloatArray, by: FloatArray) -> Rows:
+    """(x − center)/by of dense rows, in float64; x/by of sparse ones, which stay sparse."""
+    if is_sparse(rows):
+        return with_values(rows, rows.data / by[rows.indices])
+    return (np.asarray(rows, dtype=np.float64) - center) / by
+
+
+def product_around(rows: Rows, center: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(x − center)·matrix of every row; sparse rows stay sparse."""
+    if is_sparse(rows):
+        return np.asarray(rows @ matrix) - center @ matrix
+    return np.asarray(rows - center, dtype=np.float64) @ matrix
+
+
+def weighted_moments(rows: Rows, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every column; infinite beyond the range of numbers."""
+    parts = weights / weights.sum()
+    if is_sparse(rows):
+        mean = np.asarray(rows.T @ parts)
+        square = np.asarray(rows.power(2).T @ parts)
+        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+    wide = np.asarray(rows, dtype=np.float64)
+    # Around the first row: weighted means of equal values are then exact.
+    first = wide[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = first + parts @ (wide - first)
+        deviation = np.sqrt(parts @ (wide - mean) ** 2)
+    return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
+
+
 def stack(parts: Sequence[Rows]) -> Rows:
     """Rows under rows, all dense or all sparse."""
     if len({is_sparse(part) for part in parts}) > 1:

@@ -57,6 +57,11 @@ class Measured(ABC):
         """What the products of all rows with one center cost, in products of dense rows."""
         return len(self) * self.n_features
 
+    @property
+    def zeros(self) -> FloatArray:
+        """What is to be added to the values: what the zeros of sparse rows are measured as."""
+        return np.zeros(self.n_features)
+
     def threads(self, n_jobs: int | None) -> int | None:
         """How many threads share what is done with these rows: one where a device does it."""
         return n_jobs

@@ -57,6 +57,19 @@ class Geometry:
         return "squared_distance" if self.squared else "divergence"
 
     @property
+    def length_name(self) -> str:
+        """What `lengths` are called."""
+        return "distance" if self.squared else "divergence"
+
+    def lengths(self, distances: FloatArray) -> FloatArray:
+        """Distances as people read them: the roots of squared ones, and divergences as they are."""
+        return np.sqrt(distances) if self.squared else distances
+
+    def of_lengths(self, lengths: FloatArray) -> FloatArray:
+        """The inverse of `lengths`."""
+        return lengths**2 if self.squared else lengths
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether measured dense rows are the rows of the data themselves, without a copy."""
         return self.squared and type(self.divergence).transform is Divergence.transform

@@ -50,10 +50,14 @@ class SparseRows(Measured):
         """By stored values: those of one row lie apart, and no vector registers are used."""
         return _DENSE_PRODUCTS * int(self.values.nnz)
 
+    @property
+    def zeros(self) -> FloatArray:
+        """What a zero stands for."""
+        return self.geometry.zeros(self.n_features)
+
     def full(self, at: slice | IntArray) -> FloatArray:
         """Some of the rows, dense."""
-        dense = np.asarray(self.values[at].toarray(), dtype=np.float64)
-        return dense + self.geometry.zeros(self.n_features)
+        return np.asarray(self.values[at].toarray(), dtype=np.float64) + self.zeros
 
     def moments(self, weights: FloatArray | None) -> BlockMoments:
         """By the kernels for squared distances; else the mean alone."""
@@ -64,13 +68,13 @@ class SparseRows(Measured):
             found = mean_alone(self.values, weights)
         if not found.weight:
             return found
-        return found._replace(mean=found.mean + own.zeros(self.n_features))
+        return found._replace(mean=found.mean + self.zeros)
 
     def cluster_sums(
         self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
     ) -> tuple[FloatArray, FloatArray]:
         """By the kernels; references are less what a zero stands for, as the stored values are."""
-        references = around.references - self.geometry.zeros(self.n_features)
+        references = around.references - self.zeros
         return kernels.cluster_sums(
             self.values, weights, labels, wanted, references, self.geometry.kernel
         )

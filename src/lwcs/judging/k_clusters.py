@@ -155,7 +155,7 @@ def _row(drawn: Drawn, priced: Priced) -> KRow:
     apart = davies_bouldin(own.omega, near, centers)
     return replace(
         row,
-        silhouette=silhouette(own.omega, own.counts, near, squared=centers.geometry.squared).value,
+        silhouette=silhouette(own.omega, own.counts, near, centers.geometry).value,
         davies_bouldin=apart if isfinite(apart) else None,
     )
 

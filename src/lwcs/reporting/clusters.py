@@ -156,7 +156,6 @@ def _nearest(found: Description) -> tuple[Column, list[Cell]]:
             found.nearest, found.apart, aligned(found.apart.tolist()), strict=True
         )
     ]
-    about = f"The other {found.called} whose center is nearest, and how far."
-    if not found.geometry.squared:
-        about = f"{about.removesuffix('.')}: the divergence of the own center from the other one."
+    far = f"the {found.geometry.length_name} of the own center from it"
+    about = f"The other {found.called} whose center is nearest, and {far}."
     return Column("Nearest", about), cells

@@ -111,9 +111,8 @@ def _distances(found: Description) -> tuple[FloatArray, str]:
     """A value for every point of the coreset, and its name."""
     if found.is_mixture:
         return found.costs, "negative log-likelihood"
-    if found.geometry.squared:
-        return np.sqrt(found.costs), "distance from the center"
-    return found.costs, "divergence from the center"
+    own = found.geometry
+    return own.lengths(found.costs), f"{own.length_name} from the center"
 
 
 def histogram_figure(found: Description, histogram: Histogram, theme: Theme) -> Any:

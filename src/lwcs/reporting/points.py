@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.foundation.device import copied
-from lwcs.foundation.types import is_sparse
+from lwcs.foundation.rows import some_columns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -125,7 +125,4 @@ def _as_shown(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _columns(found: Description, columns: IntArray, chosen: IntArray) -> npt.NDArray[Any]:
     """The values of some columns, in the units of the data."""
-    rows = found.coreset.rows
-    if is_sparse(rows):
-        return np.asarray(rows[:, columns].toarray())[chosen]
-    return np.asarray(copied(rows)[:, columns])[chosen]
+    return some_columns(copied(found.coreset.rows), columns)[chosen]

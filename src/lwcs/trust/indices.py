@@ -20,7 +20,7 @@ from lwcs.trust.referee import Mean
 if TYPE_CHECKING:
     from lwcs.foundation.parallel import Map
     from lwcs.foundation.types import FloatArray, IntArray
-    from lwcs.geometry import Centers, Measured
+    from lwcs.geometry import Centers, Geometry, Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +54,28 @@ class TwoNearest:
         step = max(64, PIECE_VALUES // len(centers))
         found = zip(*run(find, pieces(len(rows), step)), strict=True)
         labels, nearest, seconds, second = (np.concatenate(part) for part in found)
-        if rows.geometry.squared:
-            nearest, second = nearest**2, second**2
-        return cls(labels, nearest, seconds, second)
+        squared = rows.geometry.of_lengths
+        return cls(labels, squared(nearest), seconds, squared(second))
 
 
-def silhouette(weights: FloatArray, counts: IntArray, found: TwoNearest, *, squared: bool) -> Mean:
+def silhouette(
+    weights: FloatArray, counts: IntArray, found: TwoNearest, geometry: Geometry
+) -> Mean:
     """Mean of (b − a)/max(a, b): a is the distance to the own center, b to the next one.
 
     From −1 to 1, and with labels of nearest centers from 0: 1 if every row is on its center, 0 if
-    all are as near to another one. `squared` distances are taken by their roots. A row between
+    all are as near to another one. Squared distances are taken by their roots. A row between
     centers that coincide counts 0.
     """
-    return Mean.on_draws(weights, counts, silhouettes(found, squared=squared))
+    return Mean.on_draws(weights, counts, silhouettes(found, geometry))
 
 
-def silhouettes(found: TwoNearest, *, squared: bool) -> FloatArray:
+def silhouettes(found: TwoNearest, geometry: Geometry) -> FloatArray:
     """(b − a)/max(a, b) of every row, as `silhouette` averages it."""
     ratios = np.divide(
         found.nearest, found.second, out=np.ones(len(found.nearest)), where=found.second > 0.0
     )
-    return 1.0 - (np.sqrt(ratios) if squared else ratios)
+    return np.asarray(1.0 - geometry.lengths(ratios))
 
 
 def davies_bouldin(weights: FloatArray, found: TwoNearest, centers: Centers) -> float:
@@ -86,7 +87,7 @@ def davies_bouldin(weights: FloatArray, found: TwoNearest, centers: Centers) -> 
     rows, or if centers coincide.
     """
     geometry, k = centers.geometry, len(centers)
-    own = np.sqrt(found.nearest) if geometry.squared else found.nearest
+    own = geometry.lengths(found.nearest)
     totals = np.bincount(found.labels, weights, k)
     there = np.flatnonzero(totals > 0.0)
     if len(there) < 2:
