@@ -33,7 +33,7 @@ from lwcs.sources.options import Fitted
 from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from lwcs.cli.formats import Format
@@ -116,15 +116,8 @@ def assign(
     start = time.perf_counter()
     target = _target(output, data, model, partition_by, per_file)
     fitted = _on_device(load_model(model, data), device)
-    known = hasattr(fitted, "feature_names_in_") and columns is None
-    source = open_rows(
-        data,
-        columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
-        keep=() if keep is None else keep,
-        memory=memory,
-        **options,
-    )
-    check_features(fitted, source)
+    kept = () if keep is None else keep
+    source = open_for(fitted, data, columns, keep=kept, memory=memory, **options)
     schema = _with_kept(schema_of(fitted), source, target.format)
     task = Assign(_finder(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
@@ -200,7 +193,21 @@ def _on_device(
     return model
 
 
-def check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
+def open_for(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
+    data: tuple[str, ...],
+    columns: Sequence[str] | None,
+    **options: Any,
+) -> Source:
+    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
+    if columns is None and hasattr(model, "feature_names_in_"):
+        columns = Fitted(map(str, model.feature_names_in_))
+    source = open_rows(data, columns=columns, **options)
+    _check_features(model, source)
+    return source
+
+
+def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
     """Refuse columns of another number or, if both have names, of another name or order."""
     names = getattr(model, "feature_names_in_", None)
     if source.n_features != model.n_features_in_:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.assign import check_features, load_model
+from lwcs.cli.assign import load_model, open_for
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.flags import Flags
 from lwcs.cli.logs import progress
-from lwcs.cli.options import answer, dropped_words, given_flags, open_rows, reading, saying
+from lwcs.cli.options import answer, dropped_words, given_flags, reading, saying
 from lwcs.cli.sizing import judging
-from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
     import lwcs
@@ -61,15 +60,8 @@ def certify(
     if rows is not None and (given := given_flags(("seed",))):
         raise click.UsageError(f"DATA is a coreset, which has its own draws; leave out {given[0]}")
     if rows is None:
-        known = hasattr(fitted, "feature_names_in_") and columns is None
-        rows = open_rows(
-            data,
-            columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
-            standardize=getattr(fitted, "scale_", None) is not None,
-            memory=memory,
-            **options,
-        )
-        check_features(fitted, rows)
+        scaled = getattr(fitted, "scale_", None) is not None
+        rows = open_for(fitted, data, columns, standardize=scaled, memory=memory, **options)
     found = lwcs.certify(
         rows,
         fitted,

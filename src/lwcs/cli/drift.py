@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.assign import check_features, load_model
+from lwcs.cli.assign import load_model, open_for
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.logs import progress
-from lwcs.cli.options import answer, dropped_words, open_rows, reading, saying
+from lwcs.cli.options import answer, dropped_words, reading, saying
 from lwcs.cli.sizing import judging
-from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
     from lwcs.judging.drifting import Drift
@@ -78,14 +77,7 @@ def drift(
     fitted = load_model(model, data, instead)
     rows: Any = coreset_of(data, {"columns": columns, **options})
     if rows is None:
-        by_name = hasattr(fitted, "feature_names_in_") and columns is None
-        rows = open_rows(
-            data,
-            columns=Fitted(map(str, fitted.feature_names_in_)) if by_name else columns,
-            memory=memory,
-            **options,
-        )
-        check_features(fitted, rows)
+        rows = open_for(fitted, data, columns, memory=memory, **options)
         if rows.rereadable and getattr(fitted, "scale_", None) is not None:
             # Draws in the units of the model have less noise; their scale takes a pass of its own.
             rows.scale = "standard"

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.assign import check_features, load_model
+from lwcs.cli.assign import load_model, open_for
 from lwcs.cli.fit import coreset_of
 from lwcs.cli.logs import progress
 from lwcs.cli.options import (
     dropped_words,
     given_flags,
-    open_rows,
     reading,
     rows_words,
     say,
@@ -21,7 +20,6 @@ from lwcs.cli.options import (
 )
 from lwcs.cli.report_option import check_report, command_line, seed_to_use, write_report
 from lwcs.cli.sizing import judging
-from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:
     import lwcs
@@ -89,16 +87,9 @@ def report(
             )
         coreset, certificate = rows, _certificate(rows, target, confidence)
     else:
-        known = hasattr(fitted, "feature_names_in_") and columns is None
         seed = seed_to_use(seed, output)
-        rows = open_rows(
-            data,
-            columns=Fitted(map(str, fitted.feature_names_in_)) if known else columns,
-            standardize=getattr(fitted, "scale_", None) is not None,
-            memory=memory,
-            **options,
-        )
-        check_features(fitted, rows)
+        scaled = getattr(fitted, "scale_", None) is not None
+        rows = open_for(fitted, data, columns, standardize=scaled, memory=memory, **options)
         coreset, certificate = drawn_and_certified(
             rows,
             target,
