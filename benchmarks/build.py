@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import lwcs
 from benchmarks.measure import Result, interleaved
-from lwcs.foundation.parallel import usable_cores
+from lwcs.runtime.parallel import usable_cores
 
 SIZE = 10_000
 DENSE = (

@@ -25,9 +25,9 @@ from benchmarks.files import KINDS, bare_scan, rows_of, written
 from benchmarks.kmeans import real_or_made
 from benchmarks.measure import Result, interleaved
 from lwcs import CoresetKMeans
-from lwcs.foundation.parallel import usable_cores
 from lwcs.geometry import Geometry
 from lwcs.passes import LabelTask, euclidean_cost
+from lwcs.runtime.parallel import usable_cores
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
 

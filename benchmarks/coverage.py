@@ -19,21 +19,21 @@ import lwcs
 from benchmarks import cells
 from benchmarks.paper import RESULTS
 from lwcs import CoresetKMeans, CoresetMixture
-from lwcs.building import Job
 from lwcs.comparing.families import FAMILIES
-from lwcs.coreset import Coreset
+from lwcs.coreset.building import BuildContext
+from lwcs.coreset.coreset import Coreset
 from lwcs.divergences import as_divergence
-from lwcs.foundation.journal import Journal
-from lwcs.judging.certifying import DRAWS, draws_of
-from lwcs.trust.certificate import (
+from lwcs.evaluation.certify import DRAWS, draws_of
+from lwcs.runtime.journal import Journal
+from lwcs.statistics.certificate import (
     by_bernstein,
     largest_drawn,
     largest_share,
     of_cost,
     of_log_likelihood,
 )
-from lwcs.trust.extremes import largest_value
-from lwcs.trust.referee import Mean, Price, deviations
+from lwcs.statistics.extremes import largest_value
+from lwcs.statistics.referee import Mean, Price, deviations
 
 CONFIDENCE = 0.95
 SIZES = (2_000, DRAWS)
@@ -188,7 +188,7 @@ def of_mixture(rows: np.ndarray, k: int, size: int, times: int) -> list[Repetiti
 
 def draws(rows: np.ndarray, divergence: str, size: int, times: int) -> Iterator[Coreset]:
     """Rows as `certify` draws them, with one seed after the other."""
-    job = Job.of(lwcs.scan(rows), as_divergence(divergence))
+    job = BuildContext.of(lwcs.scan(rows), as_divergence(divergence))
     for seed in range(times):
         yield draws_of(job, size, seed, 1, Journal())
 

@@ -21,7 +21,7 @@ from benchmarks import gpu_peers as peers
 from benchmarks.gpu_table import Line, Time
 from benchmarks.measure import interleaved
 from lwcs import CoresetKMeans
-from lwcs.foundation.parallel import usable_cores
+from lwcs.runtime.parallel import usable_cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 import lwcs
 from benchmarks.measure import Result, interleaved
 from lwcs import CoresetKMeans
-from lwcs.foundation.parallel import single_threaded_blas
-from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
 from lwcs.passes import euclidean_cost
+from lwcs.runtime.parallel import single_threaded_blas
+from lwcs.runtime.randomness import Stage, generator
 from lwcs.solvers import seeding
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points

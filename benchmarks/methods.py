@@ -23,9 +23,9 @@ from benchmarks.cells import BestKnown, customers, read
 from benchmarks.families import best_known
 from benchmarks.measure import machine
 from lwcs import CoresetKMeans
-from lwcs.choosing import kmeans as fitting
 from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
 from lwcs.passes import euclidean_cost
+from lwcs.sizing import kmeans as fitting
 
 METHODS = ("uniform", "lightweight", "refined")
 SEEDS = 3

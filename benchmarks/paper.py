@@ -14,8 +14,7 @@ import lwcs
 from benchmarks.measure import machine
 from lwcs.comparing.datasets import KNOWN, read_known
 from lwcs.comparing.methods import FULL, PEERS, title
-from lwcs.comparing.result import Cell, CompareResult
-from lwcs.comparing.table import error_text, speedup_text
+from lwcs.comparing.result import Cell, CompareResult, error_text, speedup_text
 
 RESULTS = Path("docs/results")
 CLUSTERS, SEEDS, FULL_SEEDS = (100, 500), int(os.environ.get("LWCS_SEEDS", "10")), 10

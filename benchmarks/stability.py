@@ -20,10 +20,10 @@ import numpy as np
 
 from benchmarks.measure import machine
 from lwcs import CoresetKMeans
-from lwcs.choosing.stability_result import DOUBTFUL, STABLE
+from lwcs.sizing.stability_result import DOUBTFUL, STABLE
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
-from lwcs.trust.separation import Neighbours, tell_apart
+from lwcs.statistics.separation import Neighbours, tell_apart
 
 Array = np.ndarray
 Rng = np.random.Generator

@@ -19,10 +19,10 @@ import numpy as np
 import lwcs
 from benchmarks.cells import BestKnown, read
 from benchmarks.measure import machine
-from lwcs.foundation.parallel import single_threaded_blas
-from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Centers, Geometry
 from lwcs.passes import full_cost
+from lwcs.runtime.parallel import single_threaded_blas
+from lwcs.runtime.randomness import Stage, generator
 from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search

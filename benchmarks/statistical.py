@@ -17,11 +17,10 @@ import numpy as np
 
 import lwcs
 from benchmarks.measure import machine
-from lwcs.describing.palette import BLACK, BLUE
-from lwcs.displays import figures
-from lwcs.displays.labels import compact, log_ticks, percent
-from lwcs.displays.look import look, subplots
+from lwcs.description.projection import BLACK, BLUE
 from lwcs.passes import euclidean_cost
+from lwcs.plotting import style as figures
+from lwcs.plotting.style import compact, log_ticks, look, percent, subplots
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10

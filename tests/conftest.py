@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from hypothesis import settings
 
 # Loaded before any fixture changes what they import from each other, or they would keep it.
-import lwcs.sources.sparse
-import lwcs.streaming_table  # noqa: F401
+import lwcs.coreset.streaming_io
+import lwcs.sources.memory.sparse  # noqa: F401
 
 # A slow machine is no failure, and every run tries the same examples.
 settings.register_profile("lwcs", max_examples=80, deadline=None, derandomize=True)
@@ -78,5 +78,5 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def small_partitions(monkeypatch: pytest.MonkeyPatch) -> int:
     """Cut local rows every 64, so that small data has many partitions."""
     monkeypatch.setattr("lwcs.sources.base.PARTITION_ROWS", 64)
-    monkeypatch.setattr("lwcs.sources.sparse.PARTITION_ROWS", 4 * 64)
+    monkeypatch.setattr("lwcs.sources.memory.sparse.PARTITION_ROWS", 4 * 64)
     return 64

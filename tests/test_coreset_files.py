@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.foundation import storage
+from lwcs.storage import parquet as storage
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from tests.pages import DOCS, FLAGS, PAGES, ROOT, blocks, needs, run_page
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(lwcs.__path__, "lwcs."))
 ENGINES = {
-    "lwcs.sources.dask": "dask",
-    "lwcs.sources.spark": "pyspark",
+    "lwcs.sources.engines.dask": "dask",
+    "lwcs.sources.engines.spark": "pyspark",
     "lwcs.spark": "pyspark",
-    "lwcs.sources.ray": "ray",
+    "lwcs.sources.engines.ray": "ray",
     "lwcs.kernels.device": "torch",
     **{
         f"lwcs.kernels.device.{name}": "triton"

@@ -48,8 +48,13 @@ def test_public_names_exist(name):
 
 
 def test_importing_every_module_leaves_the_functions_in_place():
-    engines = ("lwcs.sources.dask", "lwcs.sources.spark", "lwcs.sources.ray", "lwcs.spark",
-               "lwcs.kernels.device")  # fmt: skip
+    engines = (
+        "lwcs.sources.engines.dask",
+        "lwcs.sources.engines.spark",
+        "lwcs.sources.engines.ray",
+        "lwcs.spark",
+        "lwcs.kernels.device",
+    )
     # Walking imports packages; one that fails to import is named again by the second statement.
     code = "import lwcs, pkgutil, importlib; " + (
         "found = pkgutil.walk_packages(lwcs.__path__, 'lwcs.', onerror=lambda name: None); "

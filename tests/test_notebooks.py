@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import sklearn
 
 import lwcs
-from lwcs.foundation import markup
+from lwcs.runtime import formatting as markup
 
 EVIL = "<script>alert('1')</script>"
 

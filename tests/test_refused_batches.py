@@ -12,14 +12,14 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.streaming_table import to_table
+from lwcs.coreset.streaming_io import to_table
 
 ROWS = 200
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    for home in ("sources.base", "streaming", "streaming_table"):
+    for home in ("sources.base", "coreset.streaming", "coreset.streaming_io"):
         monkeypatch.setattr(f"lwcs.{home}.block_rows", lambda _: 64)
 
 
@@ -191,7 +191,8 @@ def test_a_loaded_stream_knows_how_large_its_rows_are(tmp_path):
 def test_an_interrupt_leaves_the_stream_as_it_was(monkeypatch):
     stream, before = stream_of(points(100)), stream_of(points(100))
     with monkeypatch.context() as broken:
-        broken.setattr("lwcs.streaming._pass", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        stop = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+        broken.setattr("lwcs.coreset.streaming._pass", stop)
         with pytest.raises(KeyboardInterrupt):
             stream.update(np.full((300, 4), 7.0), np.full(300, 9.0))
     assert same(stream, before)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.foundation.splits import deal, part_of
+from lwcs.runtime.randomness import deal, part_of
 
 
 @pytest.fixture(scope="module")

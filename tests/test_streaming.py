@@ -20,7 +20,7 @@ ROWS = 3_000
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    for home in ("sources.base", "streaming", "streaming_table"):
+    for home in ("sources.base", "coreset.streaming", "coreset.streaming_io"):
         monkeypatch.setattr(f"lwcs.{home}.block_rows", lambda _: 64)
 
 

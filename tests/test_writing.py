@@ -16,9 +16,10 @@ import pytest
 from pyarrow import fs
 
 import lwcs
-from lwcs.cli.stores import access_of
-from lwcs.foundation import replacing, stores
-from lwcs.foundation.places import Access
+from lwcs.cli.inputs import access_of
+from lwcs.storage import atomic_write as replacing
+from lwcs.storage import stores
+from lwcs.storage.locations import Access
 from tests.cli.running import run
 
 fsspec = pytest.importorskip("fsspec")

@@ -12,41 +12,41 @@ from typing import TYPE_CHECKING
 __version__ = "0.5.0"
 
 _HOMES = {
-    "Certificate": "lwcs.trust.certificate",
-    "ClusterMapDisplay": "lwcs.displays",
-    "ColumnWarning": "lwcs.foundation.notices",
-    "CompareDisplay": "lwcs.displays",
+    "Certificate": "lwcs.statistics.certificate",
+    "ClusterMapDisplay": "lwcs.plotting",
+    "ColumnWarning": "lwcs.runtime.warnings",
+    "CompareDisplay": "lwcs.plotting",
     "CompareResult": "lwcs.comparing",
-    "Coreset": "lwcs.coreset",
-    "CoresetDisplay": "lwcs.displays",
+    "Coreset": "lwcs.coreset.coreset",
+    "CoresetDisplay": "lwcs.plotting",
     "CoresetKMeans": "lwcs.estimators",
     "CoresetMixture": "lwcs.estimators",
-    "Diagnosis": "lwcs.trust.diagnosis",
-    "Drift": "lwcs.judging.drifting",
-    "ElbowDisplay": "lwcs.displays",
-    "FittedOn": "lwcs.trust.record",
-    "KChoice": "lwcs.judging.k_choice",
+    "Diagnosis": "lwcs.statistics.diagnosis",
+    "Drift": "lwcs.evaluation.drift",
+    "ElbowDisplay": "lwcs.plotting",
+    "FittedOn": "lwcs.statistics.record",
+    "KChoice": "lwcs.evaluation.k_choice",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
-    "ProfileDisplay": "lwcs.displays",
-    "Progress": "lwcs.foundation.progress",
+    "ProfileDisplay": "lwcs.plotting",
+    "Progress": "lwcs.runtime.progress",
     "Refined": "lwcs.samplers",
     "Sensitivity": "lwcs.samplers",
-    "SilhouetteDisplay": "lwcs.displays",
+    "SilhouetteDisplay": "lwcs.plotting",
     "Source": "lwcs.sources",
-    "Stability": "lwcs.choosing.stability_result",
-    "StreamingCoreset": "lwcs.streaming",
+    "Stability": "lwcs.sizing.stability_result",
+    "StreamingCoreset": "lwcs.coreset.streaming",
     "Uniform": "lwcs.samplers",
-    "build": "lwcs.building",
-    "certify": "lwcs.judging.certifying",
-    "choose_k": "lwcs.judging.choosing_k",
+    "build": "lwcs.coreset.building",
+    "certify": "lwcs.evaluation.certify",
+    "choose_k": "lwcs.evaluation.choose_k",
     "compare": "lwcs.comparing",
     "divergences": "lwcs.divergences",
-    "drift": "lwcs.judging.drifting",
+    "drift": "lwcs.evaluation.drift",
     "load": "lwcs.loading",
     "report": "lwcs.reporting",
     "scan": "lwcs.sources",
-    "theory": "lwcs.trust",
+    "theory": "lwcs.statistics",
 }
 
 __all__ = [
@@ -90,11 +90,17 @@ __all__ = [
 
 if TYPE_CHECKING:
     from lwcs import divergences
-    from lwcs.building import build
-    from lwcs.choosing.stability_result import Stability
     from lwcs.comparing import CompareResult, compare
-    from lwcs.coreset import Coreset
-    from lwcs.displays import (
+    from lwcs.coreset.building import build
+    from lwcs.coreset.coreset import Coreset
+    from lwcs.coreset.streaming import StreamingCoreset
+    from lwcs.estimators import CoresetKMeans, CoresetMixture
+    from lwcs.evaluation.certify import certify
+    from lwcs.evaluation.choose_k import choose_k
+    from lwcs.evaluation.drift import Drift, drift
+    from lwcs.evaluation.k_choice import KChoice
+    from lwcs.loading import load
+    from lwcs.plotting import (
         ClusterMapDisplay,
         CompareDisplay,
         CoresetDisplay,
@@ -102,22 +108,16 @@ if TYPE_CHECKING:
         ProfileDisplay,
         SilhouetteDisplay,
     )
-    from lwcs.estimators import CoresetKMeans, CoresetMixture
-    from lwcs.foundation.notices import ColumnWarning
-    from lwcs.foundation.progress import Progress
-    from lwcs.judging.certifying import certify
-    from lwcs.judging.choosing_k import choose_k
-    from lwcs.judging.drifting import Drift, drift
-    from lwcs.judging.k_choice import KChoice
-    from lwcs.loading import load
     from lwcs.reporting import report
+    from lwcs.runtime.progress import Progress
+    from lwcs.runtime.warnings import ColumnWarning
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
+    from lwcs.sizing.stability_result import Stability
     from lwcs.sources import PartitionedSource, Source, scan
-    from lwcs.streaming import StreamingCoreset
-    from lwcs.trust import theory
-    from lwcs.trust.certificate import Certificate
-    from lwcs.trust.diagnosis import Diagnosis
-    from lwcs.trust.record import FittedOn
+    from lwcs.statistics import theory
+    from lwcs.statistics.certificate import Certificate
+    from lwcs.statistics.diagnosis import Diagnosis
+    from lwcs.statistics.record import FittedOn
 
 
 def __getattr__(name: str) -> object:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lwcs import coreset_table
-from lwcs.foundation import storage
-from lwcs.foundation.places import Access
+from lwcs.coreset import io as coreset_table
+from lwcs.storage import parquet as storage
+from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
     import os
@@ -49,15 +49,15 @@ def load(
         return coreset_table.from_table(table, metadata, str(path))
     if kind == "kmeans":
         # Imported here, since only models need scikit-learn.
-        from lwcs.estimators import kmeans_table
+        from lwcs.estimators import kmeans_io as kmeans_table
 
         return kmeans_table.from_table(table, metadata, str(path))
     if kind == "mixture":
-        from lwcs.estimators import mixture_table
+        from lwcs.estimators import mixture_io as mixture_table
 
         return mixture_table.from_table(table, metadata, str(path))
     if kind == "stream":
-        from lwcs import streaming_table
+        from lwcs.coreset import streaming_io as streaming_table
 
         return streaming_table.from_table(table, metadata, str(path))
     if kind == "comparison":

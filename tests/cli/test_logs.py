@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lwcs.cli import logs, main
-from lwcs.foundation.logs import LOG
+from lwcs.runtime.warnings import LOG
 from tests.cli.running import run
 
 FIT = ["fit", "d.parquet", "--columns", "x,y", "-k", "3", "--seed", "0", "-o", "out.parquet"]
@@ -129,7 +129,7 @@ def test_an_interrupt_is_a_record_with_its_code(folder, monkeypatch):
 
 def test_progress_becomes_records(folder, monkeypatch):
     monkeypatch.setattr(logs, "LINES_EVERY", 0.0)
-    monkeypatch.setattr("lwcs.foundation.progress._CALLS_EVERY", 0.0)
+    monkeypatch.setattr("lwcs.runtime.progress._CALLS_EVERY", 0.0)
     found = [each for each in logged(*FIT)[1] if each["event"] == "progress"]
     assert {"all rows", "Lloyd"} <= {each["stage"] for each in found}
     assert all({"done", "total", "rows", "seconds"} <= each.keys() for each in found)

@@ -124,7 +124,7 @@ def test_the_format_of_a_file_without_an_ending_is_given(folder):
 
 
 def test_storage_options_are_for_uris_and_are_nested_by_dots(folder):
-    from lwcs.cli.stores import access_of
+    from lwcs.cli.inputs import access_of
 
     given = ["anon=true", "client_kwargs.endpoint_url=http://x", "client_kwargs.n=1"]
     nested = {"anon": True, "client_kwargs": {"endpoint_url": "http://x", "n": "1"}}

@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_samples
 
 import lwcs
-from lwcs.describing import describe
-from lwcs.describing.projection import quantiles
+from lwcs.description import describe
+from lwcs.description.projection import quantiles
 
 CENTERS = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [9.0, 6.0, 0.0], [0.0, 40.0, 0.0]])
 SIZES = (400, 200, 300, 100)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.foundation.accelerators import check_device
+from lwcs.arrays.device import check_device
 from lwcs.geometry.device import DeviceRows
 from tests.cli.running import run
 

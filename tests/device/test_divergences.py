@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import lwcs
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import (
     KL,
     Cosine,
@@ -18,8 +20,6 @@ from lwcs.divergences import (
     SimplexKL,
     SquaredEuclidean,
 )
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray
 from lwcs.geometry import Centers, Geometry
 from lwcs.geometry.dense import DenseRows
 from lwcs.geometry.device import DeviceRows

@@ -10,7 +10,7 @@ import pytest
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.foundation.accelerators import with_explained_memory
+from lwcs.arrays.device import with_explained_memory
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 device = pytest.importorskip("lwcs.kernels.device")

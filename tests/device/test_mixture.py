@@ -7,12 +7,12 @@ import pytest
 
 import lwcs
 from lwcs import CoresetMixture
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import SquaredEuclidean
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray
-from lwcs.solvers import mixture_on_device
+from lwcs.solvers import mixture_device as families
+from lwcs.solvers import mixture_device as mixture_on_device
 from lwcs.solvers.families import Family, Gaussian, Poisson, new_family
-from lwcs.solvers.families import on_device as families
 from lwcs.solvers.mixture import (
     belonging,
     evenly,
@@ -25,7 +25,7 @@ from lwcs.solvers.mixture import (
     prepared,
     responsibilities,
 )
-from lwcs.sources.device import DeviceSource
+from lwcs.sources.memory.device import DeviceSource
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray
 from lwcs.geometry import Centers, Geometry, Measured
 from lwcs.geometry.base import weigh_clusters
 

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import lwcs
+from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import KL
-from lwcs.foundation.device import DeviceArray
 from lwcs.sources.base import PARTITION_ROWS
-from lwcs.sources.device import DeviceSource
+from lwcs.sources.memory.device import DeviceSource
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 

@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import pytest
 
+from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import KL, Cosine, ItakuraSaito, Mahalanobis
-from lwcs.foundation.device import DeviceArray
-from lwcs.foundation.journal import Journal
 from lwcs.geometry import Geometry
 from lwcs.geometry.device import DeviceRows
+from lwcs.runtime.journal import Journal
 from lwcs.solvers.kmeans import cluster, solve
 from lwcs.solvers.lloyd import lloyd
 from lwcs.solvers.local_search import local_search

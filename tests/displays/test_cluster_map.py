@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from matplotlib.colors import to_hex
 
 import lwcs
-from lwcs.describing.palette import cluster_colours
-from lwcs.foundation.numerals import percent
+from lwcs.description.projection import cluster_colours
+from lwcs.runtime.formatting import percent
 from tests.displays.models import ODD, blobs, many, model
 
 

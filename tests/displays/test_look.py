@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.describing.palette import DISTINCT, cluster_colours
-from lwcs.displays.labels import name_text, number_tick, percent_tick, thinned
+from lwcs.description.projection import DISTINCT, cluster_colours
+from lwcs.plotting.style import name_text, number_tick, percent_tick, thinned
 from tests.displays.models import model
 
 # What colours look like to those who lack one kind of cone (Machado et al. 2009).

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import lwcs
-from lwcs.foundation.numerals import percent
+from lwcs.runtime.formatting import percent
 from tests.displays.models import ODD, blobs, many, model
 
 

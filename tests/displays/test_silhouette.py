@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.describing import describe
-from lwcs.foundation.numerals import percent
+from lwcs.description import describe
+from lwcs.runtime.formatting import percent
 from tests.displays.models import blobs, many, model
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import lwcs
-from lwcs.sources.readings import ArrayReading
+from lwcs.sources.engines.partition_readers import ArrayReading
 from tests.engines.sameness import cut
 from tests.sources.test_engine import Wire
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.sources.engine import EngineSource
+from lwcs.sources.engines.engine import EngineSource
 from tests.engines.sameness import assert_same, cut
 
 X = np.random.default_rng(5).standard_t(3, size=(40_000, 4))

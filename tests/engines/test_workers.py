@@ -26,7 +26,7 @@ worker = subprocess.Popen(
 )
 client.wait_for_workers(1, timeout=60)
 rows = da.random.default_rng(0).random((1_000, 3), chunks=(100, 3))
-from lwcs.sources.dask import _ASKED
+from lwcs.sources.engines.dask import _ASKED
 asked = lambda: _ASKED.add(client)
 end = worker.kill
 """,
@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 start = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 session = start.config("spark.executorEnv.PYTHONPATH", fake).getOrCreate()
 rows = session.range(1_000).selectExpr("id * 1.0D as x")
-from lwcs.sources.spark import _ASKED
+from lwcs.sources.engines.spark import _ASKED
 asked = lambda: _ASKED.add(session)
 end = session.stop
 """,
@@ -45,7 +45,7 @@ import ray, ray.data
 ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error",
          runtime_env={"env_vars": {"PYTHONPATH": fake}})
 rows = ray.data.from_numpy([np.ones((100, 3))])
-from lwcs.sources.ray import _ASKED
+from lwcs.sources.engines.ray import _ASKED
 node, = ray.nodes()
 asked = lambda: _ASKED.add((ray.get_runtime_context().get_job_id(), node["NodeID"]))
 end = ray.shutdown
@@ -138,7 +138,7 @@ def test_a_bare_python_on_spark_is_an_error_that_says_what_to_do(tmp_path):
 @pytest.mark.parametrize("module", ["pyarrow", "numba", "lwcs.sources"])
 def test_a_module_that_a_spark_worker_lacks_is_named(module):
     pytest.importorskip("pyspark")
-    from lwcs.sources.spark import _explained
+    from lwcs.sources.engines.spark import _explained
 
     told = f"thrown from the Python worker:\nModuleNotFoundError: No module named {module!r}\n"
     with pytest.raises(RuntimeError, match=f"has no module {module!r}; install it"), _explained():

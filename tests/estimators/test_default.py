@@ -16,7 +16,7 @@ from lwcs import CoresetKMeans
 from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import cluster
-from lwcs.sources.partitioned import PartitionedSource
+from lwcs.sources.memory.partitioned import PartitionedSource
 
 RNG = np.random.default_rng(0)
 HEAVY = RNG.standard_t(4, size=(60_000, 6)) + 20.0 * RNG.integers(0, 3, (60_000, 1))

@@ -8,12 +8,12 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.choosing import method as choice
 from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
 from lwcs.passes import euclidean_cost
+from lwcs.sizing import method as choice
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
-from lwcs.sources.partitioned import PartitionedSource
+from lwcs.sources.memory.partitioned import PartitionedSource
 
 RNG = np.random.default_rng(0)
 HEAVY = RNG.standard_t(4, size=(60_000, 6)) + 20.0 * RNG.integers(0, 3, (60_000, 1))

@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import lwcs
 from lwcs import CoresetMixture
-from lwcs.choosing import mixture_levels, mixture_size
-from lwcs.estimators.mixture_table import from_table
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.randomness import Stage, generator
-from lwcs.foundation.splits import deal, part_of
-from lwcs.solvers.mixture_runs import Runs
+from lwcs.estimators.mixture_io import from_table
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.randomness import Stage, deal, generator, part_of
+from lwcs.sizing import mixture as mixture_levels
+from lwcs.sizing import mixture as mixture_size
+from lwcs.solvers.mixture_start import Runs
 from tests.cli.running import run
 
 N = 20_000

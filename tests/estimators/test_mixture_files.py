@@ -8,8 +8,8 @@ import pytest
 
 import lwcs
 from lwcs import CoresetMixture
-from lwcs.foundation import storage
 from lwcs.solvers.families.gaussian import COVARIANCES
+from lwcs.storage import parquet as storage
 from tests.estimators.test_mixture import PARTS, blobs, drawn_from
 
 

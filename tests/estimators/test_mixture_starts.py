@@ -16,7 +16,8 @@ from sklearn.mixture import GaussianMixture
 import lwcs
 from lwcs import CoresetMixture, divergences
 from lwcs.divergences import SquaredEuclidean
-from lwcs.solvers import mixture_runs, mixture_start
+from lwcs.solvers import mixture_start
+from lwcs.solvers import mixture_start as mixture_runs
 from lwcs.solvers.families import Family, available, weighted_means
 from lwcs.solvers.families.gaussian import COVARIANCES
 from tests.estimators.mixture_cases import (

@@ -32,7 +32,7 @@ def state_of(model: CoresetKMeans) -> dict[str, bytes]:
 def test_asking_for_an_attribute_does_not_compute(monkeypatch):
     model = CoresetKMeans(4, random_state=0).partial_fit(rows(3))
     full = CoresetKMeans(4, random_state=0).partial_fit(rows(300))
-    monkeypatch.setattr("lwcs.choosing.solution.cluster", None)
+    monkeypatch.setattr("lwcs.sizing.solution.cluster", None)
     monkeypatch.setattr("lwcs.StreamingCoreset.coreset", None)
     for each in (model, full):
         before = state_of(each)
@@ -191,7 +191,7 @@ def test_an_error_in_the_clustering_leaves_the_batch_out(monkeypatch):
     model = CoresetKMeans(3, random_state=0).partial_fit(rows(100))
     before, expected = state_of(model), copy.deepcopy(model).partial_fit(rows(40, 9.0))
     with monkeypatch.context() as broken:
-        broken.setattr("lwcs.choosing.solution.cluster", lambda *_, **__: 1 / 0)
+        broken.setattr("lwcs.sizing.solution.cluster", lambda *_, **__: 1 / 0)
         for _ in range(2):
             with pytest.raises(ZeroDivisionError):
                 model.partial_fit(rows(60, 3.0), sample_weight=np.full(60, 5.0))
@@ -211,7 +211,7 @@ def test_float64_after_float32_is_not_narrowed():
 
 def test_one_restart_is_made_of_given_centers_and_a_warning(monkeypatch):
     X, start, runs = rows(300), rows(3), []
-    monkeypatch.setattr("lwcs.choosing.levels.start", lambda *a: runs.append(1) or start_from(*a))
+    monkeypatch.setattr("lwcs.sizing.levels.start", lambda *a: runs.append(1) or start_from(*a))
     with pytest.warns(
         RuntimeWarning, match="one restart is performed instead of n_init=4"
     ) as caught:

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import lwcs
-from lwcs.foundation.fields import Fields
+from lwcs.storage.fields import Fields
 
 FEW = 5
 

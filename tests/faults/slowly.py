@@ -13,7 +13,8 @@ import time
 from typing import Any
 
 from lwcs.cli import formats, main
-from lwcs.foundation import replacing, stores
+from lwcs.storage import atomic_write as replacing
+from lwcs.storage import stores
 
 
 def stop() -> None:

@@ -7,9 +7,8 @@ from math import inf
 import joblib
 import pytest
 
-from lwcs.foundation import cores
-from lwcs.foundation.cores import cpu_quota, usable_cores
-from lwcs.foundation.parallel import as_threads
+from lwcs.runtime import parallel as cores
+from lwcs.runtime.parallel import as_threads, cpu_quota, usable_cores
 
 V2 = "30 24 0:26 {mounted} /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
 V1 = "32 31 0:29 {mounted} /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct"

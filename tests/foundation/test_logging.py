@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import lwcs
-from lwcs.foundation import storage
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.logs import LOG
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.warnings import LOG
+from lwcs.storage import parquet as storage
 from tests.fuzz.saved import table_of
 from tests.test_damaged_files import changed, metadata_of, refused
 

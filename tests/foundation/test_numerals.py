@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lwcs.foundation.numerals import number, percent, seconds, shortened, signed
+from lwcs.runtime.formatting import number, percent, seconds, shortened, signed
 
 
 @pytest.mark.parametrize(

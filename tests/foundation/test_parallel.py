@@ -12,8 +12,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lwcs.foundation import pool
-from lwcs.foundation.parallel import ordered_map, single_threaded_blas, workers
+from lwcs.runtime import parallel as pool
+from lwcs.runtime.parallel import ordered_map, single_threaded_blas, workers
 
 PATIENCE = 30.0
 HELPERS = pool._HELPERS

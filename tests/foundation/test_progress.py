@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.foundation import progress
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import READER
+from lwcs.runtime import progress
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import READER
 
 SCRIPT = """
 import numpy, lwcs

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import lwcs
-from lwcs.foundation import temporaries
+from lwcs.storage import atomic_write as temporaries
 
 WRITER = """
 import sys, time
-from lwcs.foundation.temporaries import temporary_{kind}
+from lwcs.storage.atomic_write import temporary_{kind}
 with temporary_{kind}(sys.argv[1]) as path:
     print(path, flush=True)
     time.sleep(60)

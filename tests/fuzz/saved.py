@@ -11,10 +11,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 import lwcs
-from lwcs import comparing, coreset_table, streaming_table
+from lwcs import comparing
 from lwcs.comparing import result as comparison
-from lwcs.estimators import kmeans_table, mixture_table
-from lwcs.foundation import storage
+from lwcs.coreset import io as coreset_table
+from lwcs.coreset import streaming_io as streaming_table
+from lwcs.estimators import kmeans_io as kmeans_table
+from lwcs.estimators import mixture_io as mixture_table
+from lwcs.storage import parquet as storage
 
 
 def _rows() -> np.ndarray:

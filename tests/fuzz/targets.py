@@ -22,9 +22,9 @@ from click.testing import CliRunner
 
 import lwcs
 from lwcs import theory
-from lwcs.foundation import storage
-from lwcs.foundation.rows import same_rows
-from lwcs.sources.pipes import open_pipe
+from lwcs.arrays.rows import same_rows
+from lwcs.sources.files.pipes import open_pipe
+from lwcs.storage import parquet as storage
 from tests.fuzz import mutations as mutate
 from tests.fuzz.outcomes import attempt, demand
 from tests.fuzz.saved import objects, same, table_of

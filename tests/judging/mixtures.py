@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lwcs.foundation.types import FloatArray
+from lwcs.arrays.types import FloatArray
 
 
 def separated(

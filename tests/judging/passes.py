@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from lwcs.foundation import journal
+from lwcs.runtime import journal
 
 
 def passes_of(do: Callable[[], object]) -> list[str]:

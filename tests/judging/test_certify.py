@@ -15,10 +15,10 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
 import lwcs
-from lwcs.building import Job
+from lwcs.coreset.building import BuildContext
 from lwcs.divergences import KL, SquaredEuclidean
-from lwcs.foundation.journal import Journal
-from lwcs.judging.certifying import draws_of
+from lwcs.evaluation.certify import draws_of
+from lwcs.runtime.journal import Journal
 from tests.judging.passes import passes_of
 
 ROWS, SIZE = 8_000, 1_000
@@ -42,7 +42,7 @@ def cost(X: np.ndarray, centers: np.ndarray) -> float:
 def test_the_estimate_is_that_of_independent_lightweight_draws(X, model):
     """Also with the random_state of the fit, whose draws are others."""
     found = lwcs.certify(X, model, size=SIZE, random_state=0)
-    job = Job.of(lwcs.scan(X), SquaredEuclidean())
+    job = BuildContext.of(lwcs.scan(X), SquaredEuclidean())
     drawn = draws_of(job, SIZE, 0, None, Journal())
     assert drawn.method == "lightweight"
     assert found.estimate == pytest.approx(drawn.cost(model.cluster_centers_))

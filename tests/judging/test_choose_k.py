@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.mixture import GaussianMixture
 
 import lwcs
-from lwcs.judging.k_rows import Interval, KRow
-from lwcs.judging.k_verdict import judge_clusters
+from lwcs.evaluation.k_rows import Interval, KRow
+from lwcs.evaluation.k_verdict import judge_clusters
 from tests.judging.mixtures import separated
 from tests.judging.passes import passes_of
 

@@ -7,12 +7,12 @@ import pytest
 from sklearn.metrics import davies_bouldin_score
 
 import lwcs
-from lwcs.choosing.path import Path
-from lwcs.choosing.stability_result import STABLE
+from lwcs.evaluation.k_rows import Interval, KRow
+from lwcs.evaluation.k_verdict import elbow, judge_clusters
 from lwcs.geometry import Centers, Geometry
-from lwcs.judging.k_rows import Interval, KRow
-from lwcs.judging.k_verdict import elbow, judge_clusters
-from lwcs.trust.indices import TwoNearest, davies_bouldin, silhouette
+from lwcs.sizing.path import Path
+from lwcs.sizing.stability_result import STABLE
+from lwcs.statistics.indices import TwoNearest, davies_bouldin, silhouette
 from tests.judging.mixtures import separated
 
 

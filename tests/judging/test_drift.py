@@ -11,9 +11,9 @@ from sklearn.cluster import KMeans
 
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture
-from lwcs.choosing.summaries import summarize
 from lwcs.divergences import KL
-from lwcs.judging import drifting
+from lwcs.evaluation import drift as drifting
+from lwcs.sizing.solution import summarize
 from tests.judging.drift_rows import PLACES, at, fitted, rows
 
 

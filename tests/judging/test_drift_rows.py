@@ -14,7 +14,7 @@ from sklearn.mixture import GaussianMixture
 
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture
-from lwcs.judging.drift_words import _unlike
+from lwcs.evaluation.drift_result import _unlike
 from tests.judging.drift_rows import PLACES, fitted, rows
 
 

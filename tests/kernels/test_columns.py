@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lwcs.kernels.compiled.columns as compiled
-from lwcs.kernels.columns import as_rows
+from lwcs.kernels.hashes import as_rows
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

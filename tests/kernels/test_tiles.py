@@ -144,7 +144,7 @@ def test_rows_that_are_not_finite_are_never_certain(dtype, bad):
 
 
 def geometry_error(rows, centers) -> Exception:
-    from lwcs.foundation.checks import BadValueError
+    from lwcs.arrays.checks import BadValueError
 
     with pytest.raises(BadValueError) as found:
         rows.nearest(centers)

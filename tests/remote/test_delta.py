@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import lwcs
-from lwcs.sources import lakes
+from lwcs.sources.tables import table_formats as lakes
 from tests.cli.running import run
 from tests.remote.deltas import delete_by_vector, rename_columns, rewrite
 

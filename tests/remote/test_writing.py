@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.foundation import replacing, stores
-from lwcs.foundation.places import Access
+from lwcs.storage import atomic_write as replacing
+from lwcs.storage import stores
+from lwcs.storage.locations import Access
 
 X = np.random.default_rng(0).standard_normal((2000, 3))
 COMMAND = [sys.executable, "-m", "lwcs"]

@@ -8,11 +8,10 @@ from bokeh.models import HoverTool
 from matplotlib.colors import to_hex
 
 import lwcs
-from lwcs.describing import describe
-from lwcs.reporting.colours import themes
+from lwcs.description import describe
+from lwcs.reporting.figures import themes
 from lwcs.reporting.histograms import histogram_figure, of_sizes
-from lwcs.reporting.map_figure import map_figure
-from lwcs.reporting.points import Points
+from lwcs.reporting.map_figure import Points, map_figure
 from lwcs.reporting.profile_figure import Profiles, profile_figure
 
 

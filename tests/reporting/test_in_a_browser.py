@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.foundation.numerals import shortened
+from lwcs.runtime.formatting import shortened
 from tests.reporting.browser import opened
 from tests.reporting.conftest import HOSTILE
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 import lwcs
-from lwcs.describing import describe
+from lwcs.description import describe
 from lwcs.divergences import Mahalanobis, SquaredEuclidean
 from lwcs.reporting.facts import Origin
 from lwcs.reporting.recipe import recipe_of

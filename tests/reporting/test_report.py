@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.describing import describe
-from lwcs.foundation.numerals import percent, typeset
+from lwcs.description import describe
+from lwcs.runtime.formatting import percent, typeset
 from tests.reporting.conftest import HOSTILE
 
 
@@ -271,9 +271,9 @@ def test_clusters_that_the_first_view_does_not_show_are_named(tmp_path):
 
 
 def test_commands_in_sentences_are_set_as_code(model, tmp_path):
-    from lwcs.foundation.places import Access
     from lwcs.reporting.facts import Origin
-    from lwcs.reporting.writing import write_report
+    from lwcs.reporting.page import write_report
+    from lwcs.storage.locations import Access
 
     own = Origin(command="lwcs fit <b>")
     write_report(model, tmp_path / "r.html", None, own, None, Access(None, None))

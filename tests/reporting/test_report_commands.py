@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.foundation.numerals import typeset
+from lwcs.runtime.formatting import typeset
 from tests.cli.running import run
 
 ROWS = 3_000
@@ -184,7 +184,7 @@ def test_a_certificate_that_fails_for_another_reason_is_an_error(folder, monkeyp
     def fail(*_, **__):
         raise ValueError("the cost is beyond the range of numbers")
 
-    monkeypatch.setattr("lwcs.judging.certifying.drawn_and_certified", fail)
+    monkeypatch.setattr("lwcs.evaluation.certify.drawn_and_certified", fail)
     code, _, said = run("report", "m.parquet", "c.parquet")
     assert (code, "beyond the range of numbers" in said) == (1, True)
     assert not list(folder.glob("*.html"))

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.foundation.randomness import Stage
 from lwcs.geometry import Geometry
+from lwcs.runtime.randomness import Stage
 from lwcs.samplers.around_mean import MeanDrawTask
 from lwcs.samplers.two_rounds import Quota
 from lwcs.sources import Block

@@ -15,10 +15,10 @@ from lwcs.geometry import Geometry
 from lwcs.kernels import choose
 from lwcs.samplers import one_read
 from lwcs.samplers.base import Run
-from lwcs.samplers.crossing import RunningWeights
+from lwcs.samplers.draws import RunningWeights
 from lwcs.samplers.one_read import Propose, _scan, running_weights
-from lwcs.sources.arrays import ArraySource
-from lwcs.sources.sparse import SparseSource
+from lwcs.sources.memory.local import ArraySource
+from lwcs.sources.memory.sparse import SparseSource
 
 MAKE = pytest.mark.parametrize(
     "make", [np.asarray, np.asfortranarray, sp.csr_array], ids=["dense", "Fortran", "sparse"]

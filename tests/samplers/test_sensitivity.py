@@ -8,10 +8,16 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs.geometry import Geometry
-from lwcs.samplers.around_centers import Assignment, Clusters, ClustersTask, assign
+from lwcs.samplers.around_centers import (
+    Assignment,
+    Clusters,
+    ClustersTask,
+    approximation_factor,
+    assign,
+    sensitivities,
+)
 from lwcs.samplers.base import Run
-from lwcs.samplers.by_sensitivity import approximation_factor, sensitivities
-from lwcs.samplers.d2_sampling import d2_sampling
+from lwcs.samplers.sensitivity import d2_sampling
 
 METHOD = pytest.mark.parametrize("method", ["sensitivity", "refined"])
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

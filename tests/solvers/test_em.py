@@ -8,14 +8,7 @@ import scipy.sparse as sp
 from scipy import stats
 from sklearn.mixture import GaussianMixture
 
-from lwcs.solvers.families import (
-    Bernoulli,
-    Exponential,
-    Gamma,
-    Gaussian,
-    Multinomial,
-    Poisson,
-)
+from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Gaussian, Multinomial, Poisson
 from lwcs.solvers.families.gaussian import COVARIANCES
 from lwcs.solvers.mixture import fit_mixture, log_joint, maximize
 

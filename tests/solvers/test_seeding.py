@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import chisquare
 
-from lwcs.foundation.parallel import workers
 from lwcs.geometry import Geometry
 from lwcs.geometry import pairwise as pairwise_module
 from lwcs.geometry.pairwise import Tiled, pairwise
-from lwcs.geometry.products_sparse import SparseProducts
+from lwcs.geometry.sparse import SparseProducts
+from lwcs.runtime.parallel import workers
 from lwcs.solvers import seeding
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import greedy_candidates, kmeans_plusplus

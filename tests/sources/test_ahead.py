@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.sources import ahead
-from lwcs.sources.ahead import Ahead, Piece, WaitingThreads
+from lwcs.sources.remote import prefetch as ahead
+from lwcs.sources.remote.prefetch import Ahead, Piece, WaitingThreads
 from tests.sources.parts import points, table, write_parts
 from tests.sources.stores import spied
 
@@ -179,7 +179,7 @@ def test_a_failing_disk_is_no_damaged_file(kind, tmp_path):
 
 
 def test_errors_of_a_disk_have_an_errno_and_those_of_contents_have_none():
-    from lwcs.sources.explaining import explaining
+    from lwcs.sources.watching import explaining
 
     with (
         pytest.raises(OSError, match=r"reading failed.*'a\.parquet'") as failed,

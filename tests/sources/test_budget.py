@@ -11,7 +11,7 @@ import pytest
 
 import lwcs
 from lwcs.sources import base
-from lwcs.sources.budget import Budget
+from lwcs.sources.blocks import Budget
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16, 64])

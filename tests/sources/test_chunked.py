@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import lwcs
-from lwcs.sources.chunked import ChunkedSource
+from lwcs.sources.files.chunked import ChunkedSource
 from tests.sources.parts import points
 
 

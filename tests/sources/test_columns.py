@@ -145,7 +145,7 @@ def test_identifiers_are_named_by_a_warning(container, tmp_path):
     + [(name, False) for name in ("idle", "paid", "body_mass_index", "key", "identity")],
 )
 def test_names_of_identifiers(name, is_one):
-    from lwcs.sources.identifiers import named_like_identifier
+    from lwcs.sources.column_types import named_like_identifier
 
     assert named_like_identifier(name) == is_one
 

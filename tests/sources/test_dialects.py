@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.foundation.notices import ColumnWarning
+from lwcs.runtime.warnings import ColumnWarning
 from lwcs.sources import scan
 
 ROWS = [[1.5, 2.0], [3.25, -4.0], [1000.0, 6.0]]
@@ -302,7 +302,7 @@ def test_a_header_longer_than_what_is_read_at_once(length, tmp_path):
 
 
 def test_a_line_without_an_end_is_refused_before_memory_is_full(tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.heads._TOO_LONG", 2**18)
+    monkeypatch.setattr("lwcs.sources.files.csv_preview._TOO_LONG", 2**18)
     with pytest.raises(ValueError, match="fewer than three lines"):
         scan(write(tmp_path, "1," * 2**18))
 

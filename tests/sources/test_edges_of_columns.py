@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.sources.arrow import ArrowBatch
+from lwcs.sources.arrow_rows import ArrowBatch
+from lwcs.sources.column_types import named_like_identifier
 from lwcs.sources.columns import Selection
-from lwcs.sources.identifiers import named_like_identifier
 from lwcs.sources.options import ScanOptions
 from lwcs.sources.vectors import in_form
 

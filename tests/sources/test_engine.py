@@ -13,9 +13,9 @@ import pytest
 import lwcs
 from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engine import EngineSource, RowWork, add_results
+from lwcs.sources.engines.engine import EngineSource, RowWork, add_results
+from lwcs.sources.engines.partition_readers import ArrayReading, ArrowReading
 from lwcs.sources.options import ScanOptions
-from lwcs.sources.readings import ArrayReading, ArrowReading
 
 
 class Wire(EngineSource):

@@ -15,11 +15,11 @@ import pytest
 from pyarrow import fs
 
 import lwcs
-from lwcs.foundation import storage
-from lwcs.foundation.fsspec_files import FsspecFiles, fsspec_files
-from lwcs.foundation.places import Access
-from lwcs.sources import delta
-from lwcs.sources.explaining import explaining
+from lwcs.sources.tables import delta
+from lwcs.sources.watching import explaining
+from lwcs.storage import parquet as storage
+from lwcs.storage.fsspec_files import FsspecFiles, fsspec_files
+from lwcs.storage.locations import Access
 
 fsspec = pytest.importorskip("fsspec")
 X = np.random.default_rng(0).standard_normal((500, 2))

@@ -28,7 +28,7 @@ from tests.sources.parts import ROWS, points, table, write_parts
 def test_the_same_rows_in_any_files_give_the_same_coreset(
     dtype, cuts, row_group, batch, small_group, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", small_group)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", small_group)
     X = points(dtype)
     folder = write_parts(tmp_path / "p", X, cuts, row_group_size=row_group)
     expected = lwcs.build(table(X), 60, passes=2, random_state=3)
@@ -161,7 +161,7 @@ def test_a_relative_glob(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
 def test_hive_partitions_are_columns_by_name(small_group, tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", small_group)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", small_group)
     rows = pa.table({"year": [2020] * 5 + [2021] * 5, "v": np.arange(10.0)})
     flavor = ds.partitioning(pa.schema([("year", pa.int32())]), flavor="hive")
     ds.write_dataset(rows, tmp_path / "h", format="parquet", partitioning=flavor)
@@ -195,7 +195,7 @@ def test_columns_by_name_pattern_or_all_that_are_numbers(tmp_path):
 
 @pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
 def test_embeddings_in_a_column_of_lists(small_group, tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", small_group)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", small_group)
     X = points()
     column = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 4)
     pq.write_table(pa.table({"id": ["a"] * ROWS, "emb": column}), tmp_path / "x.parquet")
@@ -293,7 +293,7 @@ def test_a_file_that_changes_between_the_passes_is_noticed(tmp_path, monkeypatch
     with pytest.raises((ValueError, FileNotFoundError), match=r"changed|vanished"):
         build_while(Path.unlink, "unlink")
     # The same times and sizes, other rows: the sums of the second round tell.
-    monkeypatch.setattr("lwcs.sources.stamps.Stamps.check", lambda *_: None)
+    monkeypatch.setattr("lwcs.sources.files.change_detection.Stamps.check", lambda *_: None)
 
     def scale(path: Path) -> None:
         pq.write_table(table(1.01 * X[400:]), path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.foundation.notices import ColumnWarning
+from lwcs.runtime.warnings import ColumnWarning
 from tests.sources.parts import points, write_parts
 
 KINDS = ["parquet", "csv", "npy"]

@@ -14,7 +14,7 @@ from tests.sources.parts import ROWS, points, write_parts
 
 @pytest.mark.parametrize("small_group", [0, 2**25], ids=["paged", "whole groups"])
 def test_types_that_differ_between_files_are_widened(small_group, tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", small_group)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", small_group)
     pq.write_table(pa.table({"x": [1, 2, 3], "y": pa.nulls(3)}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": [0.5, 1.5], "y": [1e300, 2.0]}), tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=r"'y' has a missing value in row 0 of .*a\.parquet"):

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.foundation.parallel import as_threads, ordered_map, usable_cores
+from lwcs.runtime.parallel import as_threads, ordered_map, usable_cores
 from lwcs.sources import PARTITION_ROWS, Source
 from lwcs.sources.base import block_rows
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.sources.parquet import ParquetFiles
+from lwcs.sources.files.parquet import ParquetFiles
 
 FILES, ROWS = 6, 3_000
 
@@ -56,12 +56,12 @@ def first_batch(source, begun, expected):
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, 1), (ROWS * 16 * 3, 4), (2**26, FILES)])
 def test_files_are_read_ahead_within_the_limit(limit, expected, folder, begun, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.ahead", limit)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.ahead", limit)
     first_batch(lwcs.scan(folder, columns=["a", "b"]), begun, expected)
 
 
 def test_text_that_is_not_wanted_does_not_make_row_groups_large(folder, begun, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", ROWS * 16)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", ROWS * 16)
     source = lwcs.scan(folder, columns=["a", "b"])
     first_batch(source, begun, FILES)
     source.keep(["text"])
@@ -69,10 +69,10 @@ def test_text_that_is_not_wanted_does_not_make_row_groups_large(folder, begun, m
 
 
 def test_batches_of_large_row_groups_are_limited_in_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.batch", 2**16)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.batch", 2**16)
     # Page by page, not as a whole.
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", 0)
-    monkeypatch.setattr("lwcs.sources.parquet._HELD", 10**9)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", 0)
+    monkeypatch.setattr("lwcs.sources.files.parquet._HELD", 10**9)
     X = np.random.default_rng(0).random((2_000, 64))
     pq.write_table(pa.table({f"x{j}": X[:, j] for j in range(64)}), tmp_path / "x.parquet")
     source = lwcs.scan(tmp_path / "x.parquet")
@@ -82,7 +82,7 @@ def test_batches_of_large_row_groups_are_limited_in_bytes(tmp_path, monkeypatch)
 
 
 def test_row_numbers_go_on_from_part_to_part(tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.budget.Budget.small", 8 * 250)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", 8 * 250)
     column = pa.array(np.arange(1_000.0), mask=np.arange(1_000) == 777)
     pq.write_table(pa.table({"a": column}), tmp_path / "x.parquet", row_group_size=100)
     source = lwcs.scan(tmp_path / "x.parquet")

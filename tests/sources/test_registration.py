@@ -9,7 +9,7 @@ import pytest
 
 import lwcs
 from lwcs.sources import LocalSource, ScanOptions, Source
-from lwcs.sources.batches import ArrayBatch
+from lwcs.sources.blocks import ArrayBatch
 from lwcs.sources.sequence import SequenceSource
 
 X = np.random.default_rng(3).standard_t(3, size=(3_000, 4))

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import lwcs
-from lwcs.sources.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
 
 HERE = versions()
 

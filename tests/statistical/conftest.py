@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lwcs.foundation.parallel import single_threaded_blas
+from lwcs.runtime.parallel import single_threaded_blas
 
 
 def pytest_collection_modifyitems(items):

@@ -22,9 +22,13 @@ from lwcs import divergences
 from lwcs.divergences import Divergence
 from lwcs.geometry import Centers, Geometry, Measured
 from lwcs.passes import full_cost
-from lwcs.samplers.around_centers import Assignment, assign
+from lwcs.samplers.around_centers import (
+    Assignment,
+    approximation_factor,
+    assign,
+    draw_by_sensitivity,
+)
 from lwcs.samplers.base import Run
-from lwcs.samplers.by_sensitivity import approximation_factor, draw_by_sensitivity
 from tests.statistical.paths import data, in_parts, weights
 from tests.statistical.verdicts import assert_follows, total_counts
 

@@ -30,7 +30,7 @@ ORDERS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of 16 rows, so that 150 rows are ten of them; too few for one read of an array."""
-    for home in ("lwcs.streaming", "lwcs.sources.base"):
+    for home in ("lwcs.coreset.streaming", "lwcs.sources.base"):
         monkeypatch.setattr(f"{home}.block_rows", lambda _: 16)
 
 
@@ -47,7 +47,7 @@ def passed(seed: int, order: np.ndarray, w: np.ndarray | None, size: int) -> One
     for a in range(0, N, 16):
         rows = order[a : a + 16]
         stream.update(data()[rows], None if w is None else w[rows])
-    from lwcs.streaming import _pass
+    from lwcs.coreset.streaming import _pass
 
     if stream.filling is not None:
         _pass(stream.state, stream.filling.block(stream.state.rows))

@@ -11,7 +11,7 @@ import pytest
 import lwcs
 from lwcs.divergences import Divergence, Domain, Mahalanobis, as_divergence
 from lwcs.geometry import Geometry
-from lwcs.trust.certificate import (
+from lwcs.statistics.certificate import (
     Certificate,
     by_bernstein,
     largest_drawn,
@@ -19,8 +19,8 @@ from lwcs.trust.certificate import (
     of_cost,
     of_log_likelihood,
 )
-from lwcs.trust.extremes import NoBoundError, largest_value, law_of
-from lwcs.trust.referee import Mean, Price
+from lwcs.statistics.extremes import NoBoundError, largest_value, law_of
+from lwcs.statistics.referee import Mean, Price
 
 
 class Quartic(Divergence, listed=False):

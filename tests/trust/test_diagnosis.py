@@ -10,12 +10,18 @@ import pytest
 
 import lwcs
 from lwcs import CoresetKMeans, Lightweight
-from lwcs.choosing import method as choice
-from lwcs.choosing.method import seen_by, warn_of_method
 from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
+from lwcs.sizing import method as choice
+from lwcs.sizing.method import seen_by, warn_of_method
 from lwcs.solvers.kmeans import cluster
-from lwcs.trust.diagnosis import METHODS, Diagnosis, Seen, errors_by_method, family_of
+from lwcs.statistics.diagnosis import (
+    METHODS,
+    Diagnosis,
+    DrawStatistics,
+    errors_by_method,
+    family_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +32,9 @@ def unequal() -> np.ndarray:
     return rng.permutation(np.vstack([many, [400.0] * 4 + 60.0 * rng.normal(size=(300, 4))]))
 
 
-def on_draws(X: np.ndarray, method: str, centers: np.ndarray, m: int, seed: int = 0) -> Seen:
+def on_draws(
+    X: np.ndarray, method: str, centers: np.ndarray, m: int, seed: int = 0
+) -> DrawStatistics:
     coreset = lwcs.build(X, m, method=method, n_clusters=len(centers), random_state=seed)
     geometry = coreset.geometry()
     rows, own = geometry.measured(coreset.points), geometry.own_centers(centers)

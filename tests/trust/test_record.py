@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.trust.record import SampleSize, digest
+from lwcs.statistics.record import SampleSize, digest
 
 
 @pytest.fixture(scope="module")

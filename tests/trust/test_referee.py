@@ -11,7 +11,7 @@ from scipy.stats import norm
 import lwcs
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
-from lwcs.trust.referee import NONE, UNKNOWN, Price, SamplingError
+from lwcs.statistics.referee import NONE, UNKNOWN, Price, SamplingError
 
 FALSE_ALARM = 1e-4
 

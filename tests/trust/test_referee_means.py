@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lwcs.trust.referee import Mean, SamplingError
+from lwcs.statistics.referee import Mean, SamplingError
 
 
 def test_equal_weights_have_the_variance_of_a_mean():

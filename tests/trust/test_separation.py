@@ -13,10 +13,10 @@ from lwcs.divergences import KL
 from lwcs.geometry import Geometry
 from lwcs.solvers.kmeans import solve
 from lwcs.solvers.points import Points
-from lwcs.trust.separation import Neighbours, tell_apart
+from lwcs.statistics.separation import Neighbours, tell_apart
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
 
 
 def judged(

@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lwcs.trust.record import FittedOn, SampleSize
-from lwcs.trust.referee import Mean, deviations
-from lwcs.trust.shifts import (
+from lwcs.statistics.drift_tests import (
     Estimate,
     Sample,
     Shares,
@@ -19,6 +17,8 @@ from lwcs.trust.shifts import (
     relative_regret,
     share_shifts,
 )
+from lwcs.statistics.record import FittedOn, SampleSize
+from lwcs.statistics.referee import Mean, deviations
 
 NOTHING = Mean(0.0)
 

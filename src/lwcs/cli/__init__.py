@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 
 import lwcs
-from lwcs.cli.assign import assign
-from lwcs.cli.build import build
-from lwcs.cli.certify import certify
-from lwcs.cli.choose_k import choose_k
-from lwcs.cli.compare import compare
+from lwcs.cli.commands.assign import assign
+from lwcs.cli.commands.build import build
+from lwcs.cli.commands.certify import certify
+from lwcs.cli.commands.choose_k import choose_k
+from lwcs.cli.commands.compare import compare
+from lwcs.cli.commands.demo import demo
+from lwcs.cli.commands.drift import drift
+from lwcs.cli.commands.fit import fit
+from lwcs.cli.commands.inspect import inspect
+from lwcs.cli.commands.mixture import mixture
+from lwcs.cli.commands.report import report
 from lwcs.cli.completion import completion
-from lwcs.cli.demo import demo
-from lwcs.cli.drift import drift
 from lwcs.cli.errors import Commands
-from lwcs.cli.fit import fit
-from lwcs.cli.inspect import inspect
-from lwcs.cli.mixture import mixture
-from lwcs.cli.report import report
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

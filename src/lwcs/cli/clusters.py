@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.numerals import shortened
+from lwcs.runtime.formatting import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from lwcs.choosing.stability_result import SHOWN, pair_words
+    from lwcs.sizing.stability_result import SHOWN, pair_words
 
     if CENTERS not in facts:
         return
@@ -137,7 +137,7 @@ def _rest(columns: dict[str, list[float]], first: int) -> str:
 
 def _known(columns: dict[str, list[float]], shown: Sequence[int]) -> list[_Column]:
     """What is known of the clusters that are shown, but for their centers."""
-    from lwcs.choosing.stability_result import share_words
+    from lwcs.sizing.stability_result import share_words
 
     found = [
         _Column(name, [f"{columns[name][each]:,.0f}" for each in shown])

@@ -1,16 +1,11 @@
-"""How commands report errors and warnings: one line each, in the words of the command.
-
-Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 3 if `lwcs drift` finds a model worse
-than it may be, 130 for an interrupt, and 143 and 129 for SIGTERM and SIGHUP. An error has a
-traceback with --debug; warnings are not shown with --quiet. With --log-json, all of this is
-records (`logs`).
-"""
+"""A command that is told to end cleans up first, as it does after Ctrl+C."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import warnings
@@ -21,11 +16,50 @@ import click
 
 from lwcs.cli.flags import Flags
 from lwcs.cli.logs import AS_JSON, FLAG, logging_as_json, report, write
-from lwcs.cli.signals import ending_on_signals
-from lwcs.foundation.parallel import READER
+from lwcs.runtime.parallel import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# Windows has no SIGHUP.
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, raised in the main thread: whatever handles Ctrl+C handles these."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Raise TerminatedError at the first signal; a second one ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    before: dict[int, Any] = {
+        number: signal.getsignal(number)
+        for number in _SIGNALS
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
+
+    def end(number: int, _: object) -> NoReturn:
+        for each in before:
+            signal.signal(each, signal.SIG_DFL)
+        raise TerminatedError(number)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 _SCHEME = r"\b[a-zA-Z][\w+.-]*://"
 _QUERY = re.compile(rf"({_SCHEME}[^\s'\"?]+)\?[^\s'\"]*")

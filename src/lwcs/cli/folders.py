@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwcs.cli.formats import Format, TableFile
+from lwcs.cli.inputs import access_to
 from lwcs.cli.outputs import check_with, refuse_within
-from lwcs.cli.stores import access_to
-from lwcs.foundation.replacing import check_folder, explaining, filling
 from lwcs.sources.options import PACKED
+from lwcs.storage.atomic_write import check_folder, explaining, filling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lwcs.foundation.places import Place
+    from lwcs.storage.locations import Place
 
 MOST_PARTITIONS = 10_000
 # A process may have about a thousand files open.

@@ -10,15 +10,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from lwcs.foundation.replacing import explaining
 from lwcs.sources.options import PACKED
+from lwcs.storage.atomic_write import explaining
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from lwcs.foundation.places import Place
+    from lwcs.storage.locations import Place
 
 MODELS = {".parquet": "parquet", ".pq": "parquet"}
 TABLES = {

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.foundation.logs import LOG
-from lwcs.foundation.progress import LINES_EVERY, Pace
+from lwcs.runtime.progress import LINES_EVERY, Pace
+from lwcs.runtime.warnings import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.progress import Callback, Progress
+    from lwcs.runtime.progress import Callback, Progress
 
 FLAG, AS_JSON = "--log-json", "log_json"
 """The option, and the key of the context's meta that says whether it is given."""

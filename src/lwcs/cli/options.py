@@ -1,7 +1,8 @@
-"""Options that commands share: which rows to read, how to sample them, what to print."""
+"""Kinds of values that options take: lists of numbers and of names, amounts of memory."""
 
 from __future__ import annotations
 
+import csv
 import json
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -9,20 +10,75 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from lwcs.cli.kinds import Bytes, Names
+from lwcs.cli.inputs import FORMATS, STORAGE_OPTION, access_of, refuse_unused, standard_input
 from lwcs.cli.logs import FLAG, write, write_result
-from lwcs.cli.standard_input import FORMATS, standard_input
-from lwcs.cli.stores import STORAGE_OPTION, access_of, refuse_unused
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
-from lwcs.foundation.places import Access, is_uri
+from lwcs.runtime.formatting import parsed
 from lwcs.samplers import available as available_samplers
+from lwcs.storage.locations import Access, is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from lwcs.coreset import Coreset
+    from lwcs.coreset.coreset import Coreset
     from lwcs.divergences import Divergence
     from lwcs.sources import Source
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """Parameter type: integers separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Turn 1000,2000 into [1000, 2000]."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return [int(part.replace("_", "")) for part in value.split(",")]
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a list of integers; pass for example 1000,2000", param, ctx
+            )
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg]
+    """Parameter type: an amount of memory."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Turn 512MB into 512000000."""
+        if not isinstance(value, str):
+            return value
+        amount = parsed(value)
+        if amount is None:
+            self.fail(
+                f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx
+            )
+        return amount
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Parameter type: names separated by commas, written as in a line of a CSV file."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Turn a,b into ["a", "b"], and "a,b" in double quotes into ["a,b"]."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return next(csv.reader([value], strict=True)) or [""]
+        except csv.Error:
+            self.fail(
+                f"{value!r} is not a list of names; separate them by commas, and put a name that "
+                "has a comma, a quote or a line break in double quotes, with its own quotes "
+                "doubled",
+                param,
+                ctx,
+            )
+
 
 DIVERGENCES = tuple(name for name in available() if name != Mahalanobis.name)
 
@@ -249,8 +305,8 @@ def open_rows(
     if len(data) > 1 and "-" in data:
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
+        from lwcs.sources.files.pipes import open_pipe
         from lwcs.sources.options import Dialect
-        from lwcs.sources.pipes import open_pipe
 
         piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)

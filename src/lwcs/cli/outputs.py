@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.formats import MODELS, Format, TableFile
-from lwcs.cli.stores import access_to, keywords, refuse_unused
+from lwcs.cli.inputs import access_to, keywords, refuse_unused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
-    from lwcs.foundation.places import Access, Place
+    from lwcs.storage.locations import Access, Place
 
 
 def check_output(output: str, inputs: Iterable[str]) -> None:
@@ -46,7 +46,7 @@ class TableOutput:
     @contextmanager
     def writing(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
         """Give a function that appends a table to the file, which appears once it is complete."""
-        from lwcs.foundation.replacing import STANDARD_OUTPUT, replacing
+        from lwcs.storage.atomic_write import STANDARD_OUTPUT, replacing
 
         if self.path == "-":
             with TableFile(sys.stdout.buffer, self.format, schema, STANDARD_OUTPUT) as file:
@@ -66,8 +66,7 @@ def write_to(path: str, save: Callable[..., None]) -> None:
     if path != "-":
         save(path, **keywords(path))
         return
-    from lwcs.foundation.replacing import STANDARD_OUTPUT, explaining
-    from lwcs.foundation.temporaries import temporary_folder
+    from lwcs.storage.atomic_write import STANDARD_OUTPUT, explaining, temporary_folder
 
     with temporary_folder(tempfile.gettempdir(), 0o700) as folder:
         save(folder / "out.parquet")
@@ -79,7 +78,7 @@ def write_to(path: str, save: Callable[..., None]) -> None:
 
 def _flush() -> None:
     """Write the bytes that standard output holds back, which would fail when it is too late."""
-    from lwcs.foundation.replacing import STANDARD_OUTPUT, explaining
+    from lwcs.storage.atomic_write import STANDARD_OUTPUT, explaining
 
     with explaining(STANDARD_OUTPUT):
         sys.stdout.buffer.flush()
@@ -87,7 +86,7 @@ def _flush() -> None:
 
 def _check_place(output: str, inputs: Iterable[str]) -> None:
     """Refuse a path that cannot be written, a terminal, and the command's own inputs."""
-    from lwcs.foundation.replacing import check_target
+    from lwcs.storage.atomic_write import check_target
 
     if output == "-":
         if click.get_current_context().params.get("as_json"):
@@ -157,8 +156,8 @@ def _stands_for(given: Place, target: Place) -> bool:
 
 def _files(one: str) -> list[Any]:
     """The files that one input stands for: places, or the number of an open file."""
-    from lwcs.foundation.places import Place
-    from lwcs.sources.paths import find
+    from lwcs.sources.remote.paths import find
+    from lwcs.storage.locations import Place
 
     if one == "-":
         with suppress(OSError, ValueError, AttributeError):

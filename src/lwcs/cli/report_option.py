@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.errors import ARGUMENTS, without_passwords, without_queries
+from lwcs.cli.inputs import access_to
 from lwcs.cli.outputs import check_with, refuse_input
-from lwcs.cli.stores import access_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lwcs.coreset import Coreset
-    from lwcs.trust.certificate import Certificate
+    from lwcs.coreset.coreset import Coreset
+    from lwcs.statistics.certificate import Certificate
 
 _SECRET = "--storage-option"
 _SEEDS = 2**32
@@ -30,9 +30,9 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> None:
     """Check where a report is written to, and that it can be made, before any work is done."""
-    from lwcs.foundation.replacing import check_target
-    from lwcs.reporting.bokeh_figures import bokeh
-    from lwcs.reporting.writing import check_ending
+    from lwcs.reporting.figures import bokeh
+    from lwcs.reporting.page import check_ending
+    from lwcs.storage.atomic_write import check_target
 
     try:
         check_ending(path)
@@ -57,7 +57,7 @@ def write_report(
 ) -> None:
     """Write the report of a model that was fitted to DATA."""
     from lwcs.reporting.facts import Origin
-    from lwcs.reporting.writing import write_report as write
+    from lwcs.reporting.page import write_report as write
 
     origin = Origin(title or _named(data), command, rewriting, tuple(map(str, left_out)))
     write(model, path, coreset, origin, certificate, access_to(path))
@@ -80,7 +80,7 @@ def _named(data: tuple[str, ...]) -> str:
 
 def seed_to_use(seed: int | None, report: str | None) -> int | None:
     """The seed that was given; one is drawn for a report, which says how to repeat the fit."""
-    from lwcs.foundation.randomness import as_seed
+    from lwcs.runtime.randomness import as_seed
 
     # Short enough to be typed.
     return as_seed(None) % _SEEDS if seed is None and report is not None else seed

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError, check_choice
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.rows import stack, stored_values
+from lwcs.arrays.checks import BadValueError, check_choice
+from lwcs.arrays.rows import stack, stored_values
+from lwcs.runtime.journal import Journal
 from lwcs.sources import Block, LocalSource, scan
-from lwcs.sources.paths import format_of
+from lwcs.sources.remote.paths import format_of
 from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.progress import Callback
-    from lwcs.foundation.types import DenseRows, Rows
+    from lwcs.arrays.types import DenseRows, Rows
+    from lwcs.runtime.progress import Callback
     from lwcs.sources import Source
 
 

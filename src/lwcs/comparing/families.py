@@ -20,8 +20,8 @@ from lwcs.solvers.points import Points
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.coreset import Coreset
-    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.coreset.coreset import Coreset
     from lwcs.sources import Source
 
     Sizes = Callable[[int, int, np.random.Generator], IntArray]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.building import build
+from lwcs.arrays.rows import container
+from lwcs.coreset.building import build
 from lwcs.estimators import CoresetKMeans
-from lwcs.foundation.rows import container
 from lwcs.geometry import Geometry
 from lwcs.passes import polish
 from lwcs.solvers.kmeans import cluster
@@ -27,7 +27,7 @@ from lwcs.solvers.kmeans import cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
     from lwcs.geometry import Centers
     from lwcs.sources import LocalSource
 
@@ -53,7 +53,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Outcome:
     """Centers, and the time that it took to find them."""
 
     polish: int
@@ -94,7 +94,7 @@ def missing(method: str, source: LocalSource) -> str | None:
     return None
 
 
-def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Answer]:
+def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Outcome]:
     """Run one method; a coreset method gives one answer per number of polish steps."""
     with warnings.catch_warnings():
         # Convergence is not part of the comparison.
@@ -102,12 +102,12 @@ def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...])
         if sized(method):
             return list(_on_coreset(method, problem, size, polishes))
         centers, seconds = _timed(lambda: _ALL_ROWS[method](problem))
-        return [Answer(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
+        return [Outcome(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
 
 
 def _on_coreset(
     method: str, problem: Problem, size: int, polishes: tuple[int, ...]
-) -> Iterator[Answer]:
+) -> Iterator[Outcome]:
     source = problem.source
     coreset, build_seconds = _timed(
         lambda: build(
@@ -127,7 +127,7 @@ def _on_coreset(
             centers = polish(source, centers, problem.n_jobs).centers
             seconds += time.perf_counter() - start
         done = steps
-        yield Answer(steps, centers.points, build_seconds, seconds)
+        yield Outcome(steps, centers.points, build_seconds, seconds)
 
 
 def _solved(problem: Problem, points: Any, weights: FloatArray) -> Centers:

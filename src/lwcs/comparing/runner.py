@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
+from lwcs.arrays.checks import check_choice, check_count
 from lwcs.comparing.methods import FULL, METHODS, Problem, answers, missing, sized
 from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
-from lwcs.foundation.checks import check_choice, check_count
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.notices import warn
-from lwcs.foundation.places import Access
-from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
 from lwcs.passes import euclidean_cost
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.randomness import Stage, generator
+from lwcs.runtime.warnings import warn
 from lwcs.samplers.first_pass import MomentsTask
 from lwcs.sources import LocalSource, scan
-from lwcs.sources.local import open_local
+from lwcs.sources.memory.local import open_local
 from lwcs.sources.options import ScanOptions
 from lwcs.sources.watching import gathered
+from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lwcs.foundation.progress import Callback
-    from lwcs.foundation.types import IntArray
+    from lwcs.arrays.types import IntArray
+    from lwcs.runtime.progress import Callback
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
@@ -83,7 +83,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RunSpec:
     """One run of one method, which gives one solution per number of polish steps."""
 
     method: str
@@ -233,7 +233,7 @@ def _warn_of_sizes(settings: Settings) -> None:
             warn(message, UserWarning)
 
 
-def _plan(settings: Settings, methods: list[str]) -> list[Job]:
+def _plan(settings: Settings, methods: list[str]) -> list[RunSpec]:
     """Return all jobs, seed by seed, shuffled within each seed."""
     jobs = []
     first = settings.first
@@ -244,19 +244,19 @@ def _plan(settings: Settings, methods: list[str]) -> list[Job]:
                 if method in FULL and seed >= first + settings.full_repeats:
                     continue
                 own = [size for size in settings.sizes if size >= k] if sized(method) else [0]
-                round_ += [Job(method, k, size, seed) for size in own]
+                round_ += [RunSpec(method, k, size, seed) for size in own]
         order = generator(seed, Stage.COMPARE).permutation(len(round_))
         jobs += [round_[i] for i in order]
     return jobs
 
 
-def _keys(job: Job, name: str, steps: tuple[int, ...]) -> list[Key]:
+def _keys(job: RunSpec, name: str, steps: tuple[int, ...]) -> list[Key]:
     """Return the keys of the solutions that a job gives."""
     polishes = steps if sized(job.method) else (0,)
     return [Key(name, job.k, job.method, p, job.size, job.seed) for p in polishes]
 
 
-def _warmed(jobs: list[Job], source: LocalSource, n_jobs: int | None) -> Iterator[Job]:
+def _warmed(jobs: list[RunSpec], source: LocalSource, n_jobs: int | None) -> Iterator[RunSpec]:
     """Yield the jobs; warm up each method before its first job, so that loading is not timed."""
     warm: set[str] = set()
     for job in jobs:

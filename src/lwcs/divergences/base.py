@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import library_of
-from lwcs.foundation.rows import first_implicit_zero, place_of, stored_values
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import library_of
+from lwcs.arrays.rows import first_implicit_zero, place_of, stored_values
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, Mask, Rows
+    from lwcs.arrays.types import FloatArray, Mask, Rows
 
 _SLOPES = 4096
 # Stands in for an infinite slope of φ: steeper than that of ln at the smallest positive number.

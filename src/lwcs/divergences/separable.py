@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.checks import BadValueError, check_number
+from lwcs.arrays.rows import place_of, stored_values, with_values
 from lwcs.divergences.base import Divergence, Domain, first_of, library_for
-from lwcs.foundation.checks import BadValueError, check_number
-from lwcs.foundation.rows import place_of, stored_values, with_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.arrays.types import FloatArray, Rows
 
 # Below this, eight terms of a series are exact; above, the closed form loses at most 1e-13.
 _NEAR = 0.02

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.divergences.base import first_of, library_for
-from lwcs.divergences.separable import KL, SquaredEuclidean
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray, on_device
-from lwcs.foundation.rows import (
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray, on_device
+from lwcs.arrays.rows import (
     divide_rows,
     empty_rows,
     in_float64,
@@ -18,12 +16,14 @@ from lwcs.foundation.rows import (
     row_lengths,
     row_sums,
 )
+from lwcs.divergences.base import first_of, library_for
+from lwcs.divergences.separable import KL, SquaredEuclidean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lwcs.arrays.types import FloatArray, Rows
     from lwcs.divergences.base import Divergence
-    from lwcs.foundation.types import FloatArray, Rows
 
 # A precision matrix that is closer to singular than this leaves no digits in its coordinates.
 _SINGULAR = 1e-13

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from lwcs.solvers.mixture import log_likelihoods, prepared, responsibilities
 from lwcs.sources import LocalSource
-from lwcs.trust.record import FittedOn
-from lwcs.trust.referee import Mean, Price
+from lwcs.statistics.record import FittedOn
+from lwcs.statistics.referee import Mean, Price
 
 if TYPE_CHECKING:
-    from lwcs.choosing.kmeans import Answer
-    from lwcs.choosing.mixture_levels import Fitted
+    from lwcs.sizing.kmeans import FitResult
+    from lwcs.sizing.mixture import Fitted
     from lwcs.sources import Source
 
 
-def kmeans_record(answer: Answer, source: Source | None) -> FittedOn:
+def kmeans_record(answer: FitResult, source: Source | None) -> FittedOn:
     """Record a clustering, by the rows of its coreset, and by the cost on all rows if known.
 
     `source` has the rows that were drawn from; None where a coreset was given.

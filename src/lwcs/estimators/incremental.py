@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from lwcs.choosing.kmeans import first_size, fit_coreset
-from lwcs.choosing.method import sampler_of
+from lwcs.arrays.device import with_explained_memory
+from lwcs.coreset.streaming import METHODS, StreamingCoreset
 from lwcs.divergences import as_divergence
 from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
-from lwcs.foundation.accelerators import with_explained_memory
-from lwcs.foundation.randomness import Stage, as_seed, generator
+from lwcs.runtime.randomness import Stage, as_seed, generator
+from lwcs.sizing.kmeans import first_size, fit_coreset
+from lwcs.sizing.method import sampler_of
 from lwcs.sources import LocalSource
-from lwcs.streaming import METHODS, StreamingCoreset
 
 if TYPE_CHECKING:
-    from lwcs.coreset import Coreset
+    from lwcs.coreset.coreset import Coreset
 
 _ANSWERS = (
     "cluster_centers_",
@@ -180,10 +180,10 @@ class Incremental:
     def _cluster(self, coreset: Coreset, size: int) -> dict[str, Any]:
         """Cluster as `fit` clusters a coreset, all draws at once."""
         model: Any = self
-        wish = model._wish()
-        wish = replace(wish, size=size, how=replace(wish.how, seed=self._seed))
-        answer = fit_coreset(coreset, model._computing(coreset), wish)
-        answers: dict[str, Any] = model._fitted_to(answer, wish)
+        request = model._request()
+        request = replace(request, size=size, params=replace(request.params, seed=self._seed))
+        answer = fit_coreset(coreset, model._computing(coreset), request)
+        answers: dict[str, Any] = model._fitted_to(answer, request)
         return answers
 
     def __sklearn_is_fitted__(self) -> bool:

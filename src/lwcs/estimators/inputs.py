@@ -10,22 +10,21 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
-from lwcs.choosing.method import sampler_of
-from lwcs.choosing.summaries import check_n_rows
-from lwcs.coreset import Coreset, refuse_sample_weight
-from lwcs.coreset_arrays import refuse_bad_rows
+from lwcs.arrays.checks import check_choice, check_count, check_number, refuse_masked
+from lwcs.arrays.device import ArrayOrigin, check_device_name
+from lwcs.arrays.types import is_sparse
+from lwcs.coreset.arrays import refuse_bad_rows
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
+from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.foundation.accelerators import check_device_name
-from lwcs.foundation.checks import check_choice, check_count, check_number, refuse_masked
-from lwcs.foundation.device import Like
-from lwcs.foundation.tabular import refuse_results
-from lwcs.foundation.types import is_sparse
+from lwcs.sizing.method import sampler_of
+from lwcs.sizing.solution import check_n_rows
 from lwcs.solvers.kmeans import INITS
 from lwcs.sources import Source, needs_scan, scan
-from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table
+from lwcs.sources.memory.local import engine_of, is_path, is_query, is_stream, is_table
+from lwcs.sources.memory.sparse import as_csr
 from lwcs.sources.options import Fitted
-from lwcs.sources.sparse import as_csr
-from lwcs.streaming import StreamingCoreset
+from lwcs.storage.savable import refuse_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,15 +85,15 @@ def check_errors(model: Any) -> None:
         )
 
 
-def size_of(wish: int | str, k: int, each: int, name: str) -> int:
+def size_of(request: int | str, k: int, each: int, name: str) -> int:
     """Number of draws that `coreset_size` asks for; "auto" is `each` per cluster."""
-    if isinstance(wish, str):
-        if wish != "auto":
+    if isinstance(request, str):
+        if request != "auto":
             raise ValueError(
-                f"coreset_size={wish!r} is not allowed; pass 'auto' or an integer >= {name}"
+                f"coreset_size={request!r} is not allowed; pass 'auto' or an integer >= {name}"
             )
         return each * k
-    size = check_count(wish, "coreset_size")
+    size = check_count(request, "coreset_size")
     if size < k:
         raise ValueError(
             f"coreset_size={size} is smaller than {name}={k}; pass coreset_size >= {k} "
@@ -143,7 +142,7 @@ def check_same_library(model: Model, X: Any, attribute: str, method: str) -> Non
     """
     if not get_config()["array_api_dispatch"]:
         return
-    asked, fitted = Like.of(X), Like.of(getattr(model, attribute))
+    asked, fitted = ArrayOrigin.of(X), ArrayOrigin.of(getattr(model, attribute))
     if asked != fitted and (asked is not None or isinstance(X, np.ndarray)):
         raise ValueError(
             f"inputs of {type(model).__name__}.{method}() must use the same namespace and device "
@@ -152,7 +151,7 @@ def check_same_library(model: Model, X: Any, attribute: str, method: str) -> Non
         )
 
 
-def _named(like: Like | None) -> str:
+def _named(like: ArrayOrigin | None) -> str:
     return "an array of NumPy" if like is None else f"an array of {like.library} on {like.device}"
 
 

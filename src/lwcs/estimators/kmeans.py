@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator, ClusterMixin
 
 from lwcs import kernels
-from lwcs.building import Job, placed
-from lwcs.choosing.kmeans import Answer, Wish, fit_coreset, fit_rows
-from lwcs.choosing.levels import How
-from lwcs.choosing.method import is_auto, sampler_of
-from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.arrays.device import ArrayOrigin, check_device, followed, on_host, with_explained_memory
+from lwcs.coreset.building import BuildContext, placed
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import Domain, as_divergence, available
 from lwcs.estimators.fitted_on import kmeans_record
 from lwcs.estimators.incremental import Incremental
@@ -27,19 +25,20 @@ from lwcs.estimators.inputs import (
     set_features,
 )
 from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
-from lwcs.estimators.kmeans_warnings import warn_of_fit
-from lwcs.foundation.accelerators import check_device, with_explained_memory
-from lwcs.foundation.device import Like, followed, on_host
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.notices import warn
-from lwcs.foundation.parallel import as_threads, single_threaded_blas
-from lwcs.foundation.randomness import as_seed
 from lwcs.geometry import Geometry
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.randomness import as_seed
+from lwcs.runtime.warnings import warn
+from lwcs.sizing.fit_warnings import warn_of_fit
+from lwcs.sizing.kmeans import FitRequest, FitResult, fit_coreset, fit_rows
+from lwcs.sizing.levels import SolverParams
+from lwcs.sizing.method import is_auto, sampler_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lwcs.foundation.progress import Callback
+    from lwcs.runtime.progress import Callback
     from lwcs.sources import Source
 
 
@@ -253,7 +252,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
 
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         """Do what `fit` does; return what it sets."""
-        wish, divergence = self._wish(), as_divergence(self.divergence)
+        request, divergence = self._request(), as_divergence(self.divergence)
         device = check_device(self.device)
         if isinstance(X, Coreset):
             refuse_sample_weight(sample_weight)
@@ -261,23 +260,23 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             coreset = measured_by(X, divergence)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
-            return self._fitted_to(fit_coreset(coreset, self._computing(coreset), wish), wish)
+            return self._fitted_to(fit_coreset(coreset, self._computing(coreset), request), request)
         source = scan_rows(self, X, sample_weight, reset=True)
-        job = Job.of(source, divergence, device, tf32=self.precision == TF32)
+        job = BuildContext.of(source, divergence, device, tf32=self.precision == TF32)
         if not job.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")
-        return self._fitted_to(fit_rows(job, wish), wish, job.source)
+        return self._fitted_to(fit_rows(job, request), request, job.source)
 
     def _computing(self, coreset: Coreset) -> Geometry:
         """By which kernel and on which device a coreset is clustered."""
         own = Geometry(coreset.divergence, kernel=kernels.choose(coreset.rows.size))
         return placed(own, check_device(self.device), [coreset.rows], self.precision == TF32)
 
-    def _wish(self) -> Wish:
+    def _request(self) -> FitRequest:
         """The parameters, checked."""
         size, threads = check_parameters(self), as_threads(self.n_jobs)
         sampler = sampler_of(self.method, self.n_clusters)
-        how = How(
+        params = SolverParams(
             k=self.n_clusters,
             init=on_host(self.init, "init"),
             n_init=self._restarts(),
@@ -287,8 +286,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             n_jobs=threads,
             journal=Journal(self.verbose),
         )
-        return Wish(
-            how,
+        return FitRequest(
+            params,
             sampler,
             size,
             self.target_error or 0.0,
@@ -307,12 +306,12 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             )
 
     def _fitted_to(
-        self, answer: Answer, wish: Wish, source: Source | None = None
+        self, answer: FitResult, request: FitRequest, source: Source | None = None
     ) -> dict[str, Any]:
         """What an answer to a wish sets; `source` has the rows, if they were given."""
         solution, error = answer.solution, answer.error
         found, coreset = solution.found, solution.coreset
-        like = Like.of(coreset.points)
+        like = ArrayOrigin.of(coreset.points)
         warn_of_fit(found, coreset, self.n_clusters, self.max_iter)
         fitted = {
             "cluster_centers_": followed(answer.centers, like),
@@ -325,7 +324,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "geometry_": _anywhere(solution.geometry),
             "fitted_on_": kmeans_record(answer, source),
             "diagnosis_": answer.diagnosis,
-            "timings_": wish.how.journal.timings(),
+            "timings_": request.params.journal.timings(),
             "_n_features_out": self.n_clusters,
         }
         if answer.labels is None or not self.compute_labels:
@@ -378,11 +377,11 @@ def _anywhere(geometry: Geometry) -> Geometry:
     return replace(geometry, device=None, precision_of_products=products)
 
 
-def solved_model(answer: Answer, parameters: Mapping[str, Any]) -> CoresetKMeans:
+def solved_model(answer: FitResult, parameters: Mapping[str, Any]) -> CoresetKMeans:
     """The model that a fit with this answer would give."""
     model = CoresetKMeans(len(answer.centers), **parameters)
     set_features(model, answer.solution.coreset)
-    model.__dict__.update(model._fitted_to(answer, model._wish()))
+    model.__dict__.update(model._fitted_to(answer, model._request()))
     return model
 
 

@@ -8,27 +8,25 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
 
 from lwcs import kernels
-from lwcs.building import placed
+from lwcs.arrays.device import check_device, on_host, with_explained_memory
+from lwcs.coreset.building import placed
+from lwcs.estimators.html import QualityHTML
 from lwcs.estimators.inputs import TF32, check_same_library, scan_rows
-from lwcs.estimators.quality_html import QualityHTML
-from lwcs.foundation import storage
-from lwcs.foundation.accelerators import check_device, with_explained_memory
-from lwcs.foundation.device import on_host
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.savable import Savable
-from lwcs.foundation.tabular import Tabular
 from lwcs.passes import DistancesTask, LabelTask, full_cost
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.watching import whole_pass
+from lwcs.storage import parquet as storage
+from lwcs.storage.savable import Savable, Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lwcs.choosing.stability_result import Stability
+    from lwcs.arrays.types import DenseRows
     from lwcs.estimators.kmeans import CoresetKMeans
-    from lwcs.foundation.types import DenseRows
     from lwcs.geometry import Centers, Geometry
+    from lwcs.sizing.stability_result import Stability
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
@@ -152,7 +150,7 @@ class KMeansAnswers(
 
     def to_sklearn(self) -> KMeans:
         """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
-        from lwcs.estimators.kmeans_sklearn import to_sklearn
+        from lwcs.estimators.sklearn_models import to_sklearn
 
         return to_sklearn(self._fitted())
 
@@ -162,14 +160,14 @@ class KMeansAnswers(
         It has what `save` writes: neither the coreset nor the labels, nor parameters that are
         objects (an `init` array, a sampler), which come back as their defaults.
         """
-        from lwcs.estimators.kmeans_table import to_table
+        from lwcs.estimators.kmeans_io import to_table
 
         return to_table(self._fitted())
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> CoresetKMeans:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
-        from lwcs.estimators.kmeans_table import KIND, from_table
+        from lwcs.estimators.kmeans_io import KIND, from_table
 
         return from_table(*storage.of_kind(table, KIND, "CoresetKMeans"), "table")
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lwcs import kernels
-from lwcs.building import Job
-from lwcs.choosing.kmeans import first_size
-from lwcs.choosing.method import sampler_of
-from lwcs.choosing.stability import Original, bootstrap
-from lwcs.choosing.summaries import summarize
-from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.arrays.checks import check_count
+from lwcs.arrays.device import check_device
+from lwcs.coreset.building import BuildContext
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.inputs import (
     TF32,
     check_features,
@@ -19,15 +17,17 @@ from lwcs.estimators.inputs import (
     measured_by,
     scan_rows,
 )
-from lwcs.foundation.accelerators import check_device
-from lwcs.foundation.checks import check_count
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import as_threads, single_threaded_blas
-from lwcs.foundation.randomness import as_seed
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.randomness import as_seed
+from lwcs.sizing.kmeans import first_size
+from lwcs.sizing.method import sampler_of
+from lwcs.sizing.solution import summarize
+from lwcs.sizing.stability import Original, bootstrap
 
 if TYPE_CHECKING:
-    from lwcs.choosing.stability_result import Stability
     from lwcs.estimators.kmeans import CoresetKMeans
+    from lwcs.sizing.stability_result import Stability
 
 
 def judge(
@@ -66,7 +66,7 @@ def _coreset(
         check_rows(coreset, k)
         return coreset
     source, by = scan_rows(model, data, sample_weight, reset=False), model.geometry_.divergence
-    job = Job.of(source, by, check_device(model.device), tf32=model.precision == TF32)
+    job = BuildContext.of(source, by, check_device(model.device), tf32=model.precision == TF32)
     # "auto" would solve a pilot to choose; these draws judge clusters that are there already.
     method = sampler_of(model.method, k)
     return summarize(

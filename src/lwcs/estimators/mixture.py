@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from lwcs.building import Job
-from lwcs.choosing.mixture_levels import fit_on_levels, fit_on_one_level
-from lwcs.choosing.mixture_size import Drawing, fit_to_target
-from lwcs.coreset import Coreset, refuse_sample_weight
+from lwcs.arrays.checks import check_count, check_number
+from lwcs.arrays.device import ArrayOrigin, followed, with_explained_memory
+from lwcs.coreset.building import BuildContext
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.fitted_on import mixture_record
 from lwcs.estimators.inputs import (
     check_auto,
@@ -23,26 +23,23 @@ from lwcs.estimators.inputs import (
     size_of,
 )
 from lwcs.estimators.mixture_answers import MixtureAnswers
-from lwcs.foundation.accelerators import with_explained_memory
-from lwcs.foundation.checks import check_count, check_number
-from lwcs.foundation.device import Like, followed
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.notices import warn
-from lwcs.foundation.parallel import as_threads, single_threaded_blas
-from lwcs.foundation.randomness import as_seed
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.randomness import as_seed
+from lwcs.runtime.warnings import warn
 from lwcs.samplers import as_sampler
+from lwcs.sizing.mixture import Drawing, fit_on_levels, fit_on_one_level, fit_to_target
 from lwcs.solvers.families import available, new_family
-from lwcs.solvers.mixture_runs import Runs, to_continue
-from lwcs.solvers.mixture_start import Given, check_init
+from lwcs.solvers.mixture_start import Given, Runs, check_init, to_continue
 
 if TYPE_CHECKING:
-    from lwcs.choosing.mixture_levels import Fitted
     from lwcs.divergences import Divergence
-    from lwcs.foundation.progress import Callback
+    from lwcs.runtime.progress import Callback
+    from lwcs.sizing.mixture import Fitted
     from lwcs.solvers.families import Family
     from lwcs.solvers.mixture import Mixture
     from lwcs.sources import Source
-    from lwcs.trust.referee import SamplingError
+    from lwcs.statistics.referee import SamplingError
 
 DRAWS_PER_COMPONENT = 1_000
 
@@ -245,7 +242,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 journal = Journal(self.verbose)
                 fitted = self._fit(X, sample_weight, before, journal)
             self.coreset_ = fitted.coreset
-            self._keep(fitted.mixture, fitted.error, Like.of(fitted.coreset.points))
+            self._keep(fitted.mixture, fitted.error, ArrayOrigin.of(fitted.coreset.points))
             self.timings_ = journal.timings()
         except BaseException:
             forget(self)  # after an error or an interrupt, the estimator is not fitted
@@ -276,7 +273,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             source = scan_rows(self, X, sample_weight, reset=True)
             given = self._given(family)
             drawing = Drawing(
-                Job.of(source, self._drawn_by(family)),
+                BuildContext.of(source, self._drawn_by(family)),
                 as_sampler(self.method, self.n_components),
                 seed,
                 as_threads(self.n_jobs),
@@ -359,10 +356,10 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
 
     def _restarts(self) -> int | None:
         """Number of restarts that differ; None for "auto"."""
-        wish = None if isinstance(self.n_init, str) else self.n_init
-        if self.means_init is None or wish == 1:
-            return wish
-        if wish is not None:
+        request = None if isinstance(self.n_init, str) else self.n_init
+        if self.means_init is None or request == 1:
+            return request
+        if request is not None:
             warn(
                 f"means_init is given, so only one restart is performed instead of "
                 f"n_init={self.n_init}; pass n_init=1, or leave out means_init",
@@ -370,7 +367,7 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
             )
         return 1
 
-    def _keep(self, found: Mixture, error: SamplingError, like: Like | None = None) -> None:
+    def _keep(self, found: Mixture, error: SamplingError, like: ArrayOrigin | None = None) -> None:
         """Set the attributes; those that are arrays in the library and on the device of X."""
         self.mixture_, self.n_iter_, self.converged_ = found, found.n_iter, found.converged
         self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)

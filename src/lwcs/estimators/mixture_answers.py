@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from lwcs.arrays.checks import check_count
+from lwcs.arrays.device import ArrayOrigin, followed, with_explained_memory
+from lwcs.estimators.html import QualityHTML
 from lwcs.estimators.inputs import check_same_library, scan_rows
 from lwcs.estimators.mixture_rows import LogLikelihoodTask, MixtureTask
-from lwcs.estimators.quality_html import QualityHTML
-from lwcs.foundation import storage
-from lwcs.foundation.accelerators import with_explained_memory
-from lwcs.foundation.checks import check_count
-from lwcs.foundation.device import Like, followed
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.randomness import as_seed
-from lwcs.foundation.savable import Savable
-from lwcs.foundation.tabular import Tabular
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads
+from lwcs.runtime.randomness import as_seed
 from lwcs.samplers.first_pass import check_total
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import gathered, whole_pass
+from lwcs.storage import parquet as storage
+from lwcs.storage.savable import Savable, Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +111,7 @@ class MixtureAnswers(QualityHTML, Savable, Tabular):
         counts = rng.multinomial(n, self.mixture_.weights)
         parts = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
         rows, components = np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
-        like = Like.of(self.weights_)
+        like = ArrayOrigin.of(self.weights_)
         return followed(rows, like), followed(components, like)
 
     def to_arrow(self) -> pa.Table:
@@ -123,7 +121,7 @@ class MixtureAnswers(QualityHTML, Savable, Tabular):
         (`means_init`, a sampler), which come back as their defaults. A model of your own family
         can be loaded once the class is defined.
         """
-        from lwcs.estimators.mixture_table import to_table
+        from lwcs.estimators.mixture_io import to_table
 
         check_is_fitted(self, "mixture_")
         model: Any = self
@@ -132,7 +130,7 @@ class MixtureAnswers(QualityHTML, Savable, Tabular):
     @classmethod
     def from_arrow(cls, table: pa.Table) -> CoresetMixture:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
-        from lwcs.estimators.mixture_table import KIND, from_table
+        from lwcs.estimators.mixture_io import KIND, from_table
 
         return from_table(*storage.of_kind(table, KIND, "CoresetMixture"), "table")
 
@@ -142,7 +140,7 @@ class MixtureAnswers(QualityHTML, Savable, Tabular):
         Its parameters `means_init`, `weights_init` and `precisions_init` are those of this
         mixture, so that its `fit` goes on from here. Gaussian only.
         """
-        from lwcs.estimators.mixture_sklearn import to_gaussian_mixture
+        from lwcs.estimators.sklearn_models import to_gaussian_mixture
 
         check_is_fitted(self, "mixture_")
         model: Any = self

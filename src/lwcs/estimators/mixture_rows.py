@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lwcs import kernels
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray, on_device
-from lwcs.foundation.rows import pieces, stored_values
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray, on_device
+from lwcs.arrays.rows import pieces, stored_values
 from lwcs.solvers.mixture import log_joint, prepared
-from lwcs.solvers.mixture_on_device import answers
+from lwcs.solvers.mixture_device import answers
 from lwcs.sources import base
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
     from lwcs.solvers.families import Family
     from lwcs.sources import Block
 

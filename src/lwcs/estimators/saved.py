@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lwcs.choosing.method import AUTO
-from lwcs.foundation.fields import NotDefinedError
-from lwcs.foundation.parallel import as_threads
-from lwcs.foundation.randomness import as_seed
-from lwcs.foundation.tables import column_of
+from lwcs.runtime.parallel import as_threads
+from lwcs.runtime.randomness import as_seed
 from lwcs.samplers import available
-from lwcs.trust.diagnosis import DIAGNOSIS
-from lwcs.trust.record import FITTED_ON
+from lwcs.sizing.method import AUTO
+from lwcs.statistics.diagnosis import DIAGNOSIS
+from lwcs.statistics.record import FITTED_ON
+from lwcs.storage.fields import NotDefinedError
+from lwcs.storage.tables import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.base import BaseEstimator
 
-    from lwcs.foundation.fields import Fields
+    from lwcs.storage.fields import Fields
 
 M = TypeVar("M", bound="BaseEstimator")
 _ERRORS = ("sampling_error", "sampling_error_bound")

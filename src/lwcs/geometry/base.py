@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray
-from lwcs.foundation.rows import stored_values
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray
+from lwcs.arrays.rows import stored_values
 from lwcs.geometry.centers import Centers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
     from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.products import Products
     from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan

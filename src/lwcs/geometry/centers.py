@@ -1,20 +1,200 @@
-"""Centers in a geometry's coordinates, with what distances of many rows to them need."""
+"""Distances value by value, and as one matrix product: squared distances, Bregman divergences.
+
+With Δ = ∇φ(c) − ∇φ(o) around an origin o, the three-point identity is
+
+    d(x, c) = d(x, o) − score,   score = (x − o)·Δ − d(o, c).
+
+Near o nothing large is subtracted, so that centers far from zero and close together can be told
+apart. In columns where the rows are not close together, relative to their size, no origin is
+taken: there d(x, c) = φ(x) − score, score = x·∇φ(c) + φ(c) − ∇φ(c)·c. A larger score is nearer.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lwcs.foundation.exact import split_exactly
+from lwcs.arrays.rows import split_exactly
+from lwcs.divergences.base import finite_slopes
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, IntArray, Mask
+    import numpy.typing as npt
+
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.divergences import Divergence
     from lwcs.geometry.geometry import Geometry
-    from lwcs.geometry.metrics import Tangents
     from lwcs.geometry.products import CenterMatrix
+
+
+# Squares of float32 values within this range neither overflow nor underflow.
+_SINGLE_RANGE = (1e-9, 1e9)
+_SINGLE_FACTORS = (1e-30, 1e30)
+# An origin helps a Bregman divergence where rows differ by no more than this part of their size.
+_CONCENTRATED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The coordinates that products are taken in: (x − origin)·factor, in one precision."""
+
+    origin: FloatArray
+    """What is subtracted from every row, exact in `dtype`; zero where there is no origin."""
+    around: Mask | None = None
+    """Which columns have an origin; None if all of them have."""
+    factor: FloatArray | None = None
+    """unit/scale per column, for squared distances; None if it is 1."""
+    unit: float = 1.0
+    """Distances from products are unit² times those of the data."""
+    dtype: npt.DTypeLike = np.float64
+
+
+class Tangents(NamedTuple):
+    """Scores are rows·slopes + offsets."""
+
+    slopes: FloatArray
+    offsets: FloatArray
+    sizes: FloatArray
+    """Sum of the absolute values of what every offset is made of."""
+
+
+class Metric(Protocol):
+    """What squared distances and Bregman divergences have in common."""
+
+    def between(self, x: FloatArray, y: FloatArray, columns: Any = slice(None)) -> FloatArray:
+        """d(x, y) for every value; `columns` says which columns the values are in."""
+
+    def frame(self, sample: FloatArray, dtype: npt.DTypeLike) -> Frame:
+        """Coordinates for products of rows like those in the sample."""
+
+    def heights(self, x: FloatArray, frame: Frame, columns: Any = slice(None)) -> FloatArray:
+        """d(x, o) or φ(x) for every value: a distance is the sum of these less the score."""
+
+    def tangents(self, centers: FloatArray, frame: Frame) -> Tangents:
+        """Slopes and offsets for rows in the frame's coordinates."""
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredDistance:
+    """Σ precision·(x − y)²."""
+
+    precision: FloatArray | None
+
+    def between(self, x: FloatArray, y: FloatArray, columns: Any = slice(None)) -> FloatArray:
+        """precision·(x − y)²."""
+        squares = (x - y) ** 2
+        return squares if self.precision is None else self.precision[columns] * squares
+
+    def frame(self, sample: FloatArray, dtype: npt.DTypeLike) -> Frame:
+        """Around the median of some rows; float32 values are brought to a size of about one.
+
+        (The mean of rows or centers is not in their midst if one of them is far away.)
+        """
+        middle = _median(sample)
+        scale = None if self.precision is None else self.precision**-0.5
+        if dtype != np.float32 or not (np.abs(middle) < _SINGLE_FACTORS[1]).all():
+            factor = None if scale is None else 1.0 / scale
+            return Frame(middle, None, factor, 1.0, np.float64)
+        origin = middle.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            unit = _power_of_two(sample - origin if scale is None else (sample - origin) / scale)
+        if scale is None and unit == 1.0:
+            return Frame(origin, None, None, 1.0, np.float32)
+        factor = np.full(sample.shape[1], unit) if scale is None else unit / scale
+        if not ((factor > _SINGLE_FACTORS[0]) & (factor < _SINGLE_FACTORS[1])).all():
+            return self.frame(sample, np.float64)
+        return Frame(origin, None, factor.astype(np.float32), unit, np.float32)
+
+    def heights(self, x: FloatArray, frame: Frame, columns: Any = slice(None)) -> FloatArray:
+        """d(x, o)."""
+        return self.between(x, frame.origin[columns], columns)
+
+    def tangents(self, centers: FloatArray, frame: Frame) -> Tangents:
+        """2(c − o) and −‖c − o‖²."""
+        apart = centers - frame.origin
+        if frame.factor is not None:
+            apart = apart * frame.factor
+        weighted = apart
+        if frame.factor is None and self.precision is not None:
+            weighted = apart * self.precision
+        squares: FloatArray = np.einsum("ij,ij->i", weighted, apart)
+        slopes = 2.0 * weighted
+        # A center so far away that its square overflows is nobody's nearest.
+        slopes[~np.isfinite(squares)] = 0.0
+        return Tangents(slopes, -squares, squares)
+
+
+@dataclass(frozen=True, slots=True)
+class BregmanDistance:
+    """d_φ of a divergence that is not a squared distance."""
+
+    divergence: Divergence
+
+    def between(self, x: FloatArray, y: FloatArray, columns: Any = slice(None)) -> FloatArray:
+        """d_φ(x, y)."""
+        del columns
+        return self.divergence.between(x, y)
+
+    def frame(self, sample: FloatArray, dtype: npt.DTypeLike = np.float64) -> Frame:
+        """Around the median in columns where rows are close together, relative to their size."""
+        del dtype
+        middle = _median(sample)
+        if not len(sample):
+            return Frame(middle, np.zeros(len(middle), dtype=bool))
+        spread = sample.max(axis=0) - sample.min(axis=0)
+        around = spread <= _CONCENTRATED * np.abs(middle)
+        around &= self.divergence.domain.interior(middle)
+        if self.divergence.gradient_difference(middle[:0], middle[:0]) is None:
+            # The difference of slopes would cancel, and scores around an origin with it.
+            around[:] = False
+        return Frame(np.where(around, middle, 0.0), around)
+
+    def heights(self, x: FloatArray, frame: Frame, columns: Any = slice(None)) -> FloatArray:
+        """d(x, o) in columns that have an origin, φ(x) in the others."""
+        assert frame.around is not None
+        around = frame.around[columns]
+        if not around.any():
+            return self.divergence.phi(x)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            apart = self.divergence.between(x, frame.origin[columns])
+            return np.where(around, apart, self.divergence.phi(x))
+
+    def tangents(self, centers: FloatArray, frame: Frame) -> Tangents:
+        """∇φ(c) − ∇φ(o) and −d(o, c); without an origin, ∇φ(c) and φ(c) − ∇φ(c)·c."""
+        own, around = self.divergence, frame.around
+        slopes = own.slopes(centers)
+        parts = own.phi(centers) - slopes * centers
+        if around is not None and around.any():
+            o, c = frame.origin[around], centers[:, around]
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                apart = own.between(o, c)
+                # Consistent with the finite slope that stands in for an infinite one.
+                finite = own.phi(o) - own.phi(c) - slopes[:, around] * (o - c)
+                steeper = own.gradient_difference(c, o)
+            assert steeper is not None
+            parts[:, around] = -np.where(np.isfinite(apart), apart, finite)
+            slopes[:, around] = finite_slopes(steeper)
+        return Tangents(slopes, parts.sum(axis=1), np.abs(parts).sum(axis=1))
+
+
+def _median(sample: FloatArray) -> FloatArray:
+    """The upper median of every column: a value that is there, and so exact in its dtype."""
+    if not len(sample):
+        return np.zeros(sample.shape[1])
+    return np.asarray(np.sort(sample, axis=0)[len(sample) // 2])
+
+
+def _power_of_two(rows: DenseRows) -> float:
+    """A power of two that brings most rows to a size of about one, or 1 if they are not far off."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    there = largest[(largest > 0.0) & np.isfinite(largest)]
+    typical = float(np.sort(there)[len(there) // 2]) if len(there) else 1.0
+    if _SINGLE_RANGE[0] < typical < _SINGLE_RANGE[1]:
+        return 1.0
+    return float(2.0 ** -np.floor(np.log2(typical)))
+
 
 SPLIT = 2.0**27 + 1.0
 # Larger numbers overflow when they are split.
@@ -50,7 +230,7 @@ class Centers:
     @cached_property
     def sparse_center_matrix(self) -> CenterMatrix:
         """Slopes and offsets for sparse rows, without an origin."""
-        from lwcs.geometry.products_sparse import sparse_center_matrix
+        from lwcs.geometry.sparse import sparse_center_matrix
 
         return sparse_center_matrix(self.tangents, self.geometry.zeros(self.points.shape[1]))
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 from lwcs.geometry.base import Measured
-from lwcs.geometry.products import ACCURATE
-from lwcs.geometry.products_dense import DenseProducts
+from lwcs.geometry.products import ACCURATE, DenseProducts
 from lwcs.kernels import BlockMoments, Pivot
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import FloatArray, IntArray, Labels, Mask
+    from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask
     from lwcs.geometry.centers import Centers
     from lwcs.kernels import Scan
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray, on_device
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray, on_device
+from lwcs.arrays.rows import pieces
 from lwcs.geometry.base import Measured, single_or_double
-from lwcs.geometry.products_dense import DenseProducts
+from lwcs.geometry.products import DenseProducts
 from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan, as_floats
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import FloatArray, IntArray, Labels, Mask
+    from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.geometry import Geometry
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.device import DeviceArray, on_device
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.device import DeviceArray, on_device
+from lwcs.arrays.rows import pieces
 from lwcs.geometry.base import Measured
 from lwcs.geometry.device import DeviceRows, to_device
-from lwcs.geometry.products import ACCURATE, CLEAR
-from lwcs.geometry.products_dense import DenseProducts
+from lwcs.geometry.products import ACCURATE, CLEAR, DenseProducts
 from lwcs.kernels import BlockMoments
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.products import Memory

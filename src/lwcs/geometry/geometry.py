@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from lwcs.arrays.device import DeviceArray, copied
+from lwcs.arrays.rows import in_float64, with_values
+from lwcs.arrays.types import is_sparse
 from lwcs.divergences import Divergence, SquaredEuclidean
-from lwcs.foundation.device import DeviceArray, copied
-from lwcs.foundation.rows import in_float64, with_values
-from lwcs.foundation.types import is_sparse
-from lwcs.geometry.centers import Centers
+from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense import DenseRows
-from lwcs.geometry.metrics import BregmanDistance, Frame, SquaredDistance
 from lwcs.geometry.sparse import SparseRows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import FloatArray, Mask, Rows
+    from lwcs.arrays.types import FloatArray, Mask, Rows
     from lwcs.geometry.base import Measured
-    from lwcs.geometry.metrics import Metric
+    from lwcs.geometry.centers import Metric
     from lwcs.kernels import KernelName
 
 

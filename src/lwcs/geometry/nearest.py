@@ -1,29 +1,49 @@
-"""The nearest center of every row: matrix products, and differences where it counts.
-
-Products find the nearest center of most rows. Where two scores are closer to each other than
-products are accurate (`Products.sizes`), the rows are tried again in float64, around an origin in
-their own midst, and what products cannot tell apart then is decided by the distances themselves.
-So a label is nearest to the accuracy of the data, at any range of numbers.
-"""
+"""Memory that a thread uses again for every block: fresh memory costs more than what fills it."""
 
 from __future__ import annotations
 
+import threading
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.rows import pieces
-from lwcs.foundation.workspace import Workspace
+from lwcs.arrays.rows import pieces
 from lwcs.geometry.products import CLEAR, PIECE_VALUES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
     from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.products import CenterMatrix, Products
+
+
+# Larger arrays are not kept.
+_LARGEST = 2**25
+
+
+class Workspace(threading.local):
+    """Two arrays per thread; taking one again overwrites what it held."""
+
+    def rows(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DenseRows:
+        """Memory for rows, with arbitrary content."""
+        return self._take("_rows", shape, dtype)
+
+    def scores(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DenseRows:
+        """Memory for scores, with arbitrary content."""
+        return self._take("_scores", shape, dtype)
+
+    def _take(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DenseRows:
+        size, kept = prod(shape), self.__dict__.get(name)
+        if kept is None or kept.size < size or kept.dtype != dtype:
+            kept = np.empty(size, dtype=dtype)
+            if kept.nbytes <= _LARGEST:
+                self.__dict__[name] = kept
+        return kept[:size].reshape(shape)
+
 
 # Apart for rows that are tried again, since the first product is still in use.
 _WORKSPACE = (Workspace(), Workspace())

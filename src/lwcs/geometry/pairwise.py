@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.rows import pieces, sparse_part, sparse_pieces
-from lwcs.geometry.products_dense import DenseProducts
+from lwcs.arrays.rows import pieces, sparse_part, sparse_pieces
+from lwcs.geometry.products import DenseProducts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.geometry.base import Measured
+    from lwcs.runtime.parallel import Map
 
 # Below this part of their terms, distances from products have too few digits to draw by.
 _CLEAR = 1e-11

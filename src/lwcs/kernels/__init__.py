@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.exact import split_exactly
-from lwcs.foundation.rows import row_numbers, with_values
-from lwcs.foundation.types import is_sparse
+from lwcs.arrays.rows import row_numbers, split_exactly, with_values
+from lwcs.arrays.types import is_sparse
 from lwcs.kernels import portable
-from lwcs.kernels.choice import COMPILED_FROM, KernelName, choose, is_compiled, module_of
-from lwcs.kernels.forms import as_floats, csr, unit_weights
-from lwcs.kernels.scores import (
-    TILE,
-    assign,
-    best_of_sparse,
-    nearest,
-    second_best,
-    seeding,
+from lwcs.kernels.choice import (
+    COMPILED_FROM,
+    KernelName,
+    as_floats,
+    choose,
+    csr,
+    is_compiled,
+    module_of,
+    unit_weights,
 )
+from lwcs.kernels.scores import TILE, assign, best_of_sparse, nearest, second_best, seeding
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, IntArray, Labels, Mask, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask, Rows
 
 __all__ = [
     "COMPILED_FROM",

@@ -1,21 +1,36 @@
-"""Hashes of rows, added up: equal for equal rows, dense or sparse, and otherwise different.
-
-A row is hashed by Σ_j factor_j·word_j over the 32-bit words of its values (multilinear hashing),
-and the hash is mixed. The sum of these, h, does not depend on the order of the rows; Σ(2i + 1)·hᵢ,
-with the number of each row, does. All of it is modulo 2⁶⁴ and exact, so that blocks do not matter.
-"""
+"""Columns of a table as rows."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.types import is_sparse
+from lwcs.arrays.types import is_sparse
 from lwcs.kernels.choice import COMPILED_FROM, choose
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import DenseRows, FloatArray, Rows
+    from collections.abc import Sequence
+
+    from lwcs.arrays.types import DenseRows, FloatArray, Rows
+
+
+def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
+    """Copy columns of numbers into the rows of `out`, which are contiguous, in its dtype.
+
+    A copy does not round, so the faster loop is used: the compiled one if it is loaded already.
+    """
+    if sys.modules.get("lwcs.kernels.compiled") is not None:
+        from lwcs.kernels.compiled import columns as compiled
+
+        floating = out.dtype in (np.float32, np.float64)
+        if floating and min(out.shape) >= compiled.SIDE:
+            alike = [np.ascontiguousarray(column, dtype=out.dtype) for column in columns]
+            compiled.as_rows(alike, out)
+            return
+    np.stack(columns, axis=1, out=out, casting="unsafe")
+
 
 # So many rows at a time stay in the cache.
 _ROWS = 4_096
@@ -31,7 +46,7 @@ def hash_sums(points: Rows, weights: FloatArray | None, first: int) -> tuple[int
     words = _words(np.ascontiguousarray(points))
     factors = _factors(np.arange(words.shape[1]))
     if choose(COMPILED_FROM) == "compiled":
-        from lwcs.kernels.compiled import hashes
+        from lwcs.kernels.compiled import columns as hashes
 
         return hashes.hash_sums(words, factors, more, first)
     return _sums(_hash_dense(words, factors), more, first)

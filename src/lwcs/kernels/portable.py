@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels, Mask
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
 
 _PIECE_VALUES = 2**15
 

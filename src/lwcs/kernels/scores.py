@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.kernels.choice import module_of
-from lwcs.kernels.forms import as_floats, csr
+from lwcs.kernels.choice import as_floats, csr, module_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Rows
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Rows
     from lwcs.kernels.choice import KernelName
 
 # From this many scores per row on, NumPy finds the largest faster than a compiled loop (measured).

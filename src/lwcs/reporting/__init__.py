@@ -5,6 +5,6 @@ Figures are made with Bokeh, whose script is part of the file; the page is made 
 
 from __future__ import annotations
 
-from lwcs.reporting.writing import report
+from lwcs.reporting.page import report
 
 __all__ = ["report"]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.numerals import aligned, interval, number, percent, shortened, signed
 from lwcs.reporting.facts import size_words
+from lwcs.runtime.formatting import aligned, interval, number, percent, shortened, signed
 
 if TYPE_CHECKING:
-    from lwcs.describing import Description
-    from lwcs.foundation.types import FloatArray
-    from lwcs.reporting.colours import Theme
+    from lwcs.arrays.types import FloatArray
+    from lwcs.description import Description
+    from lwcs.reporting.figures import Theme
 
 TELLING = 3
 _NAME = 60

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.describing.projection import quantiles
-from lwcs.foundation.numerals import number
-from lwcs.reporting.bokeh_figures import new_figure
+from lwcs.description.projection import quantiles
 from lwcs.reporting.facts import size_words
+from lwcs.reporting.figures import new_figure
+from lwcs.runtime.formatting import number
 
 if TYPE_CHECKING:
-    from lwcs.describing import Description
-    from lwcs.foundation.types import FloatArray
-    from lwcs.reporting.colours import Theme
+    from lwcs.arrays.types import FloatArray
+    from lwcs.description import Description
+    from lwcs.reporting.figures import Theme
 
 HEIGHT = 300
 BARS = 40

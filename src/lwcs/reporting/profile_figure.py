@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.numerals import number, shortened, signed
-from lwcs.reporting.bokeh_figures import new_figure, plain_text
+from lwcs.reporting.figures import new_figure, plain_text
+from lwcs.runtime.formatting import number, shortened, signed
 
 if TYPE_CHECKING:
-    from lwcs.describing import Description
-    from lwcs.foundation.types import FloatArray, IntArray
-    from lwcs.reporting.colours import Theme
+    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.description import Description
+    from lwcs.reporting.figures import Theme
 
 MOST_CLUSTERS, MOST_COLUMNS = 40, 30
 # So many clusters have numbers of two digits; fewer with longer ones fit side by side.

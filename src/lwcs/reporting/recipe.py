@@ -11,10 +11,10 @@ import numpy as np
 
 from lwcs.divergences import Divergence, available
 from lwcs.estimators import CoresetKMeans, CoresetMixture
-from lwcs.foundation.timings import TOTAL
+from lwcs.runtime.journal import TOTAL
 
 if TYPE_CHECKING:
-    from lwcs.describing import Description
+    from lwcs.description import Description
     from lwcs.reporting.facts import Origin
 
 _COLUMNS = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lwcs.foundation.checks import check_choice
+from lwcs.arrays.checks import check_choice
 from lwcs.samplers.base import Draws, Run, Sampler, Summary
 from lwcs.samplers.first_pass import Moments
 from lwcs.samplers.lightweight import Lightweight

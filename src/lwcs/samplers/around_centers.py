@@ -9,15 +9,18 @@ the mean as the only center.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from math import log
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.randomness import Round, Stage, generator
+from lwcs.arrays.checks import BadValueError, check_count
 from lwcs.geometry.base import weigh_clusters
 from lwcs.passes import AssignTask
+from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers import on_device
 from lwcs.samplers.base import Draws, Run, Summary
 from lwcs.samplers.two_rounds import (
@@ -30,14 +33,14 @@ from lwcs.samplers.two_rounds import (
     merge,
     rows_before,
 )
-from lwcs.sources.device import DeviceSource
+from lwcs.sources.memory.device import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
     from lwcs.geometry import Centers, Measured
     from lwcs.sources import Block, LocalSource, Source
 
@@ -213,3 +216,61 @@ def draw_around_centers(
     picked = merge(drawn, rows_before([part.rows for part in weighed]))
     weights = picked.counts * (np.sum(masses) / (size * picked.values))
     return Draws(picked.points, picked.rows, picked.counts, weights, known)
+
+
+def check_n_clusters(n_clusters: int | None) -> None:
+    """Check the number of clusters; None is filled in by `build`."""
+    if n_clusters is not None:
+        check_count(n_clusters, "n_clusters")
+
+
+def require_n_clusters(n_clusters: int | None, name: str) -> int:
+    """The number of clusters, without which there is no initial solution."""
+    if n_clusters is None:
+        raise ValueError(
+            f"method={name!r} starts from an initial solution with k clusters; pass n_clusters=k"
+        )
+    return n_clusters
+
+
+def approximation_factor(k: int) -> float:
+    """α = 16(ln k + 2): how far D² sampling is from the optimum, in expectation, times 2."""
+    return 16.0 * (log(k) + 2.0)
+
+
+def sensitivities(clusters: Clusters, k: int, noise: float = 0.0) -> Scores:
+    """The module's formula; if nothing costs more than `noise`, its third term alone."""
+    weight, cost = float(clusters.weights.sum()), float(clusters.costs.sum())
+    there = clusters.weights > 0.0
+    floors = np.zeros(len(there))
+    floors[there] = 4.0 * weight / clusters.weights[there]
+    if cost <= noise:
+        return Scores(0.0, floors)
+    alpha = approximation_factor(k)
+    average = cost / weight
+    shares = clusters.costs[there] / clusters.weights[there]
+    floors[there] += 2.0 * alpha * shares / average
+    return Scores(alpha / average, floors)
+
+
+def draw_by_sensitivity(
+    source: Source,
+    assignment: Assignment,
+    k: int,
+    size: int,
+    known: Summary | None,
+    run: Run,
+    noise: float = 0.0,
+    weighed: Sequence[Clusters] | None = None,
+) -> Draws:
+    """Draw m rows by their sensitivities around an initial solution with k clusters.
+
+    A cost of no more than `noise` is what rounding leaves of zero. `weighed` are the clusters by
+    partition, where a pass has weighed them already.
+    """
+    weighed = weigh(source, assignment, run) if weighed is None else weighed
+    total = reduce(add, weighed)
+    if known is None:
+        known = Summary(total.rows, float(total.weights.sum()))
+    scores = sensitivities(total, k, noise)
+    return draw_around_centers(source, assignment, weighed, scores, size, known, run)

@@ -14,8 +14,8 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.divergences.transformed import SquaredBound
-from lwcs.foundation.randomness import Round, Stage, generator
 from lwcs.geometry import Centers, Geometry
+from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers.around_centers import Assignment, Scores, assign, draw_around_centers, weigh
 from lwcs.samplers.base import Draws, Run, Summary
 from lwcs.samplers.first_pass import (
@@ -46,7 +46,7 @@ from lwcs.sources.sequence import SequenceSource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
     from lwcs.sources import Block, Source
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.randomness import Stage, generator
 from lwcs.geometry import Geometry
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.randomness import Stage, generator
 from lwcs.sources.watching import watched, watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.sources import Block, LocalSource, Source, Task
 
 R = TypeVar("R")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lwcs.foundation.checks import check_choice
+from lwcs.arrays.checks import check_choice
 from lwcs.samplers.around_mean import MeanDraw
 from lwcs.samplers.base import Sampler
 

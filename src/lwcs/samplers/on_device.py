@@ -12,27 +12,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray, on_device
-from lwcs.foundation.randomness import Round, generator
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray, on_device
+from lwcs.arrays.rows import pieces
+from lwcs.runtime.randomness import Round, generator
 from lwcs.samplers.base import Draws, Summary
-from lwcs.samplers.crossing import RunningWeights
+from lwcs.samplers.draws import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection, RunningWeights
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.rejection import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection
 from lwcs.samplers.two_rounds import Picked
 from lwcs.sources.base import PARTITION_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.geometry import Geometry
     from lwcs.samplers.around_centers import Assignment, Clusters, Scores
     from lwcs.samplers.base import Run
     from lwcs.samplers.two_rounds import Quota
     from lwcs.sources import Block
-    from lwcs.sources.device import DeviceSource
+    from lwcs.sources.memory.device import DeviceSource
 
 
 def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked, Summary]:

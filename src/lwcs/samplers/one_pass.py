@@ -1,16 +1,4 @@
-"""One pass over rows that can be read only once: two reservoirs, and weights that account for it.
-
-The first block gives a pivot p. While rows pass, one reservoir draws in proportion to ω, one to
-ω·a, a = ‖x − p‖², and Σω, Σω(x − p), Σω·a are kept, which in the end give the mean, Φ and
-δ = ‖p − mean‖². Then u ~ Binomial(m, ½) draws come from the first reservoir, and the others are
-made draws in proportion to ω·d, d = ‖x − mean‖², by `rejection`. With v of them,
-
-    w = ω/(u·ω/Ω + v·ω·d/Φ)
-
-is unbiased given u and v. Where the pivot is so far from the mean that fewer than half of the
-proposals would be accepted, the draws by ω·a are kept as they are, with weights for the law that
-they have, g = ω/2Ω + ω·a/2Σωa: unbiased too, with a larger constant.
-"""
+"""A reservoir: rows drawn with replacement, in proportion to a mass, in one pass over them."""
 
 from __future__ import annotations
 
@@ -21,28 +9,72 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import as_threads, ordered_map, prefetch
-from lwcs.foundation.randomness import Round, Stage, generator
-from lwcs.foundation.rows import stack
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.rows import replace_rows, stack
+from lwcs.runtime.parallel import as_threads, ordered_map, prefetch
+from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers.base import Draws, Run, Summary
-from lwcs.samplers.extent import Extent
-from lwcs.samplers.first_pass import check_cost, check_total
+from lwcs.samplers.draws import Rejection
+from lwcs.samplers.first_pass import Extent, check_cost, check_total
 from lwcs.samplers.one_read import distances_to
-from lwcs.samplers.rejection import Rejection
-from lwcs.samplers.reservoir import Reservoir
 from lwcs.sources import base
 from lwcs.sources.watching import watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Geometry
     from lwcs.kernels import Scan
     from lwcs.sources import Block
-    from lwcs.sources.grid import Pending
+    from lwcs.sources.blocks import Pending
     from lwcs.sources.sequence import SequenceSource
+
+
+@dataclass
+class Reservoir:
+    """Slots, each of which holds one i.i.d. draw from all rows that have passed.
+
+    For a block with mass W_b that brings the total to W, Binomial(slots, W_b/W) slots are
+    overwritten by draws from the block: every slot holds a row of it with probability W_b/W.
+    """
+
+    slots: int
+    total: float = 0.0
+    points: Rows | None = None
+    rows: IntArray | None = None
+
+    def update(
+        self, points: Rows, masses: FloatArray, first_row: int, rng: np.random.Generator
+    ) -> None:
+        """Let a block pass."""
+        sums = np.cumsum(masses)
+        mass = float(sums[-1]) if len(sums) else 0.0
+        if mass <= 0.0:
+            return
+        self.total += mass
+        if self.points is None:
+            slots = np.arange(self.slots)
+        else:
+            taken = int(rng.binomial(self.slots, mass / self.total))
+            slots = rng.choice(self.slots, taken, replace=False, shuffle=False)
+        at = np.searchsorted(sums, rng.random(len(slots)) * mass, side="right")
+        # A target that rounding pushed past the end belongs to the last row that has mass.
+        at = np.minimum(at, np.flatnonzero(masses)[-1])
+        if self.points is None or self.rows is None:
+            self.points, self.rows = points[at], at + first_row
+        elif len(slots):
+            self.points = replace_rows(self.points, slots, points[at])
+            self.rows[slots] = at + first_row
+
+    def copy(self, dtype: np.dtype[Any] | None = None) -> Reservoir:
+        """A reservoir that may go another way, and may hold its rows in another dtype."""
+        points: Any = self.points
+        if points is not None:
+            points = points.astype(points.dtype if dtype is None else dtype)
+        rows = None if self.rows is None else self.rows.copy()
+        return Reservoir(self.slots, self.total, points, rows)
+
 
 LEAST_ACCEPTANCE = 0.5
 

@@ -13,23 +13,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.parallel import ordered_map
-from lwcs.foundation.randomness import Round
-from lwcs.foundation.rows import component_arrays, pieces
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.rows import component_arrays, pieces
 from lwcs.kernels import Hits
+from lwcs.runtime.parallel import ordered_map
+from lwcs.runtime.randomness import Round
 from lwcs.samplers import on_device
 from lwcs.samplers.base import Run, Summary
-from lwcs.samplers.crossing import RunningWeights, hit_cells
+from lwcs.samplers.draws import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection, RunningWeights, hit_cells
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.rejection import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection
 from lwcs.samplers.two_rounds import Picked
-from lwcs.sources.device import DeviceSource
+from lwcs.sources.memory.device import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Geometry
     from lwcs.kernels import BlockScans, Pivot
     from lwcs.sources import Block, LocalSource

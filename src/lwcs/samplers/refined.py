@@ -13,14 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.checks import check_count
-from lwcs.foundation.logs import decided
-from lwcs.foundation.notices import warn
-from lwcs.foundation.randomness import Stage, generator
-from lwcs.samplers.around_centers import Assignment, assign, weigh
+from lwcs.arrays.checks import check_count
+from lwcs.runtime.randomness import Stage, generator
+from lwcs.runtime.warnings import decided, warn
+from lwcs.samplers.around_centers import (
+    Assignment,
+    assign,
+    check_n_clusters,
+    draw_by_sensitivity,
+    require_n_clusters,
+    weigh,
+)
 from lwcs.samplers.around_mean import MeanDraw
 from lwcs.samplers.base import Sampler
-from lwcs.samplers.by_sensitivity import check_n_clusters, draw_by_sensitivity, require_n_clusters
 from lwcs.samplers.first_pass import check_passes
 from lwcs.solvers.kmeans import solve, start
 from lwcs.solvers.lloyd import lloyd

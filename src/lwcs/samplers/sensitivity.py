@@ -1,4 +1,10 @@
-"""Sensitivity coresets, CS of the paper (Lucic, Bachem, Krause 2016)."""
+"""D² sampling over all rows: k rows, each drawn in proportion to ω·d(x, rows drawn before).
+
+(Arthur and Vassilvitskii 2007.) Local rows keep their distance from round to round, so a round is
+one scan for one more center. Other sources keep nothing: in round j every partition measures its
+rows against all j centers and proposes one of them, and the proposal of one partition, chosen in
+proportion to its cost, is the next center.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +12,186 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lwcs.samplers.around_centers import Assignment
+import numpy as np
+
+from lwcs import kernels
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray
+from lwcs.arrays.rows import stored_values
+from lwcs.geometry import Centers
+from lwcs.runtime.parallel import workers
+from lwcs.runtime.randomness import Round, Stage, generator
+from lwcs.samplers import on_device
+from lwcs.samplers.around_centers import (
+    Assignment,
+    check_n_clusters,
+    draw_by_sensitivity,
+    require_n_clusters,
+)
 from lwcs.samplers.base import Draws, Run, Sampler
-from lwcs.samplers.by_sensitivity import check_n_clusters, draw_by_sensitivity, require_n_clusters
-from lwcs.samplers.d2_sampling import d2_sampling, d2_sampling_in_rounds
-from lwcs.samplers.first_pass import check_passes, first_pass, needs_first_pass
+from lwcs.samplers.first_pass import check_passes, check_total, first_pass, needs_first_pass
+from lwcs.samplers.one_read import running_weights
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.arrays.types import FloatArray, Rows
     from lwcs.geometry import Geometry
-    from lwcs.sources import Source
+    from lwcs.runtime.parallel import Map
+    from lwcs.samplers.base import Run
+    from lwcs.sources import Block, LocalSource, Source
+
+
+# Asking whether a row can be spared costs more than its distance where few can be.
+_SPARE_FROM = 0.25
+_ASK_AGAIN = 16
+STAGE = "D2 sampling"
+"""The name of its passes in a journal; a row counts once for every pass."""
+
+
+def d2_sampling(source: LocalSource, k: int, geometry: Geometry, run: Run) -> Assignment:
+    """Choose k local rows by D² sampling, or fewer once the cost is zero."""
+    uniforms = run.generator(Round.D2).random(k)
+    weights = running_weights(source)
+    check_total(weights.total)
+    row = int(weights.draw(uniforms[:1])[0])
+    seeding = _Seeding(source, k, geometry)
+    with (
+        source.explaining(),
+        run.journal.stage(STAGE, k, kind="pass", row_bytes=source.row_bytes()) as stage,
+        workers(run.n_jobs) as run_all,
+    ):
+        for j in range(k):
+            costs = seeding.add(row, run_all)
+            stage.passes = j + 1
+            stage.step((j + 1) * source.n_rows)
+            if j + 1 == k or costs.sum() <= 0.0:
+                break
+            row = seeding.draw(uniforms[j + 1], costs)
+    return seeding.result()
+
+
+class _Seeding:
+    """The state of D² sampling: the centers so far, a distance and a label per row."""
+
+    def __init__(self, source: LocalSource, k: int, geometry: Geometry) -> None:
+        self._source, self._geometry = source, geometry
+        self._centers, self._chosen = np.zeros((k, source.n_features)), 0
+        self._closest, self._labels = source.empty(np.float64), source.empty(np.int32)
+        self._closest[:], self._labels[:] = np.inf, 0
+        self._spared = 0
+        # Finer than blocks, so that threads end a short round together.
+        self._step = max(64, source.block_rows // 2)
+
+    def add(self, row: int, run_all: Map) -> FloatArray:
+        """Make a row the next center; return what every piece of the data costs then."""
+        raw = self._source.take(np.array([row]))
+        if not np.isfinite(stored_values(raw)).all():
+            raise BadValueError.found_in(raw, row, 0)
+        center = self._geometry.measured(raw, row).as_centers()
+        label, reach = self._chosen, self._reach(center.points[0])
+        self._centers[label] = center.points[0]
+        self._chosen += 1
+        starts = range(0, self._source.n_rows, self._step)
+        measured = list(run_all(lambda at: self._scan(at, center, label, reach), starts))
+        self._spared = sum(spared for _, spared in measured)
+        return np.array([cost for cost, _ in measured])
+
+    def _reach(self, point: FloatArray) -> FloatArray | None:
+        """Which rows are certainly not closer to `point`, if it pays to ask."""
+        if self._spared <= _SPARE_FROM * self._source.n_rows and self._chosen % _ASK_AGAIN != 1:
+            return None
+        return Centers(self._centers[: self._chosen], self._geometry).reach(point)
+
+    def _scan(
+        self, start: int, center: Centers, label: int, reach: FloatArray | None
+    ) -> tuple[float, int]:
+        source = self._source
+        part = slice(start, min(start + self._step, source.n_rows))
+        rows = self._geometry.measured(source.read(part.start, part.stop), start)
+        weights = None if source.weights is None else source.weights[part]
+        return rows.add_center(
+            weights, center, label, reach, self._closest[part], self._labels[part]
+        )
+
+    def draw(self, uniform: float, costs: FloatArray) -> int:
+        """Draw a row in proportion to ω·d: a piece by its cost, then a row in it."""
+        piece, rest = _cross(costs, uniform)
+        part = slice(piece * self._step, (piece + 1) * self._step)
+        masses, weights = self._closest[part], self._source.weights
+        own = None if weights is None else weights[part]
+        if isinstance(masses, DeviceArray):
+            return part.start + on_device.cross(masses, own, rest)
+        return part.start + _cross(masses if own is None else own * masses, rest)[0]
+
+    def result(self) -> Assignment:
+        """What was chosen, and where that leaves every row."""
+        centers = Centers(self._centers[: self._chosen], self._geometry)
+        return Assignment(centers, self._labels, self._closest)
+
+
+def _cross(masses: FloatArray, uniform: float) -> tuple[int, float]:
+    """Draw an index in proportion to its mass; what is left of `uniform` is uniform again."""
+    sums = np.cumsum(masses)
+    target = uniform * sums[-1]
+    at = int(np.searchsorted(sums, target, side="right"))
+    if at == len(masses):
+        at = int(np.flatnonzero(masses)[-1])
+    before = sums[at] - masses[at]
+    return at, float(np.clip((target - before) / masses[at], 0.0, 1.0 - 1e-16))
+
+
+def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) -> Centers:
+    """Choose k rows of any source by D² sampling, one pass for each; or fewer, as above."""
+    uniforms = run.generator(Round.D2).random(k)
+    centers = Centers(np.zeros((0, source.n_features)), geometry)
+    for j in range(k):
+        task = Propose(run.seed, run.stage, centers)
+        proposals = list(run.gather(source, task, STAGE, note=f"pass {j + 1} of {k}"))
+        costs = np.array([proposal.cost for proposal in proposals])
+        if j == 0:
+            check_total(float(costs.sum()))
+        if costs.sum() <= 0.0:
+            break
+        chosen = geometry.measured(proposals[_cross(costs, uniforms[j])[0]].row).as_centers()
+        centers = Centers(np.vstack([centers.points, chosen.points]), geometry)
+    return centers
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a partition sends home in a round of D² sampling: its cost, and one of its rows."""
+
+    cost: float
+    row: Rows | None
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """A round of D² sampling: a row in proportion to ω·d; to ω before there is a center."""
+
+    seed: int
+    stage: Stage
+    centers: Centers
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> Proposal:
+        """Draw one row in one scan: a block's draw replaces the last by its share so far."""
+        j = len(self.centers)
+        rng = generator(self.seed, self.stage, Round.D2_CANDIDATES + j, partition)
+        total, row = 0.0, None
+        for block in blocks:
+            masses = kernels.unit_weights(block.weights, block.points.shape[0])
+            if j:
+                with BadValueError.in_partition(partition):
+                    masses = masses * Assignment(self.centers).of(block)[1]
+            cost, (keep, within) = float(masses.sum()), rng.random(2)
+            total += cost
+            if cost > 0.0 and keep * total < cost:
+                at = _cross(masses, within)[0]
+                # A copy: a view would keep the whole block.
+                row = block.points[at : at + 1].copy()
+        return Proposal(total, row)
 
 
 @dataclass(frozen=True)

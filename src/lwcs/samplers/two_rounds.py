@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.rows import stack
-from lwcs.samplers.crossing import Crossing
+from lwcs.arrays.rows import stack
+from lwcs.samplers.draws import Crossing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.sources import Block
 
 # Sums of one partition in two rounds that differ by more than this part are not of the same rows.

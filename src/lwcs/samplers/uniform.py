@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.randomness import Round
-from lwcs.foundation.rows import stored_values
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.rows import stored_values
+from lwcs.runtime.randomness import Round
 from lwcs.samplers.around_mean import MeanDrawTask
 from lwcs.samplers.base import Draws, Run, Sampler, Summary
 from lwcs.samplers.first_pass import (
@@ -32,7 +32,7 @@ from lwcs.sources.sequence import SequenceSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.types import IntArray, Rows
+    from lwcs.arrays.types import IntArray, Rows
     from lwcs.geometry import Geometry
     from lwcs.sources import Block, Source, Task
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from lwcs.foundation.checks import check_centers, check_choice
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import as_threads, workers
-from lwcs.foundation.randomness import Stage, generator
+from lwcs.arrays.checks import check_centers, check_choice
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads, workers
+from lwcs.runtime.randomness import Stage, generator
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search
 from lwcs.solvers.points import Points
@@ -18,7 +18,7 @@ from lwcs.solvers.seeding import FLOAT32_DOWN_TO, kmeans_plusplus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Centers, Geometry
 
     Init = str | FloatArray | Callable[..., Any]

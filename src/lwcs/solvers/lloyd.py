@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import as_threads, workers
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
 from lwcs.geometry.products import Best, Moved, Watch
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads, workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray, Mask
+    from lwcs.arrays.types import FloatArray, IntArray, Mask
     from lwcs.geometry import Measured
-    from lwcs.solvers.device_lloyd import DeviceState
+    from lwcs.runtime.parallel import Map
+    from lwcs.solvers.device import DeviceState
     from lwcs.solvers.points import Points
 
 # Products of one iteration from which on it pays to hand them out to threads.
@@ -113,7 +113,7 @@ def lloyd(
 def _state(points: Points, centers: Centers, run: Map, threads: int) -> _State | DeviceState:
     if points.device_weights is None:
         return _State(points, centers, run, threads)
-    from lwcs.solvers.device_lloyd import DeviceState
+    from lwcs.solvers.device import DeviceState
 
     return DeviceState(points, centers)
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.parallel import workers
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.pairwise import pairwise
 from lwcs.geometry.products import PIECE_VALUES
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import workers
 from lwcs.solvers.seeding import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray
-    from lwcs.solvers.device_search import DeviceSearch
+    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.runtime.parallel import Map
+    from lwcs.solvers.device import DeviceSearch
     from lwcs.solvers.points import Points
 
 # Swaps that are tried, and at least one for every center; many more add little.
@@ -84,7 +84,7 @@ def _search(
 ) -> _Search | DeviceSearch:
     if points.device_weights is None:
         return _Search(points, centers, dtype, run)
-    from lwcs.solvers.device_search import DeviceSearch
+    from lwcs.solvers.device import DeviceSearch
 
     return DeviceSearch(points, centers, dtype)
 

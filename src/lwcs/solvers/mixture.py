@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.device import DeviceArray
-from lwcs.foundation.journal import Journal
-from lwcs.foundation.rows import container
-from lwcs.solvers.mixture_on_device import (
+from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.device import DeviceArray
+from lwcs.arrays.rows import container
+from lwcs.runtime.journal import Journal
+from lwcs.solvers.mixture_device import (
     FAR,
     SMALLEST_PART,
     Even,
@@ -27,7 +27,7 @@ from lwcs.solvers.mixture_on_device import (
 )
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, Labels, Rows
+    from lwcs.arrays.types import FloatArray, Labels, Rows
     from lwcs.solvers.families import Family
 
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.checks import BadValueError, check_choice, check_numbers
-from lwcs.foundation.device import DeviceArray, on_device
-from lwcs.foundation.randomness import Stage, generator
+from lwcs.arrays.checks import BadValueError, check_choice, check_numbers
+from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.geometry import Geometry
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.randomness import Stage, generator
 from lwcs.solvers.kmeans import cluster
-from lwcs.solvers.mixture import belonging, likeliest, maximize, mixing_weights
+from lwcs.solvers.mixture import (
+    belonging,
+    expected,
+    fit_mixture,
+    likeliest,
+    maximize,
+    mixing_weights,
+)
 
 if TYPE_CHECKING:
-    from lwcs.foundation.journal import Journal
-    from lwcs.foundation.types import FloatArray, Labels, Rows
+    from collections.abc import Callable
+
+    from lwcs.arrays.types import FloatArray, Labels, Rows
+    from lwcs.runtime.journal import Journal
     from lwcs.solvers.families import Family
+    from lwcs.solvers.mixture import Mixture
+
 
 INITS = ("k-means", "random")
 # How far the sum of given weights may be from 1, which float32 can hold.
@@ -177,3 +189,62 @@ def _weights(given: Any, k: int) -> FloatArray:
             "weights / weights.sum()"
         )
     return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How EM is run: the parameters of an estimator, as far as they matter."""
+
+    new_family: Callable[[], Family]
+    k: int
+    init: str
+    given: Given
+    max_iter: int
+    tol: float
+    seed: int
+    n_jobs: int
+    journal: Journal = field(default_factory=Journal, compare=False)
+
+    def start(self, rows: Rows, weights: FloatArray, attempt: int) -> Mixture:
+        """Run EM from start number `attempt`."""
+        family = self.new_family()
+        mixing = begin(
+            rows,
+            weights,
+            family,
+            self.k,
+            self.init,
+            self.given,
+            seed=self.seed,
+            attempt=attempt,
+            n_jobs=self.n_jobs,
+            journal=self.journal,
+        )
+        return self._run(rows, weights, family, mixing)
+
+    def go_on(self, last: Mixture, rows: Rows, weights: FloatArray) -> Mixture:
+        """Run EM from a mixture, which is left as it is."""
+        family = self.new_family()
+        shared = expected(last.family, last.weights, rows)
+        return self._run(rows, weights, family, maximize(rows, weights, family, shared))
+
+    def candidates(
+        self, rows: Rows, weights: FloatArray, starts: int, last: Mixture | None
+    ) -> list[Mixture]:
+        """The mixtures of several starts; or of one, where EM goes on from the last mixture."""
+        if last is not None:
+            return [self.go_on(last, rows, weights)]
+        return [self.start(rows, weights, attempt) for attempt in range(starts)]
+
+    def _run(self, rows: Rows, weights: FloatArray, family: Family, mixing: FloatArray) -> Mixture:
+        return fit_mixture(
+            rows, weights, family, mixing,
+            max_iter=self.max_iter, tol=self.tol, journal=self.journal,
+        )  # fmt: skip
+
+
+def to_continue(before: Mixture | None, family: Family, shape: tuple[int, int]) -> Mixture | None:
+    """The mixture of the last fit, if it has this family and as many components and columns."""
+    if before is None or type(before.family) is not type(family):
+        return None
+    return before if before.family.means.shape == shape else None

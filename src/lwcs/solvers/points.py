@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.foundation.device import DeviceArray, copied
+from lwcs.arrays.device import DeviceArray, copied
 from lwcs.geometry import Centers, Geometry
 from lwcs.geometry.device import DeviceRows
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import FloatArray, IntArray, Rows
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Measured
 
 

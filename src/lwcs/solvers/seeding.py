@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.foundation.parallel import as_threads, workers
 from lwcs.geometry.pairwise import Tiled, pairwise
+from lwcs.runtime.parallel import as_threads, workers
 
 if TYPE_CHECKING:
-    from lwcs.foundation.parallel import Map
-    from lwcs.foundation.types import FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.geometry.pairwise import Pairwise
+    from lwcs.runtime.parallel import Map
     from lwcs.solvers.points import Points
 
 # float32 distances err by about 1e-6 of the spread, so they are used until the cost has fallen to
@@ -71,7 +71,7 @@ def kmeans_plusplus(
     uniforms *= 1.0 - 1e-15
     chosen = draw_points(np.cumsum(points.weights), uniforms[0, :1])
     if points.device_weights is not None:
-        from lwcs.solvers.device_seeding import choose_on_device
+        from lwcs.solvers.device import choose_on_device
 
         return _filled(choose_on_device(points, uniforms, chosen, FLOAT32_DOWN_TO), k)
     products = uniforms.size * points.rows.work_per_center

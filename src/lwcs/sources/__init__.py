@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from lwcs.foundation.amounts import as_bytes
-from lwcs.foundation.checks import check_choice, check_count
-from lwcs.foundation.places import Access
+from lwcs.arrays.checks import check_choice, check_count
+from lwcs.runtime.formatting import as_bytes
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
-from lwcs.sources.in_process import LocalSource
 from lwcs.sources.kinds import kind_of, needs_scan
+from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.memory.partitioned import PartitionedSource
 from lwcs.sources.options import Dialect, ScanOptions
-from lwcs.sources.partitioned import PartitionedSource
+from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,7 +139,7 @@ def scan(
         check_count(batch_size, "batch_size")
     dialect = Dialect(delimiter, decimal, thousands, header, encoding)
     if format is not None:
-        from lwcs.sources.paths import FORMATS
+        from lwcs.sources.remote.paths import FORMATS
 
         check_choice(format, "format", FORMATS)
     options = ScanOptions(

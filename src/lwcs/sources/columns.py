@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.foundation.checks import check_choice
-from lwcs.foundation.notices import warn
-from lwcs.sources.checks import check_unique
+from lwcs.arrays.checks import check_choice
+from lwcs.runtime.warnings import warn
+from lwcs.sources.base import check_unique
 from lwcs.sources.column_types import (
     WHY,
     holding,
+    identifiers_among,
     in_words,
     is_number,
     is_vector,
@@ -29,7 +30,6 @@ from lwcs.sources.column_types import (
     plain_type,
     shape_of,
 )
-from lwcs.sources.identifiers import identifiers_among
 from lwcs.sources.options import Fitted
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lwcs.foundation.device import library_of
-from lwcs.sources.base import ALL_DROPPED, Source
-from lwcs.sources.checks import check_not_empty
-from lwcs.sources.chunked import is_chunked, open_chunked
-from lwcs.sources.in_process import LocalSource
-from lwcs.sources.local import engine_of, is_path, is_query, is_stream, is_table, open_local
-from lwcs.sources.partitioned import PartitionedSource, open_parts
+from lwcs.arrays.device import library_of
+from lwcs.sources.base import ALL_DROPPED, Source, check_not_empty
+from lwcs.sources.files.chunked import is_chunked, open_chunked
+from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.memory.local import engine_of, is_path, is_query, is_stream, is_table, open_local
+from lwcs.sources.memory.partitioned import PartitionedSource, open_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +81,7 @@ def needs_scan(data: Any) -> bool:
 def _open_engine(data: Any, options: ScanOptions) -> Source:
     engine = engine_of(data)
     try:
-        module = import_module(f"lwcs.sources.{engine}")
+        module = import_module(f"lwcs.sources.engines.{engine}")
     except ModuleNotFoundError as error:
         raise ImportError(
             f"data of {engine} requires packages that are not installed ({error}); "
@@ -93,21 +92,21 @@ def _open_engine(data: Any, options: ScanOptions) -> Source:
 
 
 def _open_files(data: Any, options: ScanOptions) -> Source:
-    from lwcs.sources.paths import find
+    from lwcs.sources.remote.paths import find
 
     found = find(data, options.access, options.format)
-    from lwcs.sources.array_files import KINDS, open_array_files
+    from lwcs.sources.files.array_files import KINDS, open_array_files
 
     if found.kind != "csv":
         options.refuse_dialect(f"in the file {found.paths[0]!r}")
     if found.kind == "delta":
-        from lwcs.sources.delta import open_folder
+        from lwcs.sources.tables.delta import open_folder
 
         return open_folder(found, options)
     if found.kind in KINDS:
         return _open_rows(open_array_files(found), options)
     options.refuse_weight_array()
-    from lwcs.sources.files import FileSource
+    from lwcs.sources.files.files import FileSource
 
     return FileSource(found, options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lwcs.foundation.places import Access
+from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.checks import BadValueError
-from lwcs.foundation.logs import decided
-from lwcs.foundation.parallel import as_threads, ordered_map, prefetch
+from lwcs.arrays.checks import BadValueError
 from lwcs.kernels import COMPILED_FROM
+from lwcs.runtime.parallel import as_threads, ordered_map, prefetch
+from lwcs.runtime.warnings import decided
 from lwcs.sources import base
 from lwcs.sources.base import (
     ALL_DROPPED,
@@ -27,16 +27,14 @@ from lwcs.sources.base import (
     Task,
     without_dropped,
 )
-from lwcs.sources.budget import Budget, Flight
-from lwcs.sources.grid import Pass, Places
+from lwcs.sources.blocks import Budget, Flight, Pass, Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lwcs.foundation.types import DenseRows
-    from lwcs.sources.batches import Batch
+    from lwcs.arrays.types import DenseRows
+    from lwcs.sources.blocks import Batch, Pending
     from lwcs.sources.columns import Selection
-    from lwcs.sources.grid import Pending
 
 
 # What threads and allocators of readers take, whatever is read (measured).

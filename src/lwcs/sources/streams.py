@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.foundation.rows import container
-from lwcs.sources.arrow import ArrowBatch, first_values
-from lwcs.sources.base import NO_ROWS
-from lwcs.sources.batches import ArrayBatch
-from lwcs.sources.checks import check_not_empty, check_unique, naming
+from lwcs.arrays.rows import container
+from lwcs.sources.arrow_rows import ArrowBatch, first_values
+from lwcs.sources.base import NO_ROWS, check_not_empty, check_unique, naming
+from lwcs.sources.blocks import ArrayBatch
 from lwcs.sources.columns import Selection, matched
-from lwcs.sources.dropping import DroppingSource
-from lwcs.sources.local import library_of_table, open_local
+from lwcs.sources.memory.local import DroppingSource, library_of_table, open_local
 from lwcs.sources.options import Fitted, ScanOptions
 from lwcs.sources.sequence import SequenceSource
 
@@ -25,9 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lwcs.sources.batches import Batch
-    from lwcs.sources.budget import Budget
-    from lwcs.sources.in_process import LocalSource
+    from lwcs.sources.blocks import Batch, Budget
+    from lwcs.sources.memory.in_process import LocalSource
 
 
 _DEFAULT = ScanOptions()
@@ -179,7 +176,7 @@ def open_query(data: Any, options: ScanOptions) -> QuerySource:
 
 def _query(data: Any, options: ScanOptions) -> Query:
     if (library := library_of_table(data)) is not None:
-        opened_by = import_module(f"lwcs.sources.{library}")
+        opened_by = import_module(f"lwcs.sources.tables.{library}")
         query: Query = opened_by.query_of(data, options)
         return query
     if type(data).__name__ == "LazyFrame":

@@ -7,8 +7,7 @@ except ModuleNotFoundError as error:
         f"lwcs.spark requires packages that are not installed ({error}); pip install 'lwcs[spark]'"
     ) from error
 
-from lwcs.spark.kmeans import CoresetKMeans, CoresetKMeansModel
-from lwcs.spark.summary import CoresetKMeansSummary
+from lwcs.spark.kmeans import CoresetKMeans, CoresetKMeansModel, CoresetKMeansSummary
 
 __all__ = ["CoresetKMeans", "CoresetKMeansModel", "CoresetKMeansSummary"]
 

@@ -1,29 +1,136 @@
-"""CoresetKMeans and CoresetKMeansModel: an Estimator and a Model of `pyspark.ml`."""
+"""What is known of the training of a CoresetKMeansModel."""
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark import StorageLevel, keyword_only
 from pyspark.ml import Estimator, Model
-from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable, MLReadable, MLWritable
+from pyspark.ml.util import (
+    DefaultParamsReadable,
+    DefaultParamsReader,
+    DefaultParamsWritable,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
+)
 from pyspark.sql.functions import col, when
 
+from lwcs.arrays.checks import check_choice
 from lwcs.estimators import CoresetKMeans as LocalKMeans
-from lwcs.foundation.checks import check_choice
+from lwcs.estimators.kmeans_io import from_table
 from lwcs.passes import LabelTask
+from lwcs.sources.engines.spark import SparkSource, quoted
 from lwcs.sources.options import ScanOptions
-from lwcs.sources.spark import SparkSource, quoted
 from lwcs.spark.params import COSINE, CoresetKMeansParams, named_as_here
-from lwcs.spark.saving import ModelReader, ModelWriter
-from lwcs.spark.summary import CoresetKMeansSummary
+from lwcs.storage.parquet import KEY, read_metadata
+from lwcs.storage.tables import lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.foundation.types import DenseRows
+    from lwcs.arrays.types import DenseRows
+
+
+class CoresetKMeansSummary:
+    """Cost, sizes and predictions of the rows that a model was fitted on.
+
+    It has what `pyspark.ml.clustering.KMeansSummary` has, and the sampling error. `predictions`
+    and `cluster` are lazy; `clusterSizes` counts them when it is first asked for.
+
+    Attributes
+    ----------
+    trainingCost : float
+        Cost of the centers on all rows: the sum of squared distances, or of 1 − cos.
+    samplingError, samplingErrorBound : float
+        How much more the centers cost than if all rows had been clustered, and its bound, as
+        `sampling_error_` of `lwcs.CoresetKMeans`.
+    k, numIter : int
+        Number of clusters, and of iterations on the coreset.
+    featuresCol, predictionCol : str
+        Columns of `predictions`.
+    predictions, cluster : DataFrame
+        The rows with their cluster, and the clusters alone.
+    clusterSizes : list of int
+        Number of rows in each cluster.
+    """
+
+    def __init__(self, model: CoresetKMeansModel, dataset: Any, cost: float) -> None:
+        inner = model.inner
+        self.trainingCost, self.k, self.numIter = cost, len(inner.cluster_centers_), inner.n_iter_
+        self.samplingError = inner.sampling_error_
+        self.samplingErrorBound = inner.sampling_error_bound_
+        self.featuresCol, self.predictionCol = model.getFeaturesCol(), model.getPredictionCol()
+        self.predictions = model.transform(dataset)
+        self.cluster = self.predictions.select(self.predictionCol)
+
+    @cached_property
+    def clusterSizes(self) -> list[int]:
+        """Number of rows in each cluster."""
+        counted = self.cluster.toDF("cluster").groupBy("cluster").count().collect()
+        sizes = {row["cluster"]: row["count"] for row in counted}
+        return [int(sizes.get(label, 0)) for label in range(self.k)]
+
+
+_RECORD, _SPARSE, _DATA = "lwcs", "sparse", "data"
+
+
+class ModelWriter(MLWriter):
+    """Writes a CoresetKMeansModel."""
+
+    def __init__(self, model: CoresetKMeansModel) -> None:
+        super().__init__()
+        self._model = model
+
+    def saveImpl(self, path: str) -> None:
+        """Write parameters, then centers."""
+        inner, session = self._model.inner, self.sparkSession
+        record = json.loads(inner.to_arrow().schema.metadata[KEY])
+        extra = {_RECORD: record, _SPARSE: self._model.sparse}
+        DefaultParamsWriter.saveMetadata(self._model, path, session, extraMetadata=extra)
+        centers = inner.cluster_centers_
+        kind = "float" if centers.dtype == np.float32 else "double"
+        rows = [(i, center.tolist()) for i, center in enumerate(centers)]
+        frame = session.createDataFrame(rows, f"cluster int, center array<{kind}>")
+        frame.coalesce(1).write.parquet(f"{path}/{_DATA}")
+
+
+class ModelReader(MLReader):
+    """Reads a CoresetKMeansModel."""
+
+    def __init__(self, cls: type[CoresetKMeansModel]) -> None:
+        super().__init__()
+        self._cls = cls
+
+    def load(self, path: str) -> Any:
+        """Read parameters and centers, and check both."""
+        session = self.sparkSession
+        metadata = DefaultParamsReader.loadMetadata(path, session)
+        record = metadata.get(_RECORD)
+        if not isinstance(record, dict):
+            raise ValueError(f"{path!r} is not a saved {self._cls.__name__}")
+        frame = session.read.parquet(f"{path}/{_DATA}")
+        kind = frame.schema["center"].dataType.elementType.typeName()
+        rows = sorted(frame.collect(), key=lambda row: row["cluster"])
+        centers = np.array(
+            [row["center"] for row in rows], dtype=np.float32 if kind == "float" else np.float64
+        )
+        columns, _ = lay_out(
+            {"cluster": np.arange(len(rows))}, centers, record.get("feature_names")
+        )
+        table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(record)})
+        inner = from_table(table, read_metadata(table, path), path)
+        model = self._cls(inner, sparse=metadata.get(_SPARSE) is True)
+        model._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(model, metadata)
+        return model
 
 
 class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, DefaultParamsWritable):

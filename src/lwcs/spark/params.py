@@ -17,10 +17,10 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 
-from lwcs.choosing.method import sampler_of
+from lwcs.arrays.checks import check_choice, check_count, check_number
 from lwcs.divergences import as_divergence, available
-from lwcs.foundation.checks import check_choice, check_count, check_number
-from lwcs.sources.engine import refuse_column
+from lwcs.sizing.method import sampler_of
+from lwcs.sources.engines.engine import refuse_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,6 @@ go through every sum: that is how bad data is found without looking for it.
 from __future__ import annotations
 
 from lwcs.kernels.compiled import seeding
-from lwcs.kernels.compiled.clusters import cluster_sums, own_distances, second_best
 from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
 from lwcs.kernels.compiled.sparse import (
     best_scores_sparse,
@@ -17,7 +16,7 @@ from lwcs.kernels.compiled.sparse import (
     moments_sparse,
     scan_sparse,
 )
-from lwcs.kernels.compiled.tiles import assign, nearest
+from lwcs.kernels.compiled.tiles import assign, cluster_sums, nearest, own_distances, second_best
 
 __all__ = [
     "assign",

@@ -9,7 +9,7 @@ import numpy as np
 from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
 
 # Rows of one piece of `moments`: small enough that its second sweep reads from cache.
 _PIECE = 64

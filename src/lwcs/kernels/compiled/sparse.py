@@ -9,7 +9,7 @@ import numpy as np
 from lwcs.kernels.compiled.jit import jit
 
 if TYPE_CHECKING:
-    from lwcs.foundation.types import DenseRows, FloatArray, IntArray
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray
     from lwcs.kernels.portable import SparsePivot
 
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import triton
 
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 from lwcs.kernels.device import assign_kernels as kernels
 from lwcs.kernels.device.forms import Nearest
-from lwcs.kernels.device.launch import programs
-from lwcs.kernels.device.rows import own_distances
+from lwcs.kernels.device.rows import own_distances, programs
 
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Mode, Tensor

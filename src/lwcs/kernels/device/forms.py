@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 Tensor: TypeAlias = Any
 """A torch tensor: torch is not installed everywhere, so its types are not read."""
@@ -52,3 +60,54 @@ class Moments(NamedTuple):
     weight: Tensor
     mean: Tensor
     scatter: Tensor
+
+
+# Calls before a capture: the first one compiles kernels, and a capture takes as long as a few more.
+_PLAIN_CALLS = 3
+# Fits side by side must not capture at the same time.
+_ONE_AT_A_TIME = Lock()
+_FAILED: list[Any] = []
+
+
+def captured(step: Callable[[], None], times: int = 1) -> Any:
+    """Several steps as a graph; `torch.cuda.graph` would also empty the cache of the allocator."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with _ONE_AT_A_TIME, torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            for _ in range(times):
+                step()
+        except BaseException:
+            # To destroy a graph whose capture has failed ends the process.
+            _FAILED.append(graph)
+            with suppress(RuntimeError):
+                graph.capture_end()
+            raise
+        graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph
+
+
+class Replayed:
+    """A step that reads and writes the same tensors every time, and never waits for the device."""
+
+    def __init__(self, step: Callable[[], None], like: Tensor, *, allowed: bool = True) -> None:
+        self._step, self._like, self._calls = step, like, 0
+        self._allowed = allowed and like.is_cuda
+        self._graph: Any = None
+
+    def __call__(self) -> None:
+        """Run it once."""
+        self._calls += 1
+        with torch.cuda.device_of(self._like):
+            if self._allowed and self._graph is None and self._calls > _PLAIN_CALLS:
+                try:
+                    self._graph = captured(self._step)
+                except torch.OutOfMemoryError:
+                    # A graph has memory of its own.
+                    self._allowed = False
+            if self._graph is None:
+                self._step()
+            else:
+                self._graph.replay()

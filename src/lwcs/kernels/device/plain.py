@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 from lwcs.kernels.device.forms import Hits, Nearest, Scan, ScanSums
 
 if TYPE_CHECKING:

@@ -1,17 +1,27 @@
-"""One distance per row in Triton: to the center of its label, or to one more center."""
+"""How many programs a kernel is launched with."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
 import triton
 import triton.language as tl
 
-from lwcs.kernels.device.launch import programs
-
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
+
+
+@cache
+def _multiprocessors(index: int) -> int:
+    return int(torch.cuda.get_device_properties(index).multi_processor_count)
+
+
+def programs(X: Tensor, each: int) -> int:
+    """`each` for every multiprocessor; a few in the interpreter, which runs on the CPU."""
+    return each * _multiprocessors(X.device.index) if X.is_cuda else 3
+
 
 _TILE_VALUES = 2048
 # The widest tile: wider rows are read a chunk of columns at a time.

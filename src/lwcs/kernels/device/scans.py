@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from lwcs.kernels.device.forms import Hits, Scan, ScanSums
-from lwcs.kernels.device.launch import programs
+from lwcs.kernels.device.rows import programs
 
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from lwcs.foundation.rows import pieces
-from lwcs.kernels.device.graphs import captured
+from lwcs.arrays.rows import pieces
+from lwcs.kernels.device.forms import captured
 
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor
 
-How = Literal["fused", "graph", "plain"]
+SolverParams = Literal["fused", "graph", "plain"]
 """Triton kernels, plain torch as a graph on a GPU, or plain torch, launch by launch."""
 
 # Rounds of a graph, and those after which the host looks whether they have ended.
@@ -63,7 +63,7 @@ class Seeding:
 
 
 def choose(
-    seeding: Seeding, chosen: Tensor, closest: Tensor | None = None, how: How | None = None
+    seeding: Seeding, chosen: Tensor, closest: Tensor | None = None, how: SolverParams | None = None
 ) -> Tensor:
     """Go on from the points already chosen; the points chosen in the end, on the device.
 

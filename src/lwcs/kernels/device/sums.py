@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from lwcs.foundation.rows import pieces
+from lwcs.arrays.rows import pieces
 
 if TYPE_CHECKING:
     from lwcs.kernels.device.forms import Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lwcs.foundation.checks import check_choice
+from lwcs.arrays.checks import check_choice
 from lwcs.solvers.families.base import Family, weighted_means, weighted_sums
 from lwcs.solvers.families.counts import Bernoulli, Multinomial, Poisson
 from lwcs.solvers.families.gaussian import Gaussian

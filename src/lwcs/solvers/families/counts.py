@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
+from lwcs.arrays.device import library_of
+from lwcs.arrays.rows import divide_rows, empty_rows, row_sums, stored_values, with_values
 from lwcs.divergences import KL, Logistic
 from lwcs.divergences.transformed import normalized
-from lwcs.foundation.device import library_of
-from lwcs.foundation.rows import divide_rows, empty_rows, row_sums, stored_values, with_values
-from lwcs.solvers.families.base import means_of_sums
-from lwcs.solvers.families.natural import Natural, NaturalFamily
+from lwcs.solvers.families.base import Natural, NaturalFamily, means_of_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
 
 # Means keep this distance from the boundary of their domain, where some rows have density 0.
 _MARGIN = 1e-10

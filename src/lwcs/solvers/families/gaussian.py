@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from lwcs.arrays.checks import check_choice, check_number, check_numbers
 from lwcs.divergences import SquaredEuclidean
-from lwcs.foundation.checks import check_choice, check_number, check_numbers
 from lwcs.solvers.families.base import Family, weighted_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lwcs.foundation.types import FloatArray, Rows
+    from lwcs.arrays.types import FloatArray, Rows
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
 _DIAGONAL = ("diag", "spherical")

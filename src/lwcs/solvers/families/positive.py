@@ -9,13 +9,12 @@ from array_api_compat import array_namespace
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from lwcs.divergences import ItakuraSaito
-from lwcs.solvers.families.base import means_of_sums
-from lwcs.solvers.families.natural import Natural, NaturalFamily
+from lwcs.solvers.families.base import Natural, NaturalFamily, means_of_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.foundation.types import FloatArray
+    from lwcs.arrays.types import FloatArray
 
 _SMALLEST_MEAN = np.finfo(np.float64).tiny
 # ln mean(x) − mean(ln x) is 0 for constant rows, whose shape would be infinite.

@@ -1,0 +1,226 @@
+"""Checks that more than one layer makes; each error names the value, the bound and the remedy."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lwcs.arrays.device import on_host
+from lwcs.arrays.rows import place_of, stored_values
+from lwcs.arrays.types import FloatArray, is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lwcs.arrays.types import Rows
+
+
+_LARGEST_WEIGHT = 1e200
+
+
+def check_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """Check that `value` is an integer of at least `least`, and at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        near = _nearest_integer(value, least)
+        raise TypeError(
+            f"{name}={value!r} is not an integer; pass an integer >= {least}"
+            + ("" if near is None else f", for example {name}={near}")
+        )
+    if value < least:
+        raise ValueError(f"{name}={value} is too small; pass {name} >= {least}")
+    if most is not None and int(value) > most:
+        raise ValueError(f"{name}={value} is too large; pass {name} <= {most}")
+    return int(value)
+
+
+def _nearest_integer(value: object, least: int) -> int | None:
+    """The allowed integer that is nearest to a number, or to a text that reads as one."""
+    if not isinstance(value, Real | str):
+        return None
+    try:
+        return max(least, round(float(value)))
+    except (ValueError, OverflowError):
+        return None
+
+
+def check_number(value: object, name: str, *, above: float | None = None) -> float:
+    """Check a finite number that is not negative or, if a bound is given, above it."""
+    number = np.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if not np.isfinite(number) or not (number >= 0.0 if above is None else number > above):
+        bound = ">= 0" if above is None else f"> {above:g}"
+        raise ValueError(f"{name}={value!r} is not allowed; pass a finite number {bound}")
+    return number
+
+
+def check_confidence(confidence: object) -> float:
+    """Check the confidence of an interval: a probability that is neither 0 nor 1."""
+    number = isinstance(confidence, Real) and not isinstance(confidence, bool)
+    if not number or not 0.0 < float(confidence) < 1.0:  # type: ignore[arg-type]
+        raise ValueError(
+            f"confidence={confidence!r} is not allowed; pass a number above 0 and below 1, such "
+            "as 0.95"
+        )
+    return float(confidence)  # type: ignore[arg-type]
+
+
+def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
+    """Check that `value` is one of `choices`, and name the nearest one if it is not."""
+    if value in choices:
+        return
+    from difflib import get_close_matches
+
+    own = str(value)
+    names = {str(choice).lower(): str(choice) for choice in choices}
+    near = get_close_matches(own.lower(), names, n=1)
+    near = [names[match] for match in near]
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+
+
+def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:
+    """Check one finite, non-negative weight per row, as float64."""
+    refuse_masked(weights, name)
+    array = np.asarray(on_host(weights, name))
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 per row"
+        )
+    checked = np.ascontiguousarray(array, dtype=np.float64)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} has shape {array.shape} but the data has {n_rows} rows; "
+            f"pass an array of shape ({n_rows},)"
+        )
+    with np.errstate(over="ignore"):
+        total = float(checked.sum())
+    if not total < _LARGEST_WEIGHT or (n_rows and checked.min() < 0):
+        bad = ~(np.isfinite(checked) & (checked >= 0))
+        if not bad.any():
+            raise ValueError(
+                f"{name} sums to {total:g}, more than {_LARGEST_WEIGHT:g}; scale the weights down"
+            )
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{name}[{row}]={checked[row]} is not allowed; weights are finite and >= 0 "
+            "(use 0 to leave a row out)"
+        )
+    return checked
+
+
+def refuse_masked(values: object, name: str) -> None:
+    """Refuse masked arrays: their mask would be lost."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be lost; "
+            "fill it with .filled(…) or drop the masked rows"
+        )
+
+
+def check_centers(centers: object, n_features: int) -> FloatArray:
+    """Check k finite centers of `n_features` columns each, as float64."""
+    refuse_masked(centers, "centers")
+    given = on_host(centers, "centers")
+    array = np.asarray(given.toarray() if is_sparse(given) else given)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"centers have dtype {array.dtype}; pass an array of real numbers")
+    checked = np.ascontiguousarray(array, dtype=np.float64)
+    if checked.ndim != 2:
+        raise ValueError(
+            f"centers have shape {checked.shape}; pass shape (k, {n_features}), "
+            "for one center centers.reshape(1, -1)"
+        )
+    if checked.shape[1] != n_features:
+        raise ValueError(
+            f"centers have {checked.shape[1]} columns but the data has {n_features}; "
+            f"pass shape (k, {n_features})"
+        )
+    if not len(checked):
+        raise ValueError(f"centers are empty; pass at least one, shape (k, {n_features}), k >= 1")
+    if not np.isfinite(checked).all():
+        row, column = map(int, np.argwhere(~np.isfinite(checked))[0])
+        raise ValueError(
+            f"centers[{row}, {column}]={checked[row, column]} is not finite; pass finite centers"
+        )
+    return checked
+
+
+def check_numbers(values: object, name: str, shape: tuple[int, ...], why: str) -> FloatArray:
+    """Check finite numbers of a shape, which is required by `why`, as float64."""
+    refuse_masked(values, name)
+    given = on_host(values, name)
+    try:
+        array = np.asarray(given.toarray() if is_sparse(given) else given)
+    except ValueError as error:
+        raise ValueError(f"{name} is not an array of shape {shape}: {error}") from None
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}; pass shape {shape} for {why}")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {array.dtype}; pass an array of real numbers")
+    checked = np.array(array, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(checked))
+    if len(bad):
+        place, value = ", ".join(map(str, bad[0])), checked[tuple(bad[0])]
+        raise ValueError(f"{name}[{place}]={value} is not finite; pass finite numbers")
+    return checked
+
+
+class BadValueError(ValueError):
+    """A value that cannot be measured: raised by a task, explained by its source.
+
+    Not finite; too large, if no column is named; or not what a divergence `wants`.
+    """
+
+    def __init__(
+        self, partition: int, row: int, column: int | None, value: float, wants: str = ""
+    ) -> None:
+        super().__init__(partition, row, column, value, wants)
+        self.partition, self.row, self.column, self.value = partition, row, column, value
+        self.wants = wants
+
+    @classmethod
+    def found_in(cls, points: Rows, first_row: int, partition: int) -> BadValueError:
+        """Find the first value of a block that is not finite, or its largest."""
+        values = stored_values(points)
+        bad = np.flatnonzero(~np.isfinite(values))
+        at = int(bad[0] if len(bad) else np.argmax(np.abs(values)))
+        row, column = place_of(points, at)
+        where = column if len(bad) else None
+        value = values[at] if len(bad) else abs(values[at])
+        return cls(partition, first_row + row, where, float(value))
+
+    @classmethod
+    @contextmanager
+    def in_partition(cls, partition: int) -> Iterator[None]:
+        """Say which partition a bad value is in, where the code inside does not know."""
+        try:
+            yield
+        except cls as bad:
+            raise cls(partition, bad.row, bad.column, bad.value, bad.wants) from None
+
+    def explained(
+        self,
+        first_row: int,
+        where: str,
+        feature_names: Sequence[str] | None,
+        dropping: str = "lwcs.scan(…, missing='drop')",
+    ) -> ValueError:
+        """Name the value, where it is, and what to do about it; `dropping` is how rows are."""
+        row = first_row + self.row
+        if self.column is None and self.wants:
+            return ValueError(f"row {row}{where} {self.wants}")
+        if self.column is None:
+            return ValueError(
+                f"values in row {row}{where} are so large (up to {self.value:g}) that their "
+                "distances overflow; scale the data down, for example to unit variance"
+            )
+        name = f" ({feature_names[self.column]!r})" if feature_names is not None else ""
+        wants = self.wants or (
+            "every value must be finite (no NaN, no infinity): fill such values, or drop such rows"
+            + (f" with {dropping}" if np.isnan(self.value) else "")
+        )
+        return ValueError(
+            f"the value in row {row}, column {self.column}{name}{where} is {self.value}; {wants}"
+        )

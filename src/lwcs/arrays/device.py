@@ -1,0 +1,393 @@
+"""Arrays on a device, and arrays of other libraries: what comes in, and what goes back out.
+
+Inside of lwcs, rows are NumPy arrays, scipy CSR arrays, or a `DeviceArray`: a torch tensor with as
+much of NumPy's interface as the layers above need. Whatever does not know of devices sees a NumPy
+array, through `__array__`: that is right, and a copy. torch is imported where a tensor was given
+or a device was asked for, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lwcs.arrays.types import DenseRows
+
+
+# What rows on a device are computed in; integers become float64.
+_COMPUTED = ("float32", "float64")
+# Copies up to this size come to the host by pinned memory, which torch keeps for the next ones.
+_PINNED_BYTES = 2**23
+
+
+class DeviceArray:
+    """A torch tensor that can be indexed and asked for its shape and dtype as a NumPy array is."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of a NumPy array."""
+        return tuple(self.tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return int(self.tensor.ndim)
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return int(self.tensor.numel())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of NumPy with the same name."""
+        return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def __getitem__(self, at: Any) -> DeviceArray:
+        """Some of the values; slices share their memory."""
+        return DeviceArray(self.tensor[self._index(at)])
+
+    def __setitem__(self, at: Any, values: Any) -> None:
+        self.tensor[self._index(at)] = on_device(values, self.tensor)
+
+    def _index(self, at: Any) -> Any:
+        if isinstance(at, tuple):
+            return tuple(map(self._index, at))
+        if isinstance(at, DeviceArray):
+            return at.tensor
+        return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
+
+    def copy(self) -> DeviceArray:
+        """The same values in memory of their own."""
+        return DeviceArray(self.tensor.clone())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
+        """A copy on the host, which whoever does not know of devices computes with."""
+        del copy
+        values: DenseRows = _to_host(self.tensor)
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.shape}, {self.dtype}, {self.tensor.device})"
+
+
+def _to_host(tensor: Any) -> Any:
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.is_cuda and tensor.numel() * tensor.element_size() < _PINNED_BYTES:
+        # Several times as fast as a copy to memory that is not pinned.
+        pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return pinned.copy_(tensor).numpy()
+    return tensor.cpu().numpy()
+
+
+def on_device(values: Any, like: Any) -> Any:
+    """Values as a tensor on the device of the tensor `like`, in their own dtype."""
+    import torch
+
+    if isinstance(values, DeviceArray):
+        return values.tensor.to(like.device)
+    if isinstance(values, torch.Tensor):
+        return values.to(like.device)
+    array = np.asarray(values)
+    # torch warns of memory that must not be written to.
+    array = array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+    tensor = torch.from_numpy(array)
+    if like.device.type == "cuda":
+        # From pinned memory nobody waits for what the device is doing.
+        return tensor.pin_memory().to(like.device, non_blocking=True)
+    return tensor.to(like.device)
+
+
+def joined(parts: Sequence[Any]) -> DeviceArray:
+    """Rows under rows, on the device of the first."""
+    import torch
+
+    first = parts[0].tensor
+    return DeviceArray(torch.cat([on_device(part, first) for part in parts]))
+
+
+@contextmanager
+def own_stream(array: Any) -> Iterator[None]:
+    """Run what is inside beside other threads, on the device of an array; its end is waited for."""
+    if not isinstance(array, DeviceArray) or array.tensor.device.type != "cuda":
+        yield
+        return
+    import torch
+
+    with torch.cuda.device(array.tensor.device):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            stream.synchronize()
+
+
+def library_of(data: object) -> str | None:
+    """The library of an array that is not NumPy's: "torch", "cupy", another by its module, or None.
+
+    Told by the type, so that nothing is imported.
+    """
+    homes = [kind.__module__.split(".")[0] for kind in type(data).__mro__]
+    for known in ("torch", "cupy"):
+        if known in homes:
+            return known if hasattr(data, "__dlpack__") else None
+    if "numpy" in homes or not hasattr(data, "__array_namespace__"):
+        return None
+    return homes[0]
+
+
+def forces_device() -> bool:
+    """Whether tensors in host memory are computed with as those on a device are (for tests)."""
+    return os.environ.get("LWCS_KERNEL") == "device"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOrigin:
+    """The library and the device of an array that results are given back in."""
+
+    library: str
+    namespace: str
+    """The module of its functions, by name: models that are pickled have no modules."""
+    device: Any
+
+    @classmethod
+    def of(cls, data: Any) -> ArrayOrigin | None:
+        """That of an array of another library than NumPy; None for everything else."""
+        library = library_of(data)
+        if library is None:
+            return None
+        from array_api_compat import array_namespace, device
+
+        return cls(library, array_namespace(data).__name__, device(data))
+
+    def wrap(self, values: Any) -> Any:
+        """An array of NumPy, torch or lwcs as one of this library, on its device."""
+        values = values.tensor if isinstance(values, DeviceArray) else values
+        tensor = values if library_of(values) == "torch" else None
+        if self.library == "torch":
+            import torch
+
+            if tensor is None:
+                return on_device(np.array(values), torch.empty(0, device=self.device))
+            return tensor.to(self.device)
+        namespace = import_module(self.namespace)
+        if self.library == "cupy":
+            taken = namespace.asarray if tensor is None else namespace.from_dlpack
+            with self.device:
+                return taken(values)
+        return namespace.asarray(np.array(values), device=self.device)
+
+
+def followed(value: Any, like: ArrayOrigin | None) -> Any:
+    """An array in the library and on the device of X, which is NumPy's if that is None."""
+    if like is None:
+        return copied(value)
+    return like.wrap(value) if isinstance(value, np.ndarray | DeviceArray) else value
+
+
+def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
+    """An array of another library, as lwcs computes with it: on the host if its memory is there.
+
+    Memory is shared where that is possible. Tensors that require gradients are refused, half
+    precision becomes float32.
+    """
+    library = library_of(data)
+    if library not in ("torch", "cupy"):
+        return _read_on_host(data, name)
+    import torch
+
+    tensor = data if library == "torch" else torch.from_dlpack(data)
+    if getattr(tensor, "requires_grad", False):
+        raise ValueError(
+            f"{name} is a tensor that requires gradients, but no gradient flows through a "
+            f"clustering; pass {name}.detach()"
+        )
+    if tensor.layout != torch.strided:
+        raise TypeError(
+            f"{name} is a sparse tensor of torch; pass a scipy sparse array or a dense tensor"
+        )
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.to(torch.float32)
+    if tensor.dtype.is_complex:
+        raise TypeError(f"{name} has dtype {tensor.dtype}; pass real numbers")
+    if tensor.device.type == "cpu" and not forces_device():
+        host: DenseRows = tensor.numpy()
+        return host
+    if tensor.device.type not in ("cuda", "cpu"):
+        raise ValueError(
+            f"{name} is on the device {str(tensor.device)!r}; pass a tensor on a CUDA device or on "
+            f"the CPU, such as {name}.cpu()"
+        )
+    if str(tensor.dtype).removeprefix("torch.") not in _COMPUTED:
+        tensor = tensor.to(torch.float64)
+    return DeviceArray(tensor.contiguous())
+
+
+def _read_on_host(data: Any, name: str) -> DenseRows:
+    """An array of a library other than torch and CuPy."""
+    try:
+        return np.asarray(data)
+    except (RuntimeError, TypeError, ValueError) as error:
+        like = ArrayOrigin.of(data)
+        assert like is not None
+        if like.library != "array_api_strict":
+            raise TypeError(
+                f"{name} is an array of {like.library} on the device {str(like.device)!r}, which "
+                f"NumPy cannot read ({error}); pass an array in host memory, or a tensor of torch"
+            ) from None
+        strict = import_module(like.namespace)
+        return np.asarray(data.to_device(strict.Device("CPU_DEVICE")))
+
+
+def copied(rows: Any) -> Any:
+    """Rows on a device, copied to the host; other rows as they are."""
+    return np.asarray(rows) if isinstance(rows, DeviceArray) else rows
+
+
+def on_host(values: Any, name: str) -> Any:
+    """An array of another library as a NumPy array; everything else as it is."""
+    return values if library_of(values) is None else np.asarray(rows_of(values, name))
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_INSTALL = 'pip install "lwcs[gpu]"'
+
+
+def check_device_name(device: Any) -> None:
+    """Check what can be said of `device` on any machine."""
+    if device is not None and not isinstance(device, str):
+        raise TypeError(
+            f"device={device!r} is of type {type(device).__name__}; pass a name such as 'cuda' or "
+            "'cuda:1', or leave out device= to compute where the rows are"
+        )
+
+
+def check_device(device: Any) -> str | None:
+    """Check that a device is there; return its name with its number, such as "cuda:0"."""
+    check_device_name(device)
+    if device is None:
+        return None
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(
+            f"device={device!r} needs torch, which is not installed; {_INSTALL}, or leave out "
+            "device="
+        ) from None
+    try:
+        asked = torch.device(device)
+    except RuntimeError:
+        asked = None
+    if asked is None or asked.type not in ("cuda", "cpu"):
+        raise ValueError(
+            f"device={device!r} is not supported; pass 'cuda', 'cuda:1' and so on for a GPU, "
+            "'cpu', or leave out device= to compute where the rows are"
+        )
+    if asked.type == "cpu":
+        return "cpu"
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not there:
+        raise ValueError(
+            f"device={device!r} is not there: torch {torch.__version__} finds no CUDA device; "
+            "leave out device= to compute on the CPU"
+        )
+    number = torch.cuda.current_device() if asked.index is None else asked.index
+    if number >= there:
+        names = ", ".join(f"'cuda:{i}'" for i in range(there))
+        raise ValueError(f"device={device!r} is not there; this machine has {names}")
+    return f"cuda:{number}"
+
+
+def check_on_device(device: str, arrays: Iterable[Any], name: str) -> None:
+    """Refuse rows that are on another device than the one that was asked for."""
+    for array in arrays:
+        if isinstance(array, DeviceArray) and str(array.tensor.device) != device:
+            own = str(array.tensor.device)
+            raise ValueError(
+                f"{name} is on the device {own!r}, but device={device!r}; leave out device=, so "
+                f"that it is computed where it is, or pass {name}.to({device!r})"
+            )
+
+
+class DeviceMemoryError(MemoryError):
+    """The memory of a device is full."""
+
+
+def with_explained_memory(function: Callable[P, R]) -> Callable[P, R]:
+    """Say, for a function, what to lower where the memory of a device is full.
+
+    Nothing of lwcs stays in it: the error is raised once the first one is gone, with its frames and
+    the tensors that these hold.
+    """
+
+    @wraps(function)
+    def explained(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*args, **options)
+        except (RuntimeError, DeviceMemoryError) as error:
+            if not _is_full(error):
+                raise
+            full = str(error) if isinstance(error, DeviceMemoryError) else _advice(error)
+        _give_back()
+        raise DeviceMemoryError(full)
+
+    return explained
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether torch has run out of memory; it can only where it was imported."""
+    torch = sys.modules.get("torch")
+    full = () if torch is None else (torch.OutOfMemoryError,)
+    return isinstance(error, (DeviceMemoryError, *full))
+
+
+def _advice(error: BaseException) -> str:
+    said = " ".join(str(error).split(". ")[0].split())
+    return (
+        f"the memory of the device is full{_amounts()}; for rows on the device, pass a smaller "
+        "coreset_size or fewer clusters, or keep X on the host and pass device='cuda', with "
+        "lwcs.scan(…, memory_limit='512MB') to bound the blocks that go through the device "
+        f"(torch says: {said or 'out of memory'})"
+    )
+
+
+def _amounts() -> str:
+    cuda = sys.modules["torch"].cuda
+    if not cuda.is_available():
+        return ""
+    free, total = cuda.mem_get_info()
+    return (
+        f": {total / 1e9:.1f} GB in all, {cuda.memory_allocated() / 1e9:.1f} GB of them held by "
+        f"tensors of this process, {free / 1e9:.1f} GB free"
+    )
+
+
+def _give_back() -> None:
+    """Give memory that torch keeps for later back to the device."""
+    cuda = sys.modules["torch"].cuda
+    if cuda.is_available():
+        cuda.empty_cache()

@@ -1,0 +1,283 @@
+"""Sums that lose no digits where they are subtracted from one another."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.arrays.device import DeviceArray, joined
+from lwcs.arrays.types import is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
+
+
+# Below this, the grid of `split_exactly` would underflow.
+_TINY = 1e-280
+
+
+def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split non-negative terms into a part whose sums are exact and a tiny rest.
+
+    The sparse distance needs Σ terms over a row's zeros, got as the sum over all columns
+    less the sum over the row's non-zeros, which cancels where one column is large. The
+    first part lies on a grid so coarse that no sum of it rounds, so it cancels exactly.
+    """
+    total = float(terms.sum())
+    if not np.isfinite(total) or total < _TINY:
+        return terms, np.zeros_like(terms)
+    grid = 2.0 ** (np.ceil(np.log2(total)) - 51)
+    coarse = np.rint(terms / grid) * grid
+    return coarse, terms - coarse
+
+
+def container(rows: Rows) -> str:
+    """Return "sparse" or "dense", for messages and comparisons."""
+    return "sparse" if is_sparse(rows) else "dense"
+
+
+def stored_values(rows: Rows) -> DenseRows:
+    """All stored values, without a copy where memory allows."""
+    return np.asarray(rows.data if is_sparse(rows) else rows).reshape(-1)
+
+
+def in_float64(rows: Rows) -> Rows:
+    """Rows in float64; sparse rows share the places of their values."""
+    if is_sparse(rows):
+        return with_values(rows, rows.data.astype(np.float64, copy=False))
+    return rows.astype(np.float64, copy=False)
+
+
+def with_values(rows: Rows, values: DenseRows) -> Rows:
+    """Rows of the same shape that store other values at the same places."""
+    if not is_sparse(rows):
+        return values.reshape(rows.shape)
+    other = type(rows)(rows.shape, dtype=values.dtype)
+    # Set one by one: the constructor validates, and may copy, all of them.
+    other.data, other.indices, other.indptr = values, rows.indices, rows.indptr
+    return other
+
+
+def row_numbers(rows: Any) -> IntArray:
+    """The row of every stored value of sparse rows."""
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+def place_of(rows: Rows, at: int) -> tuple[int, int]:
+    """Row and column of the stored value number `at`."""
+    if is_sparse(rows):
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        return row, int(rows.indices[at])
+    row, column = divmod(at, rows.shape[1])
+    return int(row), int(column)
+
+
+def row_sums(rows: Rows) -> FloatArray:
+    """The sum of every row, in float64."""
+    return np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
+
+
+def row_lengths(rows: Rows) -> FloatArray:
+    """The Euclidean length of every row, in float64."""
+    if is_sparse(rows):
+        return np.sqrt(row_sums(rows.multiply(rows)))
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def largest_of_rows(rows: Rows) -> FloatArray:
+    """The largest absolute value of every row."""
+    sizes = abs(rows).max(axis=1)
+    return np.ravel(sizes.toarray() if is_sparse(sizes) else sizes).astype(np.float64)
+
+
+def empty_rows(rows: Rows) -> IntArray:
+    """The rows that have no value other than zero."""
+    if is_sparse(rows):
+        there = np.bincount(row_numbers(rows)[rows.data != 0], minlength=rows.shape[0])
+        return np.flatnonzero(there == 0)
+    return np.flatnonzero(~(rows != 0).any(axis=1))
+
+
+def first_implicit_zero(rows: Rows) -> tuple[int, int] | None:
+    """Row and column of the first zero that sparse rows do not store, if there is one."""
+    if not is_sparse(rows):
+        return None
+    short = np.flatnonzero(np.diff(rows.indptr) < rows.shape[1])
+    if not len(short):
+        return None
+    row = int(short[0])
+    there = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
+    return row, int(np.setdiff1d(np.arange(rows.shape[1]), there)[0])
+
+
+def divide_rows(rows: Rows, by: FloatArray) -> Rows:
+    """Every row divided by a number of its own, in float64; a row to be divided by 0 stays."""
+    each = np.where(by == 0.0, 1.0, by)
+    # What is not finite shows in the sums that are taken of the result.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(rows):
+            return with_values(rows, rows.data / np.repeat(each, np.diff(rows.indptr)))
+        return rows / each[:, None]
+
+
+def as_dense(rows: Rows) -> FloatArray:
+    """Rows as a dense float64 array."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+
+
+def some_columns(rows: Rows, columns: IntArray) -> DenseRows:
+    """The values of a few columns."""
+    return np.asarray(rows[:, columns].toarray() if is_sparse(rows) else rows[:, columns])
+
+
+def scaled_around(rows: Rows, center: FloatArray, by: FloatArray) -> Rows:
+    """(x − center)/by of dense rows, in float64; x/by of sparse ones, which stay sparse."""
+    if is_sparse(rows):
+        return with_values(rows, rows.data / by[rows.indices])
+    return (np.asarray(rows, dtype=np.float64) - center) / by
+
+
+def product_around(rows: Rows, center: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(x − center)·matrix of every row; sparse rows stay sparse."""
+    if is_sparse(rows):
+        return np.asarray(rows @ matrix) - center @ matrix
+    return np.asarray(rows - center, dtype=np.float64) @ matrix
+
+
+def weighted_moments(rows: Rows, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every column; infinite beyond the range of numbers."""
+    parts = weights / weights.sum()
+    if is_sparse(rows):
+        mean = np.asarray(rows.T @ parts)
+        square = np.asarray(rows.power(2).T @ parts)
+        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+    wide = np.asarray(rows, dtype=np.float64)
+    # Around the first row: weighted means of equal values are then exact.
+    first = wide[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = first + parts @ (wide - first)
+        deviation = np.sqrt(parts @ (wide - mean) ** 2)
+    return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
+
+
+def stack(parts: Sequence[Rows]) -> Rows:
+    """Rows under rows, all dense or all sparse."""
+    if len({is_sparse(part) for part in parts}) > 1:
+        raise ValueError("some partitions are sparse and others are dense; make them all alike")
+    if is_sparse(parts[0]):
+        import scipy.sparse as sp
+
+        return sp.vstack(parts, format="csr")
+    if isinstance(parts[0], DeviceArray):
+        return joined(parts)
+    return np.concatenate(parts)
+
+
+def replace_rows(rows: Rows, at: IntArray, by: Rows) -> Rows:
+    """Rows with some of them replaced; dense rows are changed in place."""
+    if not is_sparse(rows):
+        rows[at] = by
+        return rows
+    order = np.arange(rows.shape[0])
+    order[at] = rows.shape[0] + np.arange(len(at))
+    return stack([rows, by])[order]
+
+
+def is_missing(rows: Rows) -> Mask:
+    """The rows that have a NaN."""
+    if rows.dtype.kind != "f":
+        return np.zeros(rows.shape[0], dtype=bool)
+    if is_sparse(rows):
+        return np.asarray(np.bincount(row_numbers(rows), np.isnan(rows.data), rows.shape[0]) > 0)
+    return np.asarray(np.isnan(rows).any(axis=1))
+
+
+def with_ones(rows: Rows, at: Mask) -> Rows:
+    """Rows with ones in some of them, which every divergence is defined for; others are shared."""
+    if not at.any():
+        return rows
+    if is_sparse(rows):
+        return with_values(rows, np.where(at[row_numbers(rows)], 1, rows.data).astype(rows.dtype))
+    return np.where(at[:, None], np.ones((), dtype=rows.dtype), rows)
+
+
+def component_arrays(rows: Rows) -> tuple[DenseRows, ...]:
+    """The NumPy arrays that rows are made of."""
+    return (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
+
+
+def frozen(rows: Rows) -> Rows:
+    """Rows that nobody can change: these, if they are read-only to the bottom, else a copy."""
+    if all(map(_is_frozen, component_arrays(rows))):
+        return rows
+    own = rows.copy() if is_sparse(rows) else np.array(rows)
+    for part in component_arrays(own):
+        part.flags.writeable = False
+    return own
+
+
+def _is_frozen(array: Any) -> bool:
+    """Whether an array is read-only, and so is every array that it is a view of."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return False
+
+
+def pieces(n_rows: int, step: int) -> Iterator[slice]:
+    """Cut rows into slices of `step` rows, the last one shorter."""
+    for start in range(0, n_rows, max(1, step)):
+        yield slice(start, min(start + max(1, step), n_rows))
+
+
+def sparse_pieces(indptr: IntArray, values: int) -> Iterator[slice]:
+    """Cut sparse rows into slices of about `values` stored values, at least one row each."""
+    start, n_rows = 0, len(indptr) - 1
+    while start < n_rows:
+        stop = int(np.searchsorted(indptr, indptr[start] + values, side="right")) - 1
+        stop = min(max(stop, start + 1), n_rows)
+        yield slice(start, stop)
+        start = stop
+
+
+def sparse_part(rows: Any, at: slice) -> Any:
+    """Some sparse rows, start … stop, which share the memory of all."""
+    first, last = rows.indptr[at.start], rows.indptr[at.stop]
+    part = copy(_no_rows(at.stop - at.start, rows.shape[1], rows.dtype))
+    # Set one by one: the constructor copies what is a small part of a larger array.
+    part.data, part.indices = rows.data[first:last], rows.indices[first:last]
+    part.indptr = rows.indptr[at.start : at.stop + 1] - first
+    return part
+
+
+@lru_cache(maxsize=8)
+def _no_rows(n_rows: int, n_features: int, dtype: np.dtype[Any]) -> Any:
+    """Rows of zeros, to be copied: to make them takes longer than to scan some hundred rows."""
+    import scipy.sparse as sp
+
+    return sp.csr_array((n_rows, n_features), dtype=dtype)
+
+
+def same_rows(one: Rows, other: Rows) -> bool:
+    """Whether rows are the same, in the same container and dtype, to the last bit."""
+    if container(one) != container(other) or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    # Whether column numbers are int32 or int64 is not content.
+    return all(map(np.array_equal, component_arrays(one), component_arrays(other)))
+
+
+def count_distinct(rows: Rows) -> int:
+    """Number of distinct rows."""
+    if not is_sparse(rows):
+        return len(np.unique(rows, axis=0))
+    own = rows.copy()
+    own.sum_duplicates()
+    own.eliminate_zeros()
+    cuts = zip(own.indptr, own.indptr[1:], strict=False)
+    return len({(own.indices[i:j].tobytes(), own.data[i:j].tobytes()) for i, j in cuts})

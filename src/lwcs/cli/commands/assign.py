@@ -1,0 +1,302 @@
+"""`lwcs assign`: the cluster of every row, written out partition by partition."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+import pyarrow as pa
+
+import lwcs
+from lwcs.arrays.checks import BadValueError
+from lwcs.cli.folders import Partitioned, PerFile
+from lwcs.cli.inputs import keywords, saved_file
+from lwcs.cli.logs import progress
+from lwcs.cli.options import (
+    Names,
+    computing,
+    dropped_words,
+    open_rows,
+    reading,
+    rows_words,
+    say,
+    saying,
+)
+from lwcs.cli.outputs import TableOutput
+from lwcs.passes import measured
+from lwcs.runtime.journal import Journal
+from lwcs.sources.options import Fitted
+from lwcs.sources.watching import gathered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from lwcs.arrays.types import FloatArray
+    from lwcs.cli.formats import Format
+    from lwcs.sources import Block, Source
+
+
+def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
+    """Columns of the output; the last one is named after the quantity that it holds."""
+    if isinstance(model, lwcs.CoresetMixture):
+        quantity = "log_likelihood"
+    else:
+        quantity = model.geometry_.distance_name
+    return pa.schema([("row", pa.int64()), ("label", pa.int32()), (quantity, pa.float64())])
+
+
+DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@click.argument("model")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help="Output file: .parquet, .feather, .csv or .tsv, these two also compressed (.csv.gz); "
+    "- for CSV on standard output. With --partition-by or --per-file, a folder, whose ending is "
+    "that of its files.",
+)
+@click.option(
+    "--keep",
+    type=Names(),
+    help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
+)
+@click.option(
+    "--partition-by",
+    type=Names(),
+    metavar="COLUMN,…",
+    help="Write a folder for each value of these columns of the output, such as label=3/.",
+)
+@click.option(
+    "--per-file",
+    is_flag=True,
+    help="Write one file per file of DATA, with rows numbered from 0 in each.",
+)
+@computing
+@reading
+@saying
+def assign(
+    data: tuple[str, ...],
+    model: str,
+    output: str,
+    keep: list[str] | None,
+    partition_by: list[str] | None,
+    per_file: bool,
+    device: str | None,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    columns: list[str] | None,
+    **options: Any,
+) -> None:
+    """Assign every row of DATA to a cluster of MODEL.
+
+    DATA are files, a folder, a glob pattern, or - for standard input. MODEL is a file written by
+    `lwcs fit` or `lwcs mixture`, or - if that is standard input.
+
+    Example: lwcs assign "events/*.parquet" model.parquet --keep id -o labels.parquet
+
+    The output has one line per row: the row number, the label of the nearest center, and the
+    squared distance to it (or the divergence, if the model was fitted with one). For a mixture,
+    the label is that of the most likely component, followed by the log-likelihood. Columns that
+    are kept follow. A row that was dropped because of a missing value has no label.
+
+    With --partition-by label, rows are in files such as OUTPUT/label=3/part-0.parquet, which have
+    all columns but that one. With --per-file, the rows of sub/a.csv are in OUTPUT/sub/a.parquet.
+    """
+    start = time.perf_counter()
+    target = _target(output, data, model, partition_by, per_file)
+    fitted = _on_device(load_model(model, data), device)
+    kept = () if keep is None else keep
+    source = open_for(fitted, data, columns, keep=kept, memory=memory, **options)
+    schema = _with_kept(schema_of(fitted), source, target.format)
+    task = Assign(_finder(fitted, source))
+    rows, dropped, cost = 0, 0, 0.0
+    with _writing(target, schema, source) as write, source.explaining():
+        journal = Journal(progress(quiet))
+        for part in gathered(source, task, "assigning", journal=journal, n_jobs=jobs):
+            write(part.table(rows, schema))
+            rows, cost = rows + len(part.labels), cost + part.cost
+            dropped += int(part.dropped.sum())
+    seconds = time.perf_counter() - start
+    total_of = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
+    facts = {"rows": rows, total_of: cost, "dropped": dropped, "seconds": round(seconds, 3)}
+    say(
+        facts,
+        f"Assigned {rows_words(rows, dropped)} in {seconds:.1f} s, "
+        f"{total_of.replace('_', '-')} {cost:.6g}"
+        + dropped_words(dropped)
+        + ("" if output == "-" else f"; wrote {output}"),
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+def _target(
+    output: str, data: tuple[str, ...], model: str, partition_by: list[str] | None, per_file: bool
+) -> TableOutput | Partitioned | PerFile:
+    """Check where rows are written to, before any work is done."""
+    if partition_by is not None and per_file:
+        raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
+    if partition_by is not None:
+        return Partitioned.of(output, partition_by, data)
+    return PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
+
+
+def _writing(
+    target: TableOutput | Partitioned | PerFile, schema: pa.Schema, source: Source
+) -> AbstractContextManager[Callable[[pa.Table], None]]:
+    return target.writing(schema, source) if isinstance(target, PerFile) else target.writing(schema)
+
+
+def load_model(
+    model: str, data: tuple[str, ...], instead: str = DATA_FIRST
+) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """Load MODEL, or say that it is something else, and what to do instead."""
+    from lwcs.storage.parquet import NotOursError
+
+    if model == "-" and "-" in data:
+        raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
+    try:
+        found = lwcs.load(saved_file(model), **keywords(model))
+    except NotOursError as error:
+        raise click.UsageError(
+            f"MODEL {model!r} is not a file that lwcs wrote, or is damaged; {instead}"
+        ) from error
+    if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
+        raise click.UsageError(
+            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
+        )
+    return found
+
+
+def _on_device(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture, device: str | None
+) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """A model that computes where this command is told to, wherever it was fitted."""
+    if isinstance(model, lwcs.CoresetKMeans):
+        return model.set_params(device=device)
+    if device is not None:
+        raise click.UsageError(
+            f"--device {device} is for models that `lwcs fit` wrote; a mixture is computed on the "
+            "CPU: leave it out"
+        )
+    return model
+
+
+def open_for(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
+    data: tuple[str, ...],
+    columns: Sequence[str] | None,
+    **options: Any,
+) -> Source:
+    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
+    if columns is None and hasattr(model, "feature_names_in_"):
+        columns = Fitted(map(str, model.feature_names_in_))
+    source = open_rows(data, columns=columns, **options)
+    _check_features(model, source)
+    return source
+
+
+def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
+    """Refuse columns of another number or, if both have names, of another name or order."""
+    names = getattr(model, "feature_names_in_", None)
+    if source.n_features != model.n_features_in_:
+        raise ValueError(
+            f"DATA has {source.n_features} column{'s' * (source.n_features != 1)}, but MODEL was "
+            f"fitted on {model.n_features_in_}; choose the same columns with --columns"
+        )
+    if names is not None and source.feature_names not in (None, tuple(names)):
+        own = ",".join(map(str, names))
+        raise click.UsageError(
+            f"--columns selects {','.join(source.feature_names or ())}, but MODEL was fitted on "
+            f"{own}, in this order; leave out --columns, so that they are found by name (rename "
+            "columns of DATA that have other names)"
+        )
+
+
+def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:
+    """The columns of the output and those that are kept; refuse two of one name."""
+    kept: pa.Schema | None = getattr(source, "kept", None)
+    if not kept:
+        return schema
+    for name in kept.names:
+        if name in schema.names:
+            raise click.UsageError(
+                f"--keep {name}: the output has a column {name!r} of its own; rename the column "
+                "of DATA, or leave it out"
+            )
+    form.check(kept)
+    return pa.schema([*schema, *kept])
+
+
+def _finder(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source
+) -> Callable[[Block], tuple[Any, FloatArray]]:
+    """Return a function from a block to the label and distance (or log-likelihood) of each row."""
+    if isinstance(model, lwcs.CoresetMixture):
+        from lwcs.estimators.mixture_rows import labelled
+
+        found = model.mixture_
+        return lambda block: labelled(found.family, found.weights, block)
+    centers = model.measured_centers(source)
+    return lambda block: measured(block, centers).nearest(centers)
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Labels and distances of a partition, its kept columns, its dropped rows and its cost."""
+
+    labels: Any
+    distances: FloatArray
+    dropped: Any
+    kept: pa.Table | None
+    cost: float
+
+    def table(self, first_row: int, schema: pa.Schema) -> pa.Table:
+        """Return the output table, with rows numbered from `first_row`."""
+        mask = self.dropped if self.dropped.any() else None
+        columns = [
+            pa.array(np.arange(first_row, first_row + len(self.labels))),
+            pa.array(self.labels, mask=mask),
+            pa.array(self.distances, mask=mask),
+            *([] if self.kept is None else self.kept.columns),
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Task that labels the rows of a partition."""
+
+    find: Callable[[Block], tuple[Any, FloatArray]]
+    """Returns the label and the distance of every row of a block."""
+
+    def __call__(self, blocks: Iterator[Block], partition: int) -> Assigned:
+        """Label the rows of one partition, block by block."""
+        labels, distances, dropped, kept, cost = [], [], [], [], 0.0
+        for block in blocks:
+            with BadValueError.in_partition(partition):
+                own, far = self.find(block)
+            labels.append(own)
+            distances.append(far)
+            gone = np.zeros(len(own), dtype=bool) if block.dropped is None else block.dropped
+            dropped.append(gone)
+            if block.beside is not None:
+                kept.append(block.beside)
+            cost += float(far.sum() if block.weights is None else block.weights @ far)
+        return Assigned(
+            np.concatenate(labels),
+            np.concatenate(distances),
+            np.concatenate(dropped),
+            pa.concat_tables(kept) if kept else None,
+            cost,
+        )

@@ -1,0 +1,101 @@
+"""`lwcs certify`: what the centers of a model cost on all rows, with an interval."""
+
+from __future__ import annotations
+
+import time
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lwcs.cli.commands.assign import load_model, open_for
+from lwcs.cli.commands.fit import coreset_of
+from lwcs.cli.flags import Flags
+from lwcs.cli.logs import progress
+from lwcs.cli.options import answer, dropped_words, given_flags, reading, saying
+from lwcs.cli.sizing import judging
+
+if TYPE_CHECKING:
+    import lwcs
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@click.argument("model")
+@judging(
+    size="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
+    confidence="Probability that the interval has the true cost.",
+)
+@reading
+@saying
+def certify(
+    data: tuple[str, ...],
+    model: str,
+    confidence: float,
+    size: int | None,
+    seed: int | None,
+    columns: list[str] | None,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Estimate what the centers of MODEL cost on all rows of DATA, with an interval.
+
+    DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
+    `lwcs build` (or a saved StreamingCoreset) that MODEL was not fitted on. MODEL is a file written
+    by `lwcs fit`, or by `lwcs mixture`, whose log-likelihood is estimated; or - if that is standard
+    input.
+
+    Example: lwcs certify "events/*.parquet" model.parquet
+
+    Rows are drawn independently of those that MODEL was fitted on, also with the same --seed.
+    """
+    import lwcs
+
+    start = time.perf_counter()
+    fitted = load_model(model, data)
+    rows: Any = coreset_of(data, {"columns": columns, **options})
+    if rows is not None and (given := given_flags(("seed",))):
+        raise click.UsageError(f"DATA is a coreset, which has its own draws; leave out {given[0]}")
+    if rows is None:
+        scaled = getattr(fitted, "scale_", None) is not None
+        rows = open_for(fitted, data, columns, standardize=scaled, memory=memory, **options)
+    found = lwcs.certify(
+        rows,
+        fitted,
+        confidence,
+        size=size,
+        random_state=seed,
+        n_jobs=jobs,
+        progress=progress(quiet),
+    )
+    dropped = rows.details.get("dropped", 0) if isinstance(rows, lwcs.Coreset) else rows.dropped
+    facts = {
+        **_facts(found),
+        "dropped": dropped,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    words = Flags(click.get_current_context().command).rewrite(str(found))
+    words = words.removesuffix(".") + dropped_words(dropped)
+    answer(facts, words, quiet=quiet, as_json=as_json)
+
+
+def _facts(found: lwcs.Certificate) -> dict[str, Any]:
+    """The certificate as JSON, which has no infinite numbers."""
+    return {
+        "quantity": found.quantity,
+        "estimate": found.estimate,
+        "low": found.low if isfinite(found.low) else None,
+        "high": found.high if isfinite(found.high) else None,
+        "confidence": found.confidence,
+        "kind": found.kind,
+        "bernstein": [each if isfinite(each) else None for each in found.bernstein],
+        "reason": found.reason,
+        "biased": found.biased,
+        "per_row": found.per_row,
+        "clusters": found.n_clusters,
+        "draws": found.n_draws,
+        "rows": found.n_samples,
+    }

@@ -1,0 +1,249 @@
+"""`lwcs compare`: the paper's experiment, error and time of each method, on given data."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from lwcs.cli.inputs import access_to, keywords
+from lwcs.cli.logs import progress, write
+from lwcs.cli.options import Names, Numbers, dropped_words, given_flags, open_rows, reading, saying
+from lwcs.cli.outputs import check_with, refuse_input
+from lwcs.storage.locations import is_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lwcs.comparing import CompareResult
+    from lwcs.sources import LocalSource
+
+_SIZES = "1000,2000,5000,10000,20000"
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("data", nargs=-1)
+@click.option(
+    "-k",
+    "--clusters",
+    multiple=True,
+    type=click.IntRange(1),
+    help="Number of clusters; can be given several times.  [default: 100]",
+)
+@click.option("--sizes", default=_SIZES, type=Numbers(), help="Coreset sizes m.")
+@click.option(
+    "--methods", type=Names(), help="Names of methods, separated by commas.  [default: all]"
+)
+@click.option(
+    "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
+)
+@click.option(
+    "--full-repeats",
+    default=5,
+    type=click.IntRange(1),
+    help="Number of seeds for the solutions on all rows.",
+)
+@click.option(
+    "--holdout-rows",
+    default=0,
+    type=click.IntRange(0),
+    help="Number of rows to hold out; the error on them is reported too.",
+)
+@click.option("--paper", is_flag=True, help="DATA are data sets of the paper, given as NAME=PATH.")
+@click.option("--seed", default=0, type=click.IntRange(0), help="First random seed.")
+@click.option(
+    "-o",
+    "--output",
+    default="comparison",
+    help="Folder for results, tables and figures.",
+)
+@reading
+@saying
+def compare(
+    data: tuple[str, ...],
+    clusters: tuple[int, ...],
+    sizes: list[int],
+    methods: list[str] | None,
+    repeats: int,
+    full_repeats: int,
+    holdout_rows: int,
+    paper: bool,
+    seed: int,
+    output: str,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Compare coresets with k-means on all rows of DATA.
+
+    Reports how long each method takes, and the error of its solution on all rows.
+
+    Example: lwcs compare points.parquet -k 100
+
+    DATA are files, folders or glob patterns, each a data set of its own, or - for standard input;
+    their rows are read into memory. With --paper, they are data sets of the paper, as original
+    files or as Parquet: KDD=bio_train.dat RNA=FOLDER SONG=YearPredictionMSD.txt.
+
+    Run an interrupted command again to resume it.
+    """
+    if not data:
+        raise click.UsageError(
+            "DATA is missing; pass files, as in: lwcs compare points.parquet -k 100"
+        )
+    from lwcs.comparing import CompareResult
+    from lwcs.comparing import compare as run
+    from lwcs.comparing.methods import METHODS
+    from lwcs.comparing.runner import Settings
+
+    settings: dict[str, Any] = {
+        "n_clusters": clusters or (100,),
+        "sizes": sizes,
+        "methods": METHODS if methods is None else methods,
+        "repeats": repeats,
+        "full_repeats": full_repeats,
+        "holdout_rows": holdout_rows,
+        "random_state": seed,
+    }
+    Settings.of(**settings)
+    if paper:
+        _refuse_reading(options)
+    output = output.rstrip("/") or "/"
+    places = _places(data, output, paper=paper)
+    reader = _read_paper if paper else _reader(places, jobs, quiet=quiet, memory=memory, **options)
+    _make(output)
+    result, dropped = CompareResult(()), {}
+    for path, stem in places.items():
+        name, rows = reader(path, stem)
+        dropped[name] = rows.dropped
+        if not quiet:
+            shape = f"{rows.n_rows:,} × {rows.n_features:,}"
+            write(f"{name}: {shape}{dropped_words(rows.dropped)}")
+        result += run(
+            rows,
+            **settings,
+            name=name,
+            path=f"{output}/{stem}.parquet",
+            **keywords(output),
+            n_jobs=jobs,
+            progress=progress(quiet),
+        )
+    _report(result, output, holdout=holdout_rows > 0, show=not quiet and not as_json)
+    if as_json:
+        records = [trial.record() for trial in result.trials]
+        click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
+
+
+def _make(output: str) -> None:
+    """Make the folder of the results, or refuse one that cannot be made."""
+    from lwcs.storage.atomic_write import check_target
+
+    if is_uri(output):
+        check_with(check_target, f"{output}/table.md")
+        return
+    try:
+        Path(output).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(
+            f"--output {output!r} is the folder of the results, which cannot be made: "
+            f"{error.strerror}; pass another name"
+        ) from error
+
+
+def _refuse_reading(options: dict[str, Any]) -> None:
+    """Refuse options for reading: the paper says which columns of its data sets are used."""
+    for flag in given_flags(options):
+        raise click.UsageError(
+            f"{flag} is not for data sets of the paper, whose columns are known; leave out {flag} "
+            "or --paper"
+        )
+
+
+def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
+    """Paths of the data sets, and the name of each; refuse names and results that collide."""
+    from lwcs.comparing.datasets import KNOWN
+
+    places: dict[str, str] = {}
+    for one in data:
+        name, equals, path = one.partition("=") if paper else (_stem(one), "=", one)
+        if not equals:
+            raise click.UsageError(
+                f"with --paper, DATA must be NAME=PATH, not {one!r}; NAME is one of "
+                f"{', '.join(KNOWN)}"
+            )
+        if name in places.values() or path in places:
+            raise click.UsageError(
+                f"DATA has two data sets called {name!r}, whose results would be written to one "
+                "file; compare them in folders of their own"
+            )
+        refuse_input(f"{output}/{name}.parquet", [path])
+        places[path] = name
+    return places
+
+
+def _stem(path: str) -> str:
+    """The name of a data set: that of its file or folder, without endings and patterns."""
+    if path == "-":
+        return "standard-input"
+    parts = [part for part in Path(path).parts if not any(sign in part for sign in "*?[")]
+    stem = Path(*parts).resolve().name.split(".")[0] if parts else ""
+    return stem or Path.cwd().name
+
+
+def _reader(
+    places: dict[str, str], jobs: int | None, *, quiet: bool, **options: Any
+) -> Callable[[str, str], tuple[str, LocalSource]]:
+    """Open all data sets, so that mistakes show at once; return a function that reads one."""
+    from lwcs.comparing.datasets import read_into_memory
+
+    opened = {path: open_rows((path,), **options) for path in places}
+
+    def read(path: str, stem: str) -> tuple[str, LocalSource]:
+        source = opened.pop(path)
+        return stem, read_into_memory(source, n_jobs=jobs, progress=progress(quiet))
+
+    return read
+
+
+def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
+    import lwcs
+    from lwcs.comparing.datasets import read_known
+
+    title, rows = read_known(name, path)
+    return title, cast("LocalSource", lwcs.scan(rows))
+
+
+def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) -> None:
+    """Write tables and figures, and print the tables."""
+    from rich.console import Console
+
+    from lwcs.comparing.result import to_tables
+    from lwcs.plotting import CompareDisplay
+    from lwcs.storage.atomic_write import explaining, replacing
+
+    console = Console(quiet=not show)
+    for table in to_tables(result):
+        console.print(table)
+    markdown = result.to_markdown()
+    if holdout:
+        console.print("On held-out rows:")
+        for table in to_tables(result, holdout=True):
+            console.print(table)
+        markdown += "\nOn held-out rows:\n\n" + result.to_markdown(holdout=True)
+    file = f"{output}/table.md"
+    access = access_to(file)
+    with replacing(file, access) as temporary, explaining(access.place(file)):
+        temporary.write_text(markdown)
+    try:
+        for x, stem in (("size", "error_by_size"), ("time", "error_by_time")):
+            display = CompareDisplay.from_result(result, x=x, holdout=holdout)  # type: ignore[arg-type]
+            files = [f"{output}/{stem}.{ending}" for ending in ("svg", "png")]
+            display.save(*files, **keywords(output))
+    except ImportError as error:
+        write(f"No figures were drawn: {error}", level=logging.WARNING, event="warning")
+    if show:
+        write(f"Wrote results, tables and figures to {output}/", event="result")

@@ -1,0 +1,119 @@
+"""`lwcs drift`: is a model still good for new rows? An exit code for schedulers says so."""
+
+from __future__ import annotations
+
+import time
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lwcs.cli.commands.assign import load_model, open_for
+from lwcs.cli.commands.fit import coreset_of
+from lwcs.cli.logs import progress
+from lwcs.cli.options import answer, dropped_words, reading, saying
+from lwcs.cli.sizing import judging
+
+if TYPE_CHECKING:
+    from lwcs.evaluation.drift import Drift
+
+WORSE = 3
+"""Exit code where the regret is above --fail-above; nothing else ends with it."""
+
+
+@click.command()
+@click.argument("model")
+@click.argument("data", nargs=-1)
+@click.option(
+    "--fail-above",
+    type=click.FloatRange(0.0),
+    metavar="REGRET",
+    help="End with exit code 3 if the regret is certainly larger: if the low end of its interval "
+    "is above this number, for example 0.1 for 10 % (nats per row for a mixture).",
+)
+@judging(
+    size="Number of draws.  [default: 800 per cluster, at least 40,000]",
+    confidence="Confidence of intervals, and of no alarm if nothing has changed.",
+)
+@reading
+@saying
+def drift(
+    model: str,
+    data: tuple[str, ...],
+    fail_above: float | None,
+    confidence: float,
+    size: int | None,
+    seed: int | None,
+    columns: list[str] | None,
+    jobs: int | None,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Tell whether MODEL is still good for the rows of DATA.
+
+    MODEL is a file written by `lwcs fit` or `lwcs mixture`. DATA are new rows: files, a folder, a
+    glob pattern, - for standard input, a coreset written by `lwcs build`, or a saved
+    StreamingCoreset of rows.
+
+    Example: lwcs drift model.parquet "today/*.parquet" --fail-above 0.1
+
+    Prints the cost per row at fit and now, the regret (how much more MODEL costs than a fresh fit
+    of DATA with as many clusters), and an alarm if the cost or the shares of clusters have changed
+    by more than chance.
+
+    Exit codes: 0 if the comparison was made, 3 if the regret is above --fail-above, 1 for bad data
+    and 2 for bad usage. An alarm alone does not change the exit code.
+    """
+    import lwcs
+
+    if fail_above is not None and not isfinite(fail_above):
+        raise click.UsageError(
+            f"--fail-above {fail_above:g} is never exceeded; pass a finite number such as 0.1"
+        )
+    start = time.perf_counter()
+    instead = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
+    fitted = load_model(model, data, instead)
+    rows: Any = coreset_of(data, {"columns": columns, **options})
+    if rows is None:
+        rows = open_for(fitted, data, columns, memory=memory, **options)
+        if rows.rereadable and getattr(fitted, "scale_", None) is not None:
+            # Draws in the units of the model have less noise; their scale takes a pass of its own.
+            rows.scale = "standard"
+    found = lwcs.drift(
+        fitted,
+        rows,
+        confidence=confidence,
+        size="auto" if size is None else size,
+        random_state=seed,
+        n_jobs=jobs,
+        progress=progress(quiet),
+    )
+    # A regret without bounds is larger than any number.
+    failed = fail_above is not None and found.regret.low > fail_above
+    dropped = getattr(rows, "dropped", 0)
+    facts = {
+        **found.to_dict(),
+        "fail_above": fail_above,
+        "failed": failed,
+        "dropped": dropped,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    answer(facts, _sentences(found, fail_above, failed, dropped), quiet=quiet, as_json=as_json)
+    if failed:
+        raise click.exceptions.Exit(WORSE)
+
+
+def _sentences(found: Drift, fail_above: float | None, failed: bool, dropped: int) -> str:
+    """What was found, and whether the command fails for it."""
+    lines = [f"{found}"]
+    if dropped:
+        lines.append(f"Note: {found.n_samples:,} rows were read{dropped_words(dropped)}.")
+    if fail_above is not None:
+        judgement = "is above" if failed else "is not above"
+        lines.append(
+            f"The low end of the regret, {found.regret.low:.3g}, {judgement} {fail_above:g}"
+            f"{f': exit code {WORSE}' * failed}."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,216 @@
+"""`lwcs inspect`: describe the contents of a file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lwcs.cli.clusters import SHAPES, clusters_of, show_clusters
+from lwcs.cli.inputs import NAME, access_to, keywords, saved_file, standard_input
+from lwcs.cli.logs import progress
+from lwcs.cli.options import choosing, open_rows, saying
+from lwcs.runtime.journal import TIMINGS, Journal, without_timings
+from lwcs.sources.watching import gathered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lwcs.runtime.journal import Timings
+    from lwcs.sources import Block
+
+DIAGNOSIS, WORDS = "diagnosis", "words"
+
+
+@click.command()
+@click.argument("file")
+@choosing
+@saying
+def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Describe data, or a file saved by lwcs.
+
+    FILE holds rows (also a folder or a glob pattern of files), a coreset, a model, a stream or a
+    comparison; - is standard input. The options
+    for columns, missing values and CSV are those of the other commands, and show how these would
+    read the rows.
+    """
+    from lwcs.sources.remote.paths import file_name
+
+    name, journal = (NAME if file == "-" else file_name(file)), Journal(progress(quiet))
+    if file == "-" and standard_input(options["format"]).path is None:
+        facts = _rows(file, options, journal)
+    else:
+        facts = _facts(saved_file(file), options, journal)
+    if as_json:
+        click.echo(json.dumps(facts))
+    elif not quiet:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        # As Text: in a plain string, rich would take a column [b] for markup.
+        table = Table(title=Text(name, style="table.title"), show_header=False)
+        for name, value in facts.items():
+            if name in SHAPES:
+                continue
+            if name == DIAGNOSIS:
+                value = value[WORDS]
+            if name == TIMINGS:
+                name, value = "seconds", _seconds(value)
+            if value in ([], {}):
+                continue
+            # A seed is a name rather than a number: it is copied.
+            text = str(value) if name == "seed" else _shown(value)
+            table.add_row(Text(name.replace("_", " ")), Text(text))
+        console = Console()
+        console.print(table)
+        show_clusters(facts, console)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:8])) + (f", … ({len(value)})" if len(value) > 8 else "")
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
+    return str(value)
+
+
+def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
+    import lwcs
+    from lwcs.storage.parquet import is_ours
+
+    if not is_ours(file, access_to(file)):
+        return _rows(file, options, journal)
+    found = lwcs.load(file, **keywords(file))
+    _refuse_choices(options, file, found)
+    if isinstance(found, lwcs.Coreset):
+        return {
+            "kind": "coreset",
+            "method": found.method,
+            "divergence": repr(found.divergence),
+            "draws": found.size,
+            "rows": len(found.omega),
+            "of_rows": found.n_samples,
+            "total_weight": found.total_weight,
+            "sum_of_weights": float(found.omega.sum()),
+            "cost_of_the_mean": found.total_cost,
+            "features": list(found.feature_names or [f"{found.n_features} without names"]),
+            "scaled": found.scale is not None,
+            "seed": found.seed,
+            "depth": found.depth,
+            "details": without_timings(found.details),
+            **_known_timings(found.details.get(TIMINGS)),
+        }
+    if isinstance(found, lwcs.StreamingCoreset):
+        return {
+            "kind": "stream",
+            "method": found.method,
+            "divergence": repr(found.divergence),
+            "draws": found.size,
+            "of_rows": found.n_samples,
+            "features": list(found.feature_names or [f"{found.n_features} without names"]),
+            "coresets_that_arrived": found.arrived,
+            "seed": found.seed,
+        }
+    if isinstance(found, lwcs.CompareResult):
+        return {
+            "kind": "comparison",
+            "data": found.data,
+            "solutions": len(found.trials),
+            "sizes": found.sizes(),
+        }
+    names = getattr(found, "feature_names_in_", [f"{found.n_features_in_} without names"])
+    if isinstance(found, lwcs.CoresetMixture):
+        fitted = found.mixture_.family
+        return {
+            "kind": "mixture",
+            "family": fitted.name,
+            **{name: getattr(fitted, name) for name in fitted.options},
+            "components": len(found.weights_),
+            "features": [str(name) for name in names],
+            "log_likelihood": found.lower_bound_,
+            **_known_errors(found),
+            "iterations": int(found.n_iter_),
+            "converged": found.converged_,
+            **_known_timings(found.timings_),
+            **clusters_of(found),
+        }
+    return {
+        "kind": "model",
+        "divergence": repr(found.geometry_.divergence),
+        "clusters": len(found.cluster_centers_),
+        "features": [str(name) for name in names],
+        "cost": found.inertia_,
+        **_known_errors(found),
+        "iterations": int(found.n_iter_),
+        "scaled": found.scale_ is not None,
+        **_known_diagnosis(found),
+        **_known_timings(found.timings_),
+        **clusters_of(found),
+    }
+
+
+def _known_errors(model: Any) -> dict[str, Any]:
+    """How far a model is off, if that is known."""
+    from lwcs.estimators.saved import saved_errors
+
+    return {name: value for name, value in saved_errors(model).items() if value is not None}
+
+
+def _known_diagnosis(model: Any) -> dict[str, Any]:
+    """Which method was used and why, in words and in numbers, if that is known."""
+    known = model.diagnosis_
+    return {} if known is None else {DIAGNOSIS: {WORDS: str(known), **known.saved()}}
+
+
+def _known_timings(timings: Timings | None) -> dict[str, Timings]:
+    """Where the time went, if that is known."""
+    return {TIMINGS: timings} if timings else {}
+
+
+def _seconds(timings: Timings) -> dict[str, float]:
+    """The time of every stage."""
+    return {stage: round(each["seconds"], 3) for stage, each in timings.items()}
+
+
+def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
+    """Refuse the options for rows, for a file that lwcs saved."""
+    given = [name for name, value in options.items() if value not in (None, "error", ())]
+    given = [name for name in given if name != "storage_option"]
+    if given:
+        flag = "header/--no-header" if given[0] == "header" else given[0]
+        raise click.UsageError(
+            f"--{flag} is for rows, but {file!r} is a saved {type(found).__name__}; leave it out"
+        )
+
+
+def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
+    """Describe rows; those with gaps, which other commands refuse, are counted."""
+    given = options["missing"]
+    source = open_rows((file,), **options | {"missing": "drop" if given == "error" else given})
+    counted = source.n_rows is None or given == "drop"
+    if counted:
+        for _ in gathered(source, _number, "counting", journal=journal, n_jobs=1):
+            pass
+    return {
+        "kind": "rows",
+        "rows": source.n_rows,
+        "features": list(source.feature_names or [f"{source.n_features} without names"]),
+        "left_out": list(source.skipped),
+        **({"rows_with_missing_values": source.dropped} if counted and given == "error" else {}),
+        "dropped": source.dropped if given == "drop" else 0,
+    }
+
+
+def _number(blocks: Iterator[Block], partition: int) -> int:
+    """A task that goes through all rows, after which it is known how many were dropped."""
+    for _ in blocks:
+        pass
+    return partition

@@ -1,0 +1,1 @@
+"""The Coreset: how it is built, combined, streamed and saved."""

@@ -1,0 +1,160 @@
+"""A coreset as an Arrow table and back: what its Parquet file holds.
+
+Dense rows have one column per feature; sparse rows two list columns, the column numbers
+and values of their non-zeros. The metadata names the columns that are not features, so
+that a feature may be called `weight`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lwcs.arrays.rows import container
+from lwcs.coreset.coreset import Coreset
+from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
+from lwcs.runtime.journal import TIMINGS, read_timings
+from lwcs.sources.engines.fingerprints import PARTITIONS, Fingerprints
+from lwcs.storage.fields import (
+    DEEPEST,
+    MOST_DRAWS,
+    MOST_FEATURES,
+    SMALLEST_SCALE,
+    Fields,
+    checked_mapping,
+    reading,
+)
+from lwcs.storage.parquet import with_metadata
+from lwcs.storage.tables import (
+    SPARSE_COLUMNS,
+    check_columns,
+    check_dense_columns,
+    check_indices,
+    check_numbers,
+    check_weights_of,
+    column_of,
+    feature_columns,
+    lay_out,
+    listed,
+    points_of,
+    sparse_points_of,
+)
+
+if TYPE_CHECKING:
+    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.divergences import Divergence
+
+KIND = "coreset"
+_OWN = ("index", "weight", "count")
+# More reductions of unions than anybody makes.
+_PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
+
+
+def to_table(coreset: Coreset) -> pa.Table:
+    """Lay a coreset out as a table."""
+    own = dict(zip(_OWN, (coreset.indices, coreset.omega, coreset.counts), strict=True))
+    columns, called = lay_out(own, coreset.rows, coreset.feature_names)
+    metadata = {**describe(coreset), "columns": called}
+    return with_metadata(pa.table(columns), KIND, metadata)
+
+
+def describe(coreset: Coreset) -> dict[str, Any]:
+    """Everything of a coreset but its rows, as JSON can hold it."""
+    return {
+        **{name: getattr(coreset, name) for name in _PLAIN},
+        "divergence": coreset.divergence.name,
+        "divergence_parameters": coreset.divergence.saved_parameters(),
+        "mean": listed(coreset.mean),
+        "scale": listed(coreset.scale),
+        "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),
+        "n_features": coreset.n_features,
+        "sparse": container(coreset.rows) == "sparse",
+        "details": dict(coreset.details),
+    }
+
+
+def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Coreset:
+    """Read a coreset off its table."""
+    with reading(name):
+        fields = Fields(metadata)
+        called = checked_mapping(fields, "columns", _OWN)
+        sparse, d = read_shape(table, fields, len(_OWN))
+        names = fields.names("feature_names", d)
+        features = SPARSE_COLUMNS if sparse else feature_columns(names, d)
+        check_columns(table, [*called.values(), *features])
+        return assemble(
+            fields,
+            read_points(table, names, sparse, d),
+            weights=column_of(table, called["weight"], np.float64),
+            indices=column_of(table, called["index"], np.int64),
+            counts=column_of(table, called["count"], np.int64),
+        )
+
+
+def read_shape(table: pa.Table, fields: Fields, own: int) -> tuple[bool, int]:
+    """Whether rows are sparse, and their number of features; `own` columns are not features."""
+    sparse = fields.boolean("sparse")
+    d = fields.integer("n_features", least=1, most=MOST_FEATURES)
+    if not sparse:
+        check_dense_columns(table, own, d)
+    return sparse, d
+
+
+def read_points(table: pa.Table, names: tuple[str, ...] | None, sparse: bool, d: int) -> Any:
+    """Rows off their columns."""
+    return sparse_points_of(table, d) if sparse else points_of(table, names, d)
+
+
+def read_divergence(fields: Fields, n_features: int | None) -> Divergence:
+    """The divergence that a file names."""
+    # Early files of streams do not name it.
+    name = fields.text("divergence") if "divergence" in fields else SquaredEuclidean.name
+    own = from_saved(name, fields.record("divergence_parameters", missing=True))
+    if n_features is not None and isinstance(own, Mahalanobis):
+        own.to_coordinates(np.zeros(n_features))
+    return own
+
+
+def assemble(
+    fields: Fields, points: Any, weights: FloatArray, indices: IntArray, counts: IntArray
+) -> Coreset:
+    """Put a coreset together from its rows and what `describe` said of it, all of it checked."""
+    d = points.shape[1]
+    n_samples = fields.integer("n_samples", least=1)
+    if not len(weights):
+        raise ValueError("it has no rows, must have at least one")
+    check_weights_of(weights, "weight")
+    check_indices(indices, "index", n_samples)
+    check_numbers(counts, "count", 1)
+    if float(counts.sum(dtype=np.float64)) >= MOST_DRAWS:
+        raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
+    return Coreset(
+        points=points,
+        weights=weights,
+        indices=indices,
+        counts=counts,
+        n_samples=n_samples,
+        total_weight=fields.number("total_weight", above=0.0),
+        mean=fields.vector("mean", d),
+        total_cost=None if fields.null("total_cost") else fields.number("total_cost", least=0.0),
+        scale=fields.vector("scale", d, above=SMALLEST_SCALE),
+        method=fields.text("method"),
+        divergence=read_divergence(fields, d),
+        seed=None if fields.null("seed") else fields.seed("seed"),
+        feature_names=fields.names("feature_names", d),
+        depth=fields.integer("depth", most=DEEPEST),
+        details=_details(fields),
+    )
+
+
+def _details(fields: Fields) -> dict[str, Any]:
+    details = fields.record("details", missing=True)
+    if "dropped" in details:
+        fields.inner("details").integer("dropped")
+    if TIMINGS in details:
+        details[TIMINGS] = read_timings(fields.inner("details"))
+    if PARTITIONS in details:
+        Fingerprints.read(details[PARTITIONS])
+    return details

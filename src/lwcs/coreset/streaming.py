@@ -1,0 +1,353 @@
+"""StreamingCoreset: a summary of an unbounded stream of rows, in bounded memory.
+
+A batch is tried out beside the stream (`copy`, `fork`), and what it changes is set at the end, in
+one step: whatever a batch holds, and wherever it is refused, the stream is as it was before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from lwcs import kernels
+from lwcs.arrays.checks import BadValueError, check_choice, check_count
+from lwcs.arrays.device import ArrayOrigin
+from lwcs.arrays.rows import container, stored_values
+from lwcs.coreset.arrays import refuse_bad_rows
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
+from lwcs.divergences import as_divergence
+from lwcs.geometry import Geometry
+from lwcs.runtime import formatting as markup
+from lwcs.runtime.randomness import Stage, as_seed, generator
+from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
+from lwcs.samplers.base import Run
+from lwcs.samplers.first_pass import Extent, weight_of
+from lwcs.samplers.one_pass import OnePass
+from lwcs.sources.base import block_rows, check_not_empty
+from lwcs.sources.blocks import ArrayBatch, Filling
+from lwcs.sources.memory.local import open_local
+from lwcs.sources.options import Fitted, ScanOptions
+from lwcs.storage.savable import Savable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lwcs.arrays.types import FloatArray, Rows
+    from lwcs.divergences import Divergence
+    from lwcs.sources import Block
+    from lwcs.sources.memory.in_process import LocalSource
+
+METHODS = ("lightweight", "uniform")
+# Beyond this, distances overflow.
+_LARGEST = 1e150
+
+
+class StreamingCoreset(Savable):
+    """A coreset of all rows so far, updated batch by batch.
+
+    Memory does not grow with the number of rows: what is kept are two reservoirs, sums, and at
+    most one block of rows that is not full yet. The size of the batches does not matter. A stream
+    that is saved after any update and loaded again continues as if there had been no interruption.
+
+    Parameters
+    ----------
+    size : int
+        Number of draws of the coreset.
+    method : {"lightweight", "uniform"}, default="lightweight"
+        Sampling method, as for `lwcs.build`.
+    divergence : str or Divergence, default="sqeuclidean"
+        Divergence that costs are measured by. Rows are always sampled by squared distances, as
+        in the paper.
+    random_state : None, int or NumPy generator, default=None
+        Random seed.
+
+    Attributes
+    ----------
+    n_samples : int
+        Number of rows so far, including those of merged coresets.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> stream = lwcs.StreamingCoreset(size=100, random_state=0)
+    >>> for _ in range(10):
+    ...     stream.update(rng.normal(size=(1_000, 3)))
+    >>> stream.coreset().n_samples
+    10000
+    """
+
+    like: ArrayOrigin | None = None
+    """The library and device of the last batch, which the coreset is given back in."""
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        method: str = "lightweight",
+        divergence: str | Divergence = "sqeuclidean",
+        random_state: object = None,
+    ) -> None:
+        self.size, self.seed = check_count(size, "size"), as_seed(random_state)
+        check_choice(method, "method", METHODS)
+        self.method, self.divergence = method, as_divergence(divergence)
+        # One kernel for good: how much is to come is not known.
+        self._geometry = Geometry(self.divergence, kernel=kernels.choose(kernels.COMPILED_FROM))
+        # The mean is known only once the rows are gone, so they are drawn by squared distances.
+        run = Run(self.seed, squared_bound(self._geometry))
+        self.state = OnePass.of(self.size, run, uniform=method == "uniform")
+        self.filling: Filling | None = None
+        self.levels: dict[int, Coreset] = {}
+        self.arrived = 0
+        self.n_features: int | None = None
+        self.feature_names: tuple[str, ...] | None = None
+        self.dtype: np.dtype[Any] | None = None
+        self.container: str | None = None
+        self._extent: Extent | None = None
+        """None if it is not known, as for a stream that was loaded."""
+
+    @property
+    def n_samples(self) -> int:
+        """Rows so far."""
+        waiting = 0 if self.filling is None else self.filling.n_rows
+        merged = sum(coreset.n_samples for coreset in self.levels.values())
+        return self.state.rows + waiting + merged
+
+    @property
+    def total_weight(self) -> float:
+        """Total weight of the rows so far."""
+        merged = sum(coreset.total_weight for coreset in self.levels.values())
+        block = self._waiting()
+        waiting = 0.0 if block is None else weight_of(block.weights, block.points.shape[0])
+        return float(self.state.by_weight.total + waiting + merged)
+
+    def _waiting(self) -> Block | None:
+        """The rows that wait for their block to be full."""
+        if self.filling is None or not self.filling.n_rows:
+            return None
+        return self.filling.block(self.state.rows)
+
+    def update(self, batch: Any, sample_weight: Any = None) -> None:
+        """Add rows (an array, a sparse array or a table), or a Coreset of rows.
+
+        Rows on a device are brought to the host, and the coreset is given back on the device of
+        the last batch. Later tables need the columns of the first, by name, in any order. A
+        stream of float32 rows is continued in float64 once a batch arrives that does not fit into
+        float32. A batch that is refused leaves the stream unchanged.
+        """
+        if isinstance(batch, Coreset):
+            refuse_sample_weight(sample_weight)
+            self._arrive(batch)
+            return
+        columns = None if self.feature_names is None else Fitted(self.feature_names)
+        source = open_local(batch, ScanOptions(columns=columns, weight=sample_weight))
+        if source.n_rows:
+            self.add_source(source, source.feature_names)
+
+    def add_source(self, source: LocalSource, names: tuple[str, ...] | None) -> None:
+        """Add all rows of a source, at least one; the coreset follows their library and device."""
+        own = cast("LocalSource", source.on_host())
+        self.add_rows(own.read(0, own.n_rows), own.weights, names)
+        self.like = source.like
+
+    def add_rows(
+        self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None
+    ) -> None:
+        """Add at least one row of numbers; the weights have been checked."""
+        known = self._described(rows, names, "this batch")
+        dtype, d, n = known["dtype"], known["n_features"], rows.shape[0]
+        with np.errstate(over="ignore"):
+            own = rows.astype(dtype, copy=False)
+        values = stored_values(own)
+        try:
+            if values.size and not float(np.abs(values).max()) < _LARGEST:
+                raise BadValueError.found_in(own, 0, 0)
+            new = Extent.of(own, weight_of(weights, n), self.state.geometry)
+        except BadValueError as bad:
+            raise bad.explained(0, " of this batch", names) from None
+        extent = self._kept_extent() + new
+        extent.check(d, "this batch")
+        state, filling = self._passed(ArrayBatch(own, n, weights), d, dtype)
+        vars(self).update(known, state=state, filling=filling, _extent=extent)
+
+    def _described(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
+        """What is known of the columns with these rows; rows that do not fit are refused."""
+        check_not_empty(rows.shape)
+        n_features, kind = rows.shape[1], container(rows)
+        if self.n_features is not None:
+            if n_features != self.n_features or kind != self.container:
+                raise ValueError(
+                    f"{what} has {n_features} columns and is {kind}, but the stream has "
+                    f"{self.n_features} columns and is {self.container}"
+                )
+            if names != self.feature_names:
+                raise ValueError(
+                    f"{what} has the columns {names}, but the stream has {self.feature_names}"
+                )
+        if self.dtype is None:
+            single = rows.dtype == np.float32
+        else:
+            # Once rows arrive that float32 cannot hold, all are kept in float64.
+            single = self.dtype == np.float32 and np.can_cast(rows.dtype, np.float32)
+        return {
+            "n_features": n_features,
+            "feature_names": names,
+            "container": kind,
+            "dtype": np.dtype(np.float32 if single else np.float64),
+        }
+
+    def _kept_extent(self) -> Extent:
+        """What is known of the rows so far; of a loaded stream, by what it has kept of them."""
+        if self._extent is not None:
+            return self._extent
+        known, own = self.state.extent(), self.state.geometry
+        if (block := self._waiting()) is not None:
+            weight = weight_of(block.weights, block.points.shape[0])
+            known += Extent.of(block.points, weight, own)
+        for coreset in self.levels.values():
+            known += Extent.of(coreset.rows, _weight(coreset), own)
+        return known
+
+    def _passed(
+        self, batch: ArrayBatch, n_features: int, dtype: np.dtype[Any]
+    ) -> tuple[OnePass, Filling | None]:
+        """The state and the block that waits, after a batch; those of the stream do not change."""
+        step, start = block_rows(n_features), 0
+        widened, state, filling = dtype != self.dtype, self.state, None
+        if self.filling is not None:
+            filling = self.filling.fork(dtype)
+        waiting = 0 if filling is None else filling.n_rows
+        if widened or waiting + batch.n_rows >= step:
+            state = state.copy(dtype)
+        while start < batch.n_rows:
+            if filling is None:
+                filling = Filling(step, n_features, dtype)
+            taken = min(step - filling.n_rows, batch.n_rows - start)
+            filling.take(batch, start, start + taken)
+            start += taken
+            if filling.n_rows == step:
+                _pass(state, filling.block(state.rows))
+                filling = None
+        return state, filling
+
+    def coreset(self) -> Coreset:
+        """Return the coreset of all rows so far; the stream is not changed."""
+        parts = [self._followed(self.levels[level]) for level in sorted(self.levels)]
+        if self.n_samples > sum(part.n_samples for part in parts):
+            parts.insert(0, self._own())
+        if not parts:
+            raise ValueError("there are no rows yet; update this stream with some first")
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole + part
+        if len(parts) == 1 or whole.size <= self.size:
+            return whole
+        return whole.reduce(self.size, random_state=self._reduction(self.arrived, 0))
+
+    def _followed(self, coreset: Coreset) -> Coreset:
+        """A coreset that has arrived, in the library of the last batch."""
+        if ArrayOrigin.of(coreset.points) == self.like:
+            return coreset
+        rows = np.asarray(coreset.rows) if self.like is None else self.like.wrap(coreset.rows)
+        return replace(coreset, points=rows, weights=coreset.omega)
+
+    def _own(self) -> Coreset:
+        state = self.state
+        if (block := self._waiting()) is not None:
+            state = state.copy()
+            _pass(state, block)
+        draws, exact = state.finish(), self._geometry.cost_follows_from_moments
+        return Coreset.drawn(
+            draws if exact else drawn_by_squared_distance(draws),
+            self.like,
+            method=self.method,
+            divergence=self.divergence,
+            seed=self.seed,
+            feature_names=self.feature_names,
+        )
+
+    def merge(self, other: StreamingCoreset) -> None:
+        """Add the coreset of another stream, which is not changed."""
+        if not isinstance(other, StreamingCoreset):
+            raise TypeError(
+                f"a {type(other).__name__} is not a StreamingCoreset; pass a Coreset to update()"
+            )
+        if other.n_samples:
+            self._arrive(other.coreset())
+
+    def _arrive(self, coreset: Coreset) -> None:
+        """Merge and reduce: two coresets of one level become one of the next.
+
+        So there are few, and one of n arrivals is reduced about log₂ n times; `Coreset.depth`
+        counts how often.
+        """
+        known = self._described(coreset.rows, coreset.feature_names, "this coreset")
+        if coreset.divergence != self.divergence:
+            raise ValueError(
+                f"this coreset is measured by {coreset.divergence!r}, but the stream by "
+                f"{self.divergence!r}"
+            )
+        if coreset.scale is not None:
+            raise ValueError(
+                "this coreset measures distances in a scale of its own, which a stream does not; "
+                "scale the data beforehand"
+            )
+        refuse_bad_rows(coreset)
+        new = Extent.of(coreset.rows, _weight(coreset), self.state.geometry)
+        extent = self._kept_extent() + new
+        extent.check(coreset.n_features, "this coreset")
+        arrived, levels, like = self.arrived + 1, dict(self.levels), ArrayOrigin.of(coreset.points)
+        if coreset.size > self.size:
+            coreset = coreset.reduce(self.size, random_state=self._reduction(arrived, 1))
+        for level in count():
+            if level not in levels:
+                levels[level] = coreset
+                break
+            coreset = levels.pop(level) + coreset
+            if coreset.size > self.size:
+                seed = self._reduction(arrived, 2 + level)
+                coreset = coreset.reduce(self.size, random_state=seed)
+        # Coresets keep their own dtype, whatever that of the rows is.
+        known["dtype"] = known["dtype"] if self.dtype is None else self.dtype
+        vars(self).update(known, arrived=arrived, levels=levels, _extent=extent, like=like)
+
+    def _reduction(self, arrival: int, which: int) -> int:
+        return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))
+
+    def _table(self) -> pa.Table:
+        from lwcs.coreset.streaming_io import to_table
+
+        return to_table(self)
+
+    def _repr_html_(self) -> str:
+        """The facts in a notebook."""
+        columns = "not known yet" if self.n_features is None else f"{self.n_features:,}"
+        return markup.facts(
+            [
+                ("StreamingCoreset", f"{self.n_samples:,} rows so far"),
+                ("draws", f"{self.size:,}"),
+                ("method", self.method),
+                ("divergence", repr(self.divergence)),
+                ("columns", columns),
+                ("total weight", f"{self.total_weight:,.6g}"),
+                ("seed", self.seed),
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"StreamingCoreset(size={self.size:,}, method={self.method!r}, "
+            f"{self.n_samples:,} rows so far)"
+        )
+
+
+def _weight(coreset: Coreset) -> float:
+    return max(coreset.total_weight, float(coreset.omega.sum()))
+
+
+def _pass(state: OnePass, block: Block) -> None:
+    state.start(block)
+    state.update(state.scan(block, state.rows))

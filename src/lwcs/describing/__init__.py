@@ -1,8 +1,0 @@
-"""Facts about the clusters of a model, for figures, the report and the command line."""
-
-from __future__ import annotations
-
-from lwcs.describing.description import Description, Difference, describe
-from lwcs.describing.projection import Projection
-
-__all__ = ["Description", "Difference", "Projection", "describe"]

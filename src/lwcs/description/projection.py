@@ -1,0 +1,275 @@
+"""Colours of clusters: a cluster has the same one in figures and in the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import cos, pi, sin
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from lwcs.arrays.rows import as_dense, product_around, scaled_around, weighted_moments
+from lwcs.arrays.types import is_sparse
+from lwcs.storage.fields import SMALLEST_SCALE
+
+# The palette of Okabe and Ito, which is safe for all kinds of colour vision.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
+
+# Yellow and black are left out: one is lost on white, the other looks like text.
+DISTINCT = (BLUE, ORANGE, GREEN, RED, SKY, PINK, "#12239E", "#8F3A1F", "#BCCFBC", "#4A1208")
+"""Colours of up to ten clusters, which stay apart for all kinds of colour vision."""
+ON_DARK = (
+    "#437AAF", "#EEB831", "#22A96B", "#F06319", "#62BAF7", "#D786B3", "#9D7BFF", "#B44600",
+    "#BCCFBC", "#7F6868",
+)  # fmt: skip
+"""The same ten on a dark page: as near to those as a contrast of 3 with the page allows."""
+# Multiples of these two cover the plane of hues and lightnesses evenly, however many there are.
+_HUE_STEP, _LIGHTNESS_STEP = 0.569840290998, 0.754877666247
+_FIRST_HUE, _CHROMA = 250.0, 0.13
+# Ends of the lightness in OKLCH: on a light page, and on a dark one.
+_LIGHT, _DARK = (0.42, 0.67), (0.60, 0.84)
+
+
+def cluster_colours(n_clusters: int, *, dark: bool = False) -> list[str]:
+    """One colour per cluster: ten that are told apart, or a hue and a lightness for each.
+
+    Clusters with neighbouring numbers look different. A dark page has lighter colours.
+    """
+    distinct, (low, high) = (ON_DARK, _DARK) if dark else (DISTINCT, _LIGHT)
+    if n_clusters <= len(distinct):
+        return list(distinct[:n_clusters])
+    return [
+        oklch(
+            low + (high - low) * (cluster * _LIGHTNESS_STEP % 1.0),
+            _CHROMA,
+            _FIRST_HUE + 360.0 * (cluster * _HUE_STEP % 1.0),
+        )
+        for cluster in range(n_clusters)
+    ]
+
+
+def oklch(lightness: float, chroma: float, hue: float) -> str:
+    """A colour of OKLCH in hexadecimal sRGB (Björn Ottosson, 2020), clipped to its range."""
+    a, b = chroma * cos(hue * pi / 180.0), chroma * sin(hue * pi / 180.0)
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
+    )
+    return "#" + "".join(f"{round(255.0 * _gamma(min(max(one, 0.0), 1.0))):02x}" for one in linear)
+
+
+def _gamma(linear: float) -> float:
+    return 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1.0 / 2.4) - 0.055
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.arrays.types import FloatArray, Mask
+    from lwcs.description.description import Description
+
+    View = tuple[tuple[float, float], tuple[float, float]]
+
+# A covariance matrix of more columns is not formed.
+_MOST_COLUMNS = 1_024
+# Vectors and steps of the subspace iteration instead: a picture needs no more than two digits.
+_VECTORS, _STEPS = 10, 8
+# Rows further out than this quantile of their column are brought in before axes are chosen: a few
+# rows of a heavy tail would choose both axes otherwise.
+_TAIL = 0.005
+# The part of the weight on either side that the first view leaves out.
+_OUTSIDE = 0.01
+_MARGIN = 0.08
+# How far the edge is from a center, as a part of the width.
+_CENTER_MARGIN = 0.06
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Points and centers in two dimensions."""
+
+    points: FloatArray
+    centers: FloatArray
+    axes: tuple[str, str]
+    """What the two axes show."""
+    explained: tuple[float, float] | None
+    """Part of the variance along each axis; None if the axes are columns."""
+    view: View
+    """Ends of the x axis and of the y axis that have almost all of the weight."""
+    outside: float = 0.0
+    """Part of the weight that is not in this view."""
+    hidden: tuple[int, ...] = ()
+    """Clusters whose centers are not in this view."""
+
+    def viewed(self, view: View, weights: FloatArray) -> Projection:
+        """The same points in another view."""
+        away = weights[~within(self.points, view)].sum() / weights.sum()
+        hidden = tuple(np.flatnonzero(~within(self.centers, view)).tolist())
+        return replace(self, view=view, outside=float(away), hidden=hidden)
+
+
+def project(found: Description) -> Projection:
+    """Project the points of a description, and its centers."""
+    points, centers, axes, explained = _coordinates(found)
+    weights = found.coreset.omega
+    view = view_of(points, centers, weights)
+    return Projection(points, centers, axes, explained, view).viewed(view, weights)
+
+
+def view_of(points: FloatArray, centers: FloatArray, weights: FloatArray) -> View:
+    """Ends of both axes that have almost all of the weight, and the centers that are not far."""
+    across, along = (
+        _with_near(_ends(values, weights), own)
+        for values, own in zip(points.T, centers.T, strict=True)
+    )
+    return across, along
+
+
+def within(points: FloatArray, view: View) -> Mask:
+    """Which points are in a view."""
+    low, high = np.array(view).T
+    inside: Mask = ((points >= low) & (points <= high)).all(axis=1)
+    return inside
+
+
+def _with_near(ends: tuple[float, float], centers: FloatArray) -> tuple[float, float]:
+    """The ends of an axis that has all centers but those that are very far out."""
+    low, high = ends
+    width = high - low
+    near = centers[(centers > low - width) & (centers < high + width)]
+    margin = _CENTER_MARGIN * width
+    return (
+        float(min(low, (near - margin).min(initial=low))),
+        float(max(high, (near + margin).max(initial=high))),
+    )
+
+
+def _coordinates(
+    found: Description,
+) -> tuple[FloatArray, FloatArray, tuple[str, str], tuple[float, float] | None]:
+    d, own = len(found.names), found.own_centers.points
+    if d == 1:
+        values = (as_dense(found.points) + found.zeros)[:, 0]
+        apart = np.abs(values - own[found.labels, 0])
+        flat = np.column_stack([own[:, 0], np.zeros(len(own))])
+        axes = (found.names[0], "distance from the center")
+        return np.column_stack([values, apart]), flat, axes, None
+    if d == 2:
+        one, other = found.names
+        return as_dense(found.points) + found.zeros, own, (one, other), None
+    directions, explained = _directions(found)
+    scaled = directions / _scale(found)[:, None]
+    points, centers = (
+        _in_units(product_around(rows, mean, scaled), found)
+        for rows, mean in ((found.points, found.mean - found.zeros), (own, found.mean))
+    )
+    axes = (_axis("first", explained[0]), _axis("second", explained[1]))
+    return points, centers, axes, explained
+
+
+def _axis(which: str, part: float) -> str:
+    shown = f"{100 * part:.0f}" if part >= 0.01 else f"{100 * part:.1g}"
+    return f"{which} principal component ({shown} % of the variance)"
+
+
+def _scale(found: Description) -> FloatArray:
+    """What columns are divided by, as distances do; for a divergence 1/√φ″ at the mean."""
+    own, d = found.geometry, len(found.names)
+    if own.scale is not None:
+        return np.asarray(own.scale)
+    if own.squared:
+        # A common factor: squares at either end of the range of numbers are not numbers.
+        finite = found.deviation[np.isfinite(found.deviation)]
+        return np.full(d, max(float(finite.max(initial=0.0)), SMALLEST_SCALE))
+    step = 1e-4 * np.maximum(np.abs(found.mean), SMALLEST_SCALE)
+    with np.errstate(all="ignore"):
+        change = own.divergence.gradient(found.mean + step) - own.divergence.gradient(found.mean)
+        slopes = change / step
+    return np.divide(1.0, np.sqrt(slopes), out=np.ones(d), where=np.isfinite(slopes) & (slopes > 0))
+
+
+def _in_units(points: FloatArray, found: Description) -> FloatArray:
+    """Coordinates in the units of distances, unless these are beyond the range of numbers."""
+    own = found.geometry
+    if own.scale is not None or not own.squared:
+        return points
+    with np.errstate(over="ignore"):
+        wide: FloatArray = points * _scale(found)[0]
+    return wide if np.isfinite(wide).all() else points
+
+
+def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
+    """Two principal directions of the weighted points, and their parts of the variance."""
+    weights = found.coreset.omega / found.coreset.omega.sum()
+    roots = np.sqrt(weights)
+    whole: Any = scaled_around(found.points, found.mean - found.zeros, _scale(found))
+    sparse = is_sparse(whole)
+    rows: Any = whole if sparse else _without_tails(whole, weights)
+    mean, d = np.asarray(rows.T @ weights), rows.shape[1]
+    if d <= _MOST_COLUMNS and not sparse:
+        around = (rows - mean) * roots[:, None]
+        directions = eigh(around.T @ around, subset_by_index=[d - 2, d - 1])[1][:, ::-1]
+    else:
+        directions = _by_iteration(rows, mean, roots)
+    # The sign of a direction is arbitrary: its largest part is positive.
+    largest = directions[np.abs(directions).argmax(axis=0), [0, 1]]
+    directions = directions * np.where(largest < 0.0, -1.0, 1.0)
+    # Tails do not choose directions, but they are a part of the variance.
+    center, deviation = weighted_moments(whole, weights)
+    total = float(deviation @ deviation)
+    along = weights @ product_around(whole, center, directions) ** 2
+    parts = np.clip(along / total, 0.0, 1.0) if total > 0.0 else np.zeros(2)
+    return directions, (float(parts[0]), float(parts[1]))
+
+
+def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
+    """Eigenvectors of the two largest eigenvalues of the covariance, by subspace iteration."""
+    d = rows.shape[1]
+    basis = np.random.default_rng(0).standard_normal((d, min(_VECTORS, d)))
+    for _ in range(_STEPS):
+        basis = np.linalg.qr(basis)[0]
+        along = roots[:, None] * (rows @ basis - mean @ basis)
+        basis = rows.T @ (roots[:, None] * along) - np.outer(mean, roots @ along)
+    basis = np.linalg.qr(basis)[0]
+    along = roots[:, None] * (rows @ basis - mean @ basis)
+    inner = eigh(along.T @ along)[1]
+    return np.asarray(basis @ inner[:, [-1, -2]])
+
+
+def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """Rows whose outermost values in each column are brought in to its quantiles."""
+    ends = [quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in rows.T]
+    low, high = np.array(ends).T
+    return np.clip(rows, low, high)
+
+
+def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Ends of an axis: quantiles of the points, or all of them if that is not much further out."""
+    low, high = map(float, quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
+    lowest, highest = float(values.min()), float(values.max())
+    if highest - lowest <= 2.0 * (high - low):
+        low, high = lowest, highest
+    room = _MARGIN * (high - low) or max(abs(low), 1.0) * 0.5
+    return low - room, high + room
+
+
+def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
+    """Weighted quantiles: the smallest values with at least these parts of the weight."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    places = np.searchsorted(below, np.array(at) * below[-1])
+    return values[order[np.minimum(places, len(values) - 1)]]

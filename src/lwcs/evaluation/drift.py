@@ -1,0 +1,352 @@
+"""drift(): is a model still good for new rows? One build of them, and one fit on half of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.arrays.checks import check_confidence, check_count
+from lwcs.arrays.device import with_explained_memory
+from lwcs.coreset.building import BuildContext
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
+from lwcs.estimators import CoresetMixture
+from lwcs.estimators.inputs import check_features, coreset_of_stream, measured_by, scan_rows
+from lwcs.evaluation.drift_result import Drift, cost_words, share_words
+from lwcs.evaluation.refitting import Components, judged
+from lwcs.runtime.formatting import as_bytes
+from lwcs.runtime.journal import Journal
+from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.randomness import Stage, as_seed, generator
+from lwcs.samplers import Lightweight
+from lwcs.sizing.kmeans import first_size
+from lwcs.sizing.solution import summarize
+from lwcs.sources import Source, scan
+from lwcs.statistics.drift_tests import (
+    Estimate,
+    Sample,
+    Shares,
+    ShareShift,
+    cost_shift,
+    optimism,
+    recorded_cost,
+    regret_in_nats,
+    relative_regret,
+    share_shifts,
+    shares_now,
+)
+from lwcs.statistics.record import SampleSize, digest
+
+if TYPE_CHECKING:
+    from lwcs.arrays.types import IntArray
+    from lwcs.evaluation.refitting import Clusters
+    from lwcs.runtime.progress import Callback
+    from lwcs.statistics.record import FittedOn
+    from lwcs.statistics.referee import Mean
+
+__all__ = ["Drift", "drift"]
+
+_UNKNOWN_WEIGHTS = (
+    "the rows that {} count as rows of equal weight, since how much their weights vary is not "
+    "known; if that is much, there are too many alarms"
+)
+
+
+@with_explained_memory
+def drift(
+    model: Any,
+    new_data: Any,
+    *,
+    confidence: float = 0.95,
+    size: int | str = "auto",
+    sample_weight: Any = None,
+    random_state: object = None,
+    n_jobs: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: bool | Callback = False,
+) -> Drift:
+    """Tell whether a model is still good for new rows.
+
+    Rows are drawn in one build. A fresh model with as many clusters is fitted on half of the draws;
+    the other half tells how much better it is (the regret). All draws tell whether the cost per row
+    or the share of a cluster has changed by more than chance, compared with what the model
+    remembers of its own rows (`fitted_on_`): that is the alarm, `Drift.drifted`.
+
+    Chance is that of the draws and that of the rows: rows of a population that has not changed
+    differ from those before. Without any change, the probability of an alarm is at most
+    1 − `confidence`. The regret alone is no alarm, since a fresh fit may also be better because it
+    found a better optimum; it comes from a fit on a sample, and is a little too small for that.
+
+    Parameters
+    ----------
+    model : CoresetKMeans, CoresetMixture, or model of scikit-learn with `cluster_centers_`
+        Fitted model. A model of scikit-learn, or in a file of an earlier version of lwcs, has no
+        record of its rows: it has a regret, and no alarm.
+    new_data : array, sparse array, table, path, Source, Coreset or StreamingCoreset
+        New rows: whatever `lwcs.scan` accepts, with the columns that were fitted, which are found
+        by name; or a coreset of them that `lwcs.build` has made, or a stream of rows. Rows are
+        measured as the model measures them, with its divergence and its scale.
+    confidence : float, default=0.95
+        Of the intervals, and of no alarm where nothing has changed.
+    size : int or "auto", default="auto"
+        Number of draws; at least twice the number of clusters. "auto" is 800 × n_clusters, and at
+        least 40,000. If there are no more rows than that, all of them are used: the fresh model is
+        fitted on a random half of the rows.
+    sample_weight : array of shape (n_samples,), optional
+        A row with weight 3 counts as that row three times. Chance is that of (Σω)²/Σω² rows. Where
+        the weights are not in memory (files, a coreset of weighted rows), it is that of as many
+        rows as there are, which is too little if weights vary much; a note says so.
+    random_state : None, int or NumPy generator, default=None
+        Random seed of the draws and of the fresh fit.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+    memory_limit : int or str, optional
+        Maximum memory for rows that are being read; see `lwcs.scan`.
+    progress : bool or callable, default=False
+        Whether to show progress, or a function that is called with a `lwcs.Progress`.
+
+    Returns
+    -------
+    Drift
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> day = lambda c: np.vstack([rng.normal(at, 1.0, (5_000, 2)) for at in c])
+    >>> model = lwcs.CoresetKMeans(3, random_state=0).fit(day([0, 8, 16]))
+    >>> lwcs.drift(model, day([0, 8, 16]), random_state=0).drifted
+    False
+    >>> found = lwcs.drift(model, day([0, 8, 19]), random_state=0)
+    >>> found.drifted, found.regret.low > 0.5
+    (True, True)
+    """
+    own = judged(model)
+    look = _Look(
+        own, check_confidence(confidence), _checked_size(size, own.k), as_seed(random_state),
+        as_threads(n_jobs), Journal(progress),
+    )  # fmt: skip
+    record: FittedOn | None = getattr(model, "fitted_on_", None)
+    new_data = coreset_of_stream(new_data)
+    with single_threaded_blas():
+        if isinstance(new_data, Coreset):
+            refuse_sample_weight(sample_weight)
+            seen = look.given(new_data, record, model)
+        else:
+            source = scan_rows(model, new_data, sample_weight, reset=False)
+            if memory_limit is not None:
+                _limit_memory(source, new_data, memory_limit)
+            seen = look.drawn(source, scales=not isinstance(new_data, Source))
+        return look.compared(seen, _Then.of(record, model))
+
+
+def _checked_size(size: Any, k: int) -> int:
+    if isinstance(size, str):
+        if size != "auto":
+            raise ValueError(f"size={size!r} is not allowed; pass 'auto' or an integer")
+        return 2 * first_size(k)
+    if check_count(size, "size") < 2 * k:
+        raise ValueError(
+            f"size={size} is too small: each half of the draws has to have {k} clusters; pass "
+            f"size >= {2 * k} (about {800 * k} is a good start)"
+        )
+    return int(size)
+
+
+def _limit_memory(source: Source, data: Any, memory_limit: int | str) -> None:
+    if isinstance(data, Source):
+        # Says that its options are fixed.
+        scan(data, memory_limit=memory_limit)
+    limit = as_bytes(memory_limit)
+    assert limit is not None
+    source.limit_memory(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    """What is known of the rows that the model was fitted on, as a population."""
+
+    n_rows: float = 0.0
+    cost: Mean | None = None
+    shares: Shares | None = None
+    bound: float = 0.0
+    """How far the cost may be too low, since it was measured on draws that were fitted."""
+    spread: float = 0.0
+    """Variance of the cost of one row."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, record: FittedOn | None, model: Any) -> _Then:
+        if record is None:
+            return cls(notes=(
+                f"this {type(model).__name__} has no record of the rows that it was fitted on, as "
+                "models of lwcs have, so that there is nothing to compare with, and no alarm",
+            ))  # fmt: skip
+        n_rows = record.rows.n
+        shares = Shares(record.shares, record.share_variances, n_rows, record.n_draws)
+        cost = recorded_cost(record)
+        notes = () if record.rows.known else (_UNKNOWN_WEIGHTS.format("the model was fitted on"),)
+        # 0 where the cost is that on all rows, and not known where nothing is of the draws' error.
+        bound = float(getattr(model, "sampling_error_bound_", nan)) if record.cost.variance else 0.0
+        if not bound < inf:
+            why = (
+                "the cost at fit is known only on the draws that the model was fitted on, where it "
+                "is too low by an unknown amount"
+            )
+        elif cost is None:
+            why = "costs at fit are beyond the range of numbers that noise can be computed for"
+        else:
+            unit = 1.0 if isinstance(model, CoresetMixture) else cost.value
+            return cls(n_rows, cost, shares, bound * unit, record.spread, notes)
+        why = f"{why}: only shares are compared"
+        return cls(n_rows, None, shares, notes=(why, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """New rows: all draws, and halves of them that are independent of each other."""
+
+    whole: Coreset
+    first: IntArray
+    second: IntArray
+    """Row numbers of the coreset. All draws of a row are in the same half. Otherwise, a row that is
+    drawn several times would be in both halves, and a fresh fit would look better than it is."""
+    n_rows: float
+    """As `Sample` has it."""
+    notes: tuple[str, ...]
+
+    @property
+    def sample(self) -> Sample:
+        """All draws."""
+        return Sample(self.whole.omega, self.whole.counts, self.n_rows)
+
+    def half(self, at: IntArray) -> Sample:
+        """One half, in which every row counts as one draw."""
+        return Sample(self.whole.omega[at], np.ones(len(at), dtype=np.int64), self.n_rows)
+
+    def to_fit(self) -> Coreset:
+        """The first half as a coreset by itself."""
+        whole, at = self.whole, self.first
+        weights = whole.omega[at] * (len(whole) / len(at))
+        rows = len(at) if whole.exact else whole.n_samples
+        return replace(
+            whole, points=whole.like_points(whole.rows[at]), weights=weights,
+            indices=whole.indices[at], counts=whole.counts[at], n_samples=rows,
+            total_weight=float(weights.sum()),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at new rows with a model."""
+
+    model: Clusters | Components
+    confidence: float
+    size: int
+    seed: int
+    n_jobs: int
+    journal: Journal
+
+    def drawn(self, source: Source, *, scales: bool) -> _Seen:
+        """Draw rows of a source, or take all of them where there are few."""
+        geometry = getattr(self.model, "geometry", None)
+        if scales and source.rereadable and geometry is not None and geometry.scale is not None:
+            # Draws by distances as they are measured later have less noise.
+            source.scale = "standard"
+        job = BuildContext.of(source, self.model.divergence)
+        coreset = summarize(
+            job, self.size, 1, method=Lightweight(), seed=self.seed,
+            n_jobs=self.n_jobs, journal=self.journal, stage=Stage.HOLDOUT,
+        )  # fmt: skip
+        return self._halves(coreset, SampleSize.behind(coreset, source))
+
+    def given(self, coreset: Coreset, record: FittedOn | None, model: Any) -> _Seen:
+        """Take the draws of a coreset that is there already."""
+        if record is not None and record.draws == digest(coreset):
+            raise ValueError(
+                "the new data is the coreset that the model was fitted on, which says nothing of "
+                "new rows; pass those, or a coreset of them"
+            )
+        if coreset.depth:
+            raise ValueError(
+                "the new data is a coreset that was not drawn directly from rows (a union, a "
+                "stream of coresets, or arrays), so that its draws are not independent; pass the "
+                "rows"
+            )
+        check_features(model, coreset)
+        if not isinstance(self.model, Components):
+            measured_by(coreset, self.model.divergence)
+        return self._halves(coreset, SampleSize.behind(coreset))
+
+    def _halves(self, coreset: Coreset, rows: SampleSize) -> _Seen:
+        whole = _weighted_rows(self.model.adapted(coreset))
+        half = len(whole) // 2
+        n_rows = rows.n
+        notes = () if rows.known else (_UNKNOWN_WEIGHTS.format("are new"),)
+        if coreset.exact:
+            n_rows = inf
+            notes = (f"all {len(whole):,} rows are used, none is drawn",)
+        if half < self.model.k:
+            raise ValueError(
+                f"the new data has {len(whole):,} distinct rows, but each half of them needs one "
+                f"for each of the {self.model.k} clusters; pass at least {2 * self.model.k} rows"
+            )
+        order = generator(self.seed, Stage.REDUCE).permutation(len(whole))
+        return _Seen(whole, np.sort(order[:half]), np.sort(order[half:]), n_rows, notes)
+
+    def compared(self, seen: _Seen, then: _Then) -> Drift:
+        """Fit again, price both models, and compare with then."""
+        model, level = self.model, 1.0 - self.confidence
+        whole, first, second = seen.sample, seen.half(seen.first), seen.half(seen.second)
+        costs = model.costs(seen.whole, self.n_jobs)
+        now = whole.mean(costs.values)
+        shares = whole.shares(costs.memberships, model.k)
+
+        fresh = model.fitted_again(seen.to_fit(), self.seed, self.n_jobs, self.journal)
+        refitted = fresh.costs(seen.whole, self.n_jobs)
+        old = costs.values[seen.first], costs.values[seen.second]
+        new = refitted.values[seen.first], refitted.values[seen.second]
+        regret = (regret_in_nats if model.soft else relative_regret)(second, old[1], new[1])
+
+        level /= 1 + (then.cost is not None)
+        reasons: list[str] = []
+        if then.cost is not None:
+            basis = np.ones(len(seen.first)) if model.soft else old[0]
+            n = first.n_for_centers(basis, costs.memberships[seen.first], model.k)
+            gain = optimism(first, second, old, new, n / then.n_rows)
+            degrees = whole.degrees(costs.values)
+            usual = whole.with_spread(now, then.spread)
+            shift = cost_shift(then.cost, usual, gain, level, bound=then.bound, degrees=degrees)
+            reasons += cost_words(then.cost.value, now.value, shift)
+        changes: tuple[ShareShift, ...]
+        changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
+        reasons += share_words(changes)
+        remarks = [each for each in (model.ignored(seen.whole), fresh.remark) if each]
+        return Drift(
+            then=None if then.cost is None else Estimate.of(then.cost, self.confidence),
+            now=Estimate.of(now, self.confidence),
+            fresh=Estimate.of(second.mean(new[1]), self.confidence),
+            regret=Estimate.of(regret, self.confidence),
+            shares=changes,
+            drifted=bool(reasons),
+            reasons=tuple(reasons),
+            notes=(*then.notes, *seen.notes, *remarks),
+            confidence=self.confidence,
+            n_samples=seen.whole.n_samples - seen.whole.details.get("dropped", 0),
+            size=seen.whole.size,
+            unit=model.unit,
+            in_nats=model.soft,
+        )
+
+
+def _weighted_rows(coreset: Coreset) -> Coreset:
+    """The rows of a coreset that weigh anything."""
+    at = np.flatnonzero(coreset.omega)
+    if len(at) == len(coreset):
+        return coreset
+    return replace(
+        coreset, points=coreset.like_points(coreset.rows[at]), weights=coreset.omega[at],
+        indices=coreset.indices[at], counts=coreset.counts[at],
+    )  # fmt: skip

@@ -1,1 +1,0 @@
-"""What every layer stands on: types, checks, randomness, threads, progress, files."""

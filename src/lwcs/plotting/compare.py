@@ -1,0 +1,269 @@
+"""Figures 1 and 2 of the paper for any comparison: error against size or against time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from lwcs.arrays.checks import check_choice
+from lwcs.comparing.methods import FULL, TITLES, sized
+from lwcs.comparing.result import CompareResult
+from lwcs.description.projection import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
+from lwcs.plotting import style as figures
+from lwcs.plotting.style import (
+    MUTED,
+    legend_columns,
+    log_ticks,
+    look,
+    name_text,
+    percent_tick,
+    subplots,
+    thinned,
+)
+from lwcs.runtime.formatting import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.comparing.result import Cell
+
+# Colour and marker per method.
+_STYLE = {
+    "uniform": (BLACK, "s"),
+    "lightweight": (BLUE, "o"),
+    "sensitivity": (ORANGE, "^"),
+    "refined": (GREEN, "D"),
+    "auto": (SKY, "*"),
+    "minibatch": (RED, "P"),
+    "faiss": (PINK, "X"),
+}
+# Lines by rank of the number of polish steps; solutions that were polished have hollow markers.
+_LINES = ("-", "--", ":", "-.")
+# Smaller errors are drawn at this value, since a log axis has no zero.
+_FLOOR = 1e-3
+# Shorter error bars are hidden by their marker.
+_VISIBLE = 0.03
+# How far lines are moved aside, in points.
+_ASIDE = 2.4
+_PANEL = (4.2, 2.9)
+
+
+class CompareDisplay(figures.Display):
+    """Plot of error against size (Figure 1) or time (Figure 2), one panel per data set and k.
+
+    Bars are 95 % confidence intervals of the mean error, where they are larger than the marker.
+    Create it with `from_result`.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : array of matplotlib Axes
+        One row per data set, one column per number of clusters.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_t(2, size=(5_000, 4))
+    >>> result = lwcs.compare(X, 5, sizes=[200, 500], methods=["full", "lightweight"], repeats=2)
+    >>> display = lwcs.CompareDisplay.from_result(result)
+    >>> display.axes_.shape
+    (1, 1)
+    """
+
+    def __init__(self, result: CompareResult, x: str, *, holdout: bool = False) -> None:
+        self.result, self.x, self.holdout = result, x, holdout
+
+    @classmethod
+    def from_result(
+        cls,
+        result: CompareResult,
+        *,
+        x: Literal["size", "time"] = "size",
+        holdout: bool = False,
+        methods: str | Sequence[str] | None = None,
+    ) -> CompareDisplay:
+        """Plot the result of a comparison.
+
+        Parameters
+        ----------
+        result : CompareResult
+            Result of `lwcs.compare`.
+        x : {"size", "time"}, default="size"
+            Quantity on the x axis: the coreset size m, or the seconds to build and solve.
+        holdout : bool, default=False
+            Whether to plot the error on held-out rows.
+        methods : str or list of str, optional
+            Methods to plot, out of those that were compared; all by default.
+
+        Returns
+        -------
+        CompareDisplay
+        """
+        if not isinstance(result, CompareResult):
+            raise TypeError(
+                f"result is a {type(result).__name__}, not a CompareResult; pass the result of "
+                "lwcs.compare"
+            )
+        check_choice(x, "x", ("size", "time"))
+        return cls(result, x, holdout=holdout).plot(methods)
+
+    def plot(self, methods: str | Sequence[str] | None = None) -> CompareDisplay:
+        """Plot the comparison again, of all methods or of those that are named."""
+        names = self.result.data
+        if not names:
+            raise ValueError("the comparison is empty, so there is nothing to draw")
+        wanted = _checked(methods, self.result)
+        ks = sorted({k for name in names for k in self.result.clusters(name)})
+        size = (_PANEL[0] * len(ks), _PANEL[1] * len(names))
+        alone = len(ks) == 1
+        # Beside a single column of panels there is room for a legend, below it there is not.
+        self.figure_, self.axes_ = subplots(
+            len(names), len(ks), size=(size[0] + 1.8 * alone, size[1] + 0.6 * (not alone))
+        )
+        self._steps = sorted({t.key.polish for t in self.result.trials if t.key.method in wanted})
+        with look():
+            for row, name in zip(self.axes_, names, strict=True):
+                for ax, k in zip(row, ks, strict=True):
+                    self._panel(ax, name, k, wanted)
+            for ax in self.axes_[:, 0]:
+                where = ", on held-out rows" if self.holdout else ""
+                ax.set_ylabel(f"error against clustering all rows{where}")
+            for ax in self.axes_[-1]:
+                ax.set_xlabel(
+                    "number of draws m" if self.x == "size" else "time to build and solve"
+                )
+            self._legend(wanted, None if alone else size[0])
+        return self
+
+    def _panel(self, ax: Any, name: str, k: int, wanted: Sequence[str]) -> None:
+        ax.set_title(f"{name_text(name)}, k = {k:,}")
+        if k not in self.result.clusters(name):
+            ax.set_axis_off()
+            return
+        lines: dict[tuple[str, int], list[Cell]] = {}
+        for cell in self.result.cells(name, k, holdout=self.holdout):
+            if cell.key.method in wanted and np.isfinite(cell.error):
+                lines.setdefault((cell.key.method, cell.key.polish), []).append(cell)
+        ax.set(xscale="log", yscale="log")
+        # Limits are set below: matplotlib finds none where lines are moved aside.
+        ax.autoscale(False)
+        every: list[float] = []
+        beside = sum(sized(method) for method, _ in lines)
+        for number, (key, cells) in enumerate(lines.items()):
+            # Lines with the same x stand side by side, so that their bars can be told apart.
+            shift = _ASIDE * (number - 0.5 * (beside - 1)) if self.x == "size" else 0.0
+            every += self._line(ax, key, cells, ax.transData + _points_aside(ax, shift))
+        if every:
+            pad = max((max(every) / min(every)) ** 0.06, 1.05)
+            ax.set_xlim(min(every) / pad, max(every) * pad)
+        self._ticks(ax)
+
+    def _line(self, ax: Any, key: tuple[str, int], cells: list[Cell], place: Any) -> list[float]:
+        method, polish = key
+        colour, _ = _STYLE[method]
+        errors = np.array([max(cell.error, _FLOOR) for cell in cells])
+        if not sized(method) and self.x == "size":
+            # These methods have no size: draw a horizontal line.
+            ax.axhline(errors[0], color=colour, linestyle=(0, (1, 2)), linewidth=1.5)
+            return []
+        # A clock may be so coarse that a solution takes no time.
+        x = [
+            float(cell.key.size) if self.x == "size" else max(cell.seconds, 1e-6) for cell in cells
+        ]
+        half = np.nan_to_num(np.array([cell.interval for cell in cells]))
+        low = np.maximum(np.minimum(errors - half, errors), 0.1 * _FLOOR)
+        seen = np.log((errors + half) / low) > _VISIBLE
+        if seen.any():
+            ax.vlines(
+                np.asarray(x)[seen], low[seen], (errors + half)[seen], transform=place,
+                color=colour, alpha=0.45, linewidth=1.1, zorder=1.5,
+            )  # fmt: skip
+        ax.plot(x, errors, transform=place, **self._drawn_as(method, polish))
+        return x
+
+    def _drawn_as(self, method: str, polish: int) -> dict[str, Any]:
+        colour, marker = _STYLE[method]
+        return {
+            "color": colour,
+            "marker": marker,
+            "linestyle": _LINES[self._steps.index(polish) % len(_LINES)],
+            "markerfacecolor": "white" if polish else colour,
+            "linewidth": 1.4,
+            "markersize": 7.0 if marker == "*" else 4.5,
+        }
+
+    def _ticks(self, ax: Any) -> None:
+        """Round numbers, in a range that shows every mean; bars may leave it."""
+        means = [y for line in ax.lines for y in line.get_ydata()]
+        bars = [y for bar in ax.collections for part in bar.get_segments() for y in part[:, 1]]
+        if not means:
+            return
+        low, high = min(means), max([*means, *bars])
+        pad = (high / low) ** 0.06
+        ax.set_ylim(max(low / pad / 1.05, 0.8 * _FLOOR), high * pad * 1.05)
+        log_ticks(ax.yaxis, _error_text)
+        if self.x == "size":
+            sizes = self.result.sizes()
+            shown = thinned(sizes)
+            ax.set_xticks(shown, [f"{size:,}" for size in shown])
+            ax.set_xticks(sizes, minor=True)
+            ax.xaxis.set_minor_formatter(lambda *_: "")
+        else:
+            log_ticks(ax.xaxis, seconds)
+
+    def _legend(self, wanted: Sequence[str], width: float | None) -> None:
+        """The methods, and what hollow markers mean; at the right, or below in this width."""
+        from matplotlib.lines import Line2D
+
+        entries = {}
+        for method in wanted:
+            as_line = not sized(method) and self.x == "size"
+            style = self._drawn_as(method, 0 if 0 in self._steps else self._steps[0])
+            dotted = {"color": style["color"], "linestyle": (0, (1, 2)), "linewidth": 1.5}
+            entries[TITLES[method]] = Line2D([], [], **(dotted if as_line else style))
+        for polish in self._steps:
+            if polish:
+                style = self._drawn_as("uniform", polish) | {"color": MUTED, "marker": "o"}
+                label = f"+ {polish} step{'s' * (polish > 1)} on all rows"
+                entries[label] = Line2D([], [], **style)
+        if any(ax.collections for ax in self.axes_.flat):
+            entries["95 % interval"] = Line2D(
+                [], [], color=MUTED, linestyle="none", marker="|", markersize=9.0
+            )
+        columns = 1 if width is None else legend_columns(list(entries), width)
+        self.figure_.legend(
+            entries.values(), entries.keys(), ncols=columns,
+            loc="outside right center" if width is None else "outside lower center",
+        )  # fmt: skip
+
+
+def _checked(methods: str | Sequence[str] | None, result: CompareResult) -> list[str]:
+    """The methods to draw, in the order of tables; a name that was not compared is refused."""
+    there = {trial.key.method for trial in result.trials}
+    known = [method for method in TITLES if method in there and method not in FULL]
+    if methods is None:
+        return known
+    chosen = [methods] if isinstance(methods, str) else list(methods)
+    for method in chosen:
+        if method in FULL:
+            raise ValueError(
+                f"methods={method!r} is what errors are relative to, so it is not drawn; choose "
+                f"from {', '.join(map(repr, known))}"
+            )
+        check_choice(method, "methods", known)
+    if not chosen:
+        raise ValueError(f"methods is empty; choose from {', '.join(map(repr, known))}")
+    return [method for method in known if method in chosen]
+
+
+def _points_aside(ax: Any, points: float) -> Any:
+    """A shift to the right, in points."""
+    from matplotlib.transforms import ScaledTranslation
+
+    return ScaledTranslation(points / 72.0, 0.0, ax.figure.dpi_scale_trans)
+
+
+def _error_text(error: float) -> str:
+    return f"{'≤ ' if error <= _FLOOR else ''}{percent_tick(error)}"

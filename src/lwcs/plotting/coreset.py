@@ -1,0 +1,211 @@
+"""What a coreset has drawn, and from where: a map, and weights against distances."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.coreset.coreset import Coreset
+from lwcs.description import describe
+from lwcs.description.projection import BLUE, ORANGE, quantiles, view_of, within
+from lwcs.estimators import CoresetKMeans
+from lwcs.estimators.inputs import coreset_of_stream
+from lwcs.plotting import style as figures
+from lwcs.plotting.points import draw_points, projection_of, remark, weight_legend
+from lwcs.plotting.style import INK, MUTED, dress, log_ticks, look, number_tick, percent_tick
+from lwcs.runtime.formatting import percent
+
+if TYPE_CHECKING:
+    from lwcs.arrays.types import FloatArray
+    from lwcs.description import Description
+
+_SIZE = (8.2, 4.0)
+_BINS = 24
+# The part of the weight that is nearer than the left end of the axis of distances.
+_NEAREST = 0.01
+# How far the weights of draws may be off the formula of the paper for it to be drawn.
+_NEAR = 0.02
+
+
+class CoresetDisplay(figures.Display):
+    """What a coreset has drawn: a map of its points, and how weights go with distances.
+
+    Left, the points, whose area is their weight: two columns as they are, or two principal
+    components of more. Right, by distance from the mean: which part of the draws and which part of
+    all rows is how far out, and the weight of a draw. Far rows are drawn often, with small
+    weights. Create it with `from_coreset`.
+
+    Parameters
+    ----------
+    description : Description
+        The coreset as one cluster around its mean.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : array of matplotlib Axes
+        The map, the parts of draws and of rows, the weights.
+    distances_ : array of shape (r,)
+        Distance of every point from the mean, as a multiple of the typical distance: for squared
+        distances that of the root of the mean square, for others of the mean.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.random.default_rng(0).standard_t(3, size=(50_000, 4))
+    >>> coreset = lwcs.build(X, 1_000, random_state=0)
+    >>> display = lwcs.CoresetDisplay.from_coreset(coreset)
+    >>> display.axes_.shape, display.distances_.shape == coreset.weights.shape
+    ((3,), True)
+    """
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+
+    @classmethod
+    def from_coreset(cls, coreset: Any) -> CoresetDisplay:
+        """Plot a coreset.
+
+        Parameters
+        ----------
+        coreset : Coreset or StreamingCoreset
+            What to plot.
+
+        Returns
+        -------
+        CoresetDisplay
+        """
+        own = coreset_of_stream(coreset)
+        if not isinstance(own, Coreset):
+            raise TypeError(
+                f"coreset is a {type(own).__name__}, not a Coreset; pass the result of lwcs.build, "
+                "or a model's coreset_"
+            )
+        return cls(describe(_around_the_mean(own), own)).plot()
+
+    def plot(self) -> CoresetDisplay:
+        """Plot the coreset again."""
+        with look():
+            self.figure_, panels = figures.pyplot().subplot_mosaic(
+                [["map", "parts"], ["map", "weights"]],
+                figsize=_SIZE, layout="constrained", width_ratios=(5, 4), height_ratios=(2, 3),
+            )  # fmt: skip
+            self.axes_ = np.array([panels[name] for name in ("map", "parts", "weights")])
+            for ax in self.axes_:
+                dress(ax)
+            self._map(self.axes_[0])
+            self.distances_ = self._distances()
+            if self.distances_.any():
+                self._by_distance(*self.axes_[1:])
+            else:
+                for ax in self.axes_[1:]:
+                    ax.set_axis_off()
+                self.axes_[1].text(0.5, 0.5, "all points are at the mean", ha="center", color=MUTED)
+        return self
+
+    def _map(self, ax: Any) -> None:
+        coreset, shown = self.description.coreset, projection_of(self.description)
+        if shown.axes[1]:
+            # It is the draws that are to be seen, and many of them may be far out.
+            drawn = coreset.counts.astype(np.float64)
+            shown = shown.viewed(view_of(shown.points, shown.centers, drawn), coreset.omega)
+        draw_points(ax, shown, coreset.omega, BLUE)
+        ax.plot(*shown.centers.T, marker="+", color=INK, markersize=9.0)
+        weight_legend(ax, coreset.omega, BLUE)
+        if shown.outside > 0.0:
+            outside = ~within(shown.points, shown.view)
+            draws = percent(coreset.counts[outside].sum() / coreset.size)
+            remark(ax, f"outside: {draws} of the draws, {percent(shown.outside)} of the weight")
+        if coreset.exact:
+            ax.set_title(f"all {self.description.n_rows:,} rows")
+        else:
+            of = f"{self.description.n_rows:,} rows, {coreset.method}"
+            ax.set_title(f"{coreset.size:,} draws of {of}")
+
+    def _distances(self) -> FloatArray:
+        """Distances from the mean, as multiples of the typical one."""
+        found = self.description
+        coreset = found.coreset
+        typical = float(coreset.omega @ found.costs / coreset.omega.sum())
+        if coreset.total_cost:
+            typical = coreset.total_cost / coreset.total_weight
+        if not typical > 0.0:
+            return np.zeros(len(found.costs))
+        parts = np.maximum(found.costs, 0.0) / typical
+        return found.geometry.lengths(parts)
+
+    def _by_distance(self, parts: Any, weights: Any) -> None:
+        coreset = self.description.coreset
+        (low,) = map(float, quantiles(self.distances_, coreset.omega, (_NEAREST,)))
+        high = float(self.distances_.max())
+        low = min(max(low, 1e-6 * high), high / 1.5)
+        x = np.maximum(self.distances_, low)
+        edges = np.geomspace(low * 0.999, high * 1.001, _BINS + 1)
+        counted = coreset.counts / coreset.counts.sum()
+        weighed = coreset.omega / coreset.omega.sum()
+        parts.hist(x, edges, weights=counted, color=BLUE, alpha=0.5, label="share of the draws")
+        parts.hist(
+            x, edges, weights=weighed, histtype="step", color=ORANGE, linewidth=1.5,
+            label="share of all rows",
+        )  # fmt: skip
+        parts.set(xscale="log", xlim=(edges[0], edges[-1]))
+        parts.yaxis.set_major_formatter(lambda value, _: percent_tick(value))
+        parts.yaxis.get_major_locator().set_params(nbins=4)
+        # Above the panel, where it hides nothing.
+        parts.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+        self._weights(weights, x, edges)
+        for ax in (parts, weights):
+            log_ticks(ax.xaxis, number_tick)
+        parts.tick_params(labelbottom=False)
+
+    def _weights(self, ax: Any, x: FloatArray, edges: FloatArray) -> None:
+        """The weight of a draw against its distance, and what the paper says it is."""
+        coreset = self.description.coreset
+        each = coreset.omega / coreset.counts
+        uniform = coreset.total_weight / coreset.size
+        formula = self._formula(edges)
+        if formula is not None:
+            ax.plot(
+                edges, formula, color=ORANGE, linewidth=6.0, alpha=0.4, label="formula of the paper"
+            )
+        ax.scatter(
+            x, each, s=6.0, color=BLUE, alpha=0.5, linewidths=0.0, rasterized=len(x) > 3_000,
+            zorder=2.5, label="draws",
+        )  # fmt: skip
+        ax.axhline(uniform, color=INK, linestyle=":", linewidth=1.2, label="if drawn uniformly")
+        ax.set(xscale="log", xlim=(edges[0], edges[-1]))
+        if each.min() > 0.0:
+            ax.set_yscale("log")
+            low, high = min(each.min(), uniform), max(each.max(), uniform)
+            ax.set_ylim(low / 1.4, high * 1.4)
+            log_ticks(ax.yaxis, number_tick)
+        ax.set_ylabel("weight of a draw")
+        ax.set_xlabel("distance from the mean / typical distance")
+        ax.legend(loc="lower left")
+
+    def _formula(self, x: FloatArray) -> FloatArray | None:
+        """2·(W/m)/(1 + d/mean d): the weight of lightweight draws, if these have it."""
+        found = self.description
+        coreset = found.coreset
+
+        def weight(distances: FloatArray) -> FloatArray:
+            parts = found.geometry.of_lengths(distances)
+            return 2.0 * coreset.total_weight / coreset.size / (1.0 + parts)
+
+        # Rows of weight 0 say nothing of the others.
+        some = coreset.omega > 0.0
+        each = (coreset.omega / coreset.counts)[some]
+        off = np.abs(np.log(each / weight(self.distances_[some])))
+        near = bool(np.isfinite(off).all()) and float(np.median(off)) < _NEAR
+        return weight(x) if near and not coreset.exact else None
+
+
+def _around_the_mean(coreset: Coreset) -> CoresetKMeans:
+    """A model of one cluster, whose center is the mean."""
+    model = CoresetKMeans(1, coreset_size=max(coreset.size, 1), divergence=coreset.divergence)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(coreset)

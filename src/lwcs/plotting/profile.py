@@ -1,0 +1,226 @@
+"""What makes clusters special: their centers against the overall mean, column by column."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.arrays.checks import check_choice, check_count
+from lwcs.description import describe
+from lwcs.plotting import style as figures
+from lwcs.plotting.style import INK, MUTED, SMALL, axes_of, dress, look, name_text
+from lwcs.runtime.formatting import percent, signed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.description import Description
+
+# Colours go up to as many standard deviations, at least and at most.
+_LEAST_DEVIATIONS, _MOST_DEVIATIONS = 1.0, 3.0
+# Larger tables have colours alone, and of more clusters the share is not written.
+_WRITTEN, _SHARES = 12, 12
+_CELL, _ROW = 0.44, 0.26
+# With fewer columns, the label of the scale takes two lines.
+_LOW = 8
+
+
+class ProfileDisplay(figures.Display):
+    """Heat map of the centers against the overall mean, in standard deviations of each column.
+
+    Clusters are in the order of their size, the largest first; columns of the data are from top to
+    bottom, those that tell the clusters apart best first. Create it with `from_model`.
+
+    Parameters
+    ----------
+    description : Description
+        Result of `lwcs.description.describe`.
+    columns : list of int
+        Columns of the data to show.
+    clusters : list of int
+        Clusters to show.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    ax_ : matplotlib Axes
+        The axes with the heat map.
+    im_ : matplotlib AxesImage
+        The heat map; its array has one row per column of the data, one column per cluster.
+    text_ : list of matplotlib Text
+        The values, if there are few.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(c, 1, (2_000, 3)) for c in ((0, 0, 0), (0, 9, 0))])
+    >>> model = lwcs.CoresetKMeans(2, random_state=0).fit(X)
+    >>> display = lwcs.ProfileDisplay.from_model(model)
+    >>> [label.get_text() for label in display.ax_.get_yticklabels()]
+    ['column 1', 'column 0', 'column 2']
+    """
+
+    def __init__(
+        self, description: Description, columns: Sequence[int], clusters: Sequence[int]
+    ) -> None:
+        self.description, self.columns, self.clusters = description, columns, clusters
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        coreset: Any = None,
+        *,
+        features: int | Sequence[str] | Sequence[int] = 20,
+        clusters: int | Sequence[int] = 20,
+        ax: Any = None,
+    ) -> ProfileDisplay:
+        """Plot the profiles of the clusters of a model.
+
+        Parameters
+        ----------
+        model : CoresetKMeans, CoresetMixture, or model of scikit-learn with `cluster_centers_`
+            Fitted model.
+        coreset : Coreset or StreamingCoreset, optional
+            Summary of the rows; the model's own `coreset_` by default. A model that was loaded
+            from a file has none.
+        features : int, or list of names or numbers of columns, default=20
+            How many columns to show, or which, from top to bottom.
+        clusters : int or list of int, default=20
+            How many clusters to show, or which, from left to right.
+        ax : matplotlib Axes, optional
+            Axes to draw in; a new figure by default.
+
+        Returns
+        -------
+        ProfileDisplay
+        """
+        found = describe(model, coreset)
+        columns = _chosen_columns(features, found)
+        return cls(found, columns, _chosen_clusters(clusters, found)).plot(ax)
+
+    def plot(self, ax: Any = None) -> ProfileDisplay:
+        """Plot the heat map again, in a new figure or in the given axes."""
+        found = self.description
+        values = found.profile[np.ix_(self.clusters, self.columns)].T
+        size = (
+            min(max(_CELL * len(self.clusters) + 3.0, 4.2), 9.0),
+            max(_ROW * len(self.columns) + 1.2, 2.6),
+        )
+        self.figure_, self.ax_ = axes_of(ax, size)
+        finite = np.abs(values[np.isfinite(values)])
+        limit = float(np.clip(finite.max(initial=0.0), _LEAST_DEVIATIONS, _MOST_DEVIATIONS))
+        with look(ax):
+            self.im_ = self.ax_.imshow(
+                values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto",
+                interpolation="nearest",
+            )  # fmt: skip
+            self._label()
+            self._write(values, limit)
+            self._colorbar(bool(finite.max(initial=0.0) > limit), limit)
+            self.ax_.set_title(self._title())
+        return self
+
+    def _label(self) -> None:
+        ax, found = self.ax_, self.description
+        if len(self.clusters) <= _SHARES:
+            labels = [f"{each}\n{percent(found.share[each])}" for each in self.clusters]
+        else:
+            labels = [str(each) for each in self.clusters]
+        crowded = len(labels) > 30
+        ax.set_xticks(range(len(labels)), labels, rotation=90 if crowded else 0)
+        names = [name_text(found.names[each]) for each in self.columns]
+        ax.set_yticks(range(len(names)), names)
+        order = " and its share" if len(self.clusters) <= _SHARES else ", largest first"
+        ax.set_xlabel(f"{found.called}{order}")
+        dress(ax, grid=None)
+        ax.tick_params(which="both", length=0.0)
+        ax.spines[:].set_visible(False)
+        # Thin lines between cells.
+        ax.set_xticks(np.arange(len(labels) - 1) + 0.5, minor=True)
+        ax.set_yticks(np.arange(len(names) - 1) + 0.5, minor=True)
+        ax.grid(True, which="minor", color="white", linewidth=0.8)
+        ax.tick_params(which="minor", length=0.0)
+
+    def _write(self, values: Any, limit: float) -> None:
+        """Values in the cells, where there is room for them."""
+        self.text_ = []
+        if values.shape[1] > _WRITTEN:
+            return
+        for (row, column), value in np.ndenumerate(values):
+            text = self.ax_.text(
+                column, row, signed(value, 1), ha="center", va="center",
+                fontsize=SMALL - 1.0, color="white" if abs(value) > 0.7 * limit else INK,
+            )  # fmt: skip
+            self.text_.append(text)
+
+    def _colorbar(self, beyond: bool, limit: float) -> None:
+        bar = self.figure_.colorbar(
+            self.im_, ax=self.ax_, extend="both" if beyond else "neither", pad=0.02, aspect=30
+        )
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=SMALL, length=2.0, color=MUTED)
+        ticks = np.linspace(-limit, limit, 5)
+        bar.set_ticks(ticks, labels=[signed(value, 1) for value in ticks])
+        low = len(self.columns) < _LOW
+        bar.set_label(f"standard deviations{chr(10) if low else ' '}from the mean", fontsize=SMALL)
+
+    def _title(self) -> str:
+        """How much of the table is shown."""
+        found = self.description
+        parts = []
+        for shown, all_of, name in (
+            (len(self.columns), len(found.names), "column"),
+            (len(self.clusters), found.k, found.called),
+        ):
+            of = f" of {all_of:,}" if shown < all_of else ""
+            parts.append(f"{shown:,}{of} {name}{'s' * (max(all_of, shown) != 1)}")
+        return ", ".join(parts)
+
+
+def _chosen_columns(features: Any, found: Description) -> list[int]:
+    """Numbers of the columns to show."""
+    if isinstance(features, Integral):
+        n = check_count(features, "features")
+        return [int(each) for each in found.telling_columns[:n]]
+    wanted = [features] if isinstance(features, str) else list(_listed(features, "features"))
+    return [_column(each, found) for each in _not_empty(wanted, "features")]
+
+
+def _column(wanted: Any, found: Description) -> int:
+    if isinstance(wanted, Integral):
+        return check_count(wanted, "features", least=0, most=len(found.names) - 1)
+    if wanted not in found.names:
+        check_choice(wanted, "features", _few(found))
+    return found.names.index(wanted)
+
+
+def _few(found: Description) -> list[str]:
+    """The names of all columns; of very many, those that are most telling."""
+    return [found.names[each] for each in found.telling_columns[:200]]
+
+
+def _chosen_clusters(clusters: Any, found: Description) -> list[int]:
+    """Clusters to show, the largest first unless they are listed."""
+    if isinstance(clusters, Integral):
+        n = check_count(clusters, "clusters")
+        return [int(each) for each in np.argsort(-found.share, kind="stable")[:n]]
+    wanted = _not_empty(list(_listed(clusters, "clusters")), "clusters")
+    return [check_count(each, "clusters", least=0, most=found.k - 1) for each in wanted]
+
+
+def _listed(values: Any, name: str) -> Any:
+    try:
+        return iter(values)
+    except TypeError:
+        raise TypeError(f"{name}={values!r} is not allowed; pass a number or a list") from None
+
+
+def _not_empty(values: list[Any], name: str) -> list[Any]:
+    if not values:
+        raise ValueError(f"{name} is empty; pass at least one, or a number of them")
+    return values

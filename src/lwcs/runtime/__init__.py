@@ -1,0 +1,1 @@
+"""What runs a job: threads, randomness, progress, warnings and the log."""

@@ -1,0 +1,169 @@
+"""Numbers and names as people read them: in the report, on figures, in tables."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from math import floor, isfinite, log10
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MINUS = "−"
+_PERCENT = "\N{NO-BREAK SPACE}%"
+# Up to here, numbers are printed with all of their digits before the point.
+_PLAIN = 1e7
+# Units of time; what is rounded to one of a unit is told in it.
+_UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+_LEAST = 0.9995
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with a few significant digits: 1,234, 0.01234 or 1.234 × 10⁹."""
+    if not isfinite(value):
+        return "not known"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded == 0.0:
+        return "0"
+    if 1e-4 <= abs(rounded) < _PLAIN:
+        before = len(f"{int(abs(rounded))}") if abs(rounded) >= 1.0 else 0
+        text = f"{value:,.0f}" if before >= digits else f"{rounded:,.{digits}g}"
+    else:
+        mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        text = f"{mantissa}{_power(int(exponent))}"
+    return _with_minus(text)
+
+
+def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
+    """Numbers of one column of a table, all with as many decimals as the typical one needs."""
+    some = sorted(abs(value) for value in values if value and isfinite(value))
+    if not some or some[0] < 1e-3 or some[-1] >= _PLAIN:
+        return [number(value, digits) for value in values]
+    decimals = min(max(digits - 1 - floor(log10(some[len(some) // 2])), 0), 6)
+    return [_decimals(value, decimals) for value in values]
+
+
+def _decimals(value: float, decimals: int) -> str:
+    """A number with so many decimals; one that would be 0 without being it, as it is."""
+    if not isfinite(value) or (value and abs(value) < 0.5 * 10.0**-decimals):
+        return number(value, 2)
+    return _with_minus(f"{value:,.{decimals}f}")
+
+
+def _with_minus(text: str) -> str:
+    return text.replace("-", _MINUS)
+
+
+def percent(part: float) -> str:
+    """A part of one, in percent: 12.3 %, 0.04 %; above 10 % with one decimal."""
+    if not isfinite(part):
+        return "not known"
+    value = 100.0 * part
+    if value >= 9.995 or value == 0.0:
+        return f"{value:.1f}{_PERCENT}"
+    if value >= 0.1:
+        return f"{value:.2f}{_PERCENT}"
+    return f"< 0.001{_PERCENT}" if value < 0.001 else f"{value:.2g}{_PERCENT}"
+
+
+def interval(low: float, high: float) -> str:
+    """The ends of an interval of parts, in percent."""
+    one, other = percent(low), percent(high)
+    return f"{one.removesuffix(_PERCENT)} – {other}"
+
+
+def signed(value: float, decimals: int = 2) -> str:
+    """A number with its sign, for differences; 0 has none."""
+    if abs(value) >= 100.0 or not isfinite(value):
+        return f"+{number(value, 3)}" if value > 0.0 else number(value, 3)
+    text = f"{value:+.{decimals}f}"
+    return _with_minus(text) if float(text) else "0"
+
+
+def typeset(text: str) -> str:
+    """Text whose numbers such as 1.2e+09 are written as 1.2 × 10⁹, on one line with their unit."""
+    text = re.sub(r"(?<=\d)e([+-]\d+)\b", lambda found: _power(int(found[1])), text)
+    return re.sub(r"(?<!\S)-(?=\d)", _MINUS, text).replace(" %", _PERCENT)
+
+
+def _power(exponent: int) -> str:
+    return f" × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def seconds(value: float) -> str:
+    """A time with its unit: 20 µs, 1.5 ms, 3 s, 2.5 min or 12 h."""
+    if value == 0.0:
+        return "0 s"
+    unit, length = next((each for each in _UNITS if value >= _LEAST * each[1]), _UNITS[-1])
+    return f"{number(value / length, 3)} {unit}"
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of at most so many characters; longer ones lose their middle, as ends often differ."""
+    if len(name) <= most:
+        return name
+    behind = (most - 1) // 3
+    return f"{name[: most - 1 - behind]}…{name[len(name) - behind :]}"
+
+
+_BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+
+
+def parsed(text: str) -> int | None:
+    """Turn 512MB into 512000000; None if it is not an amount of memory."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMG]?I?)B?", text.strip().upper())
+    if match is None or match[2] not in _BYTE_UNITS:
+        return None
+    return int(float(match[1]) * _BYTE_UNITS[match[2]])
+
+
+def as_bytes(memory_limit: Any) -> int | None:
+    """Turn a number of bytes, or a text such as ``"512MB"``, into bytes."""
+    if memory_limit is None:
+        return None
+    integer = isinstance(memory_limit, Integral) and not isinstance(memory_limit, bool)
+    found = parsed(memory_limit) if isinstance(memory_limit, str) else None
+    amount = int(memory_limit) if integer else found
+    if amount is None or amount < 1:
+        raise ValueError(
+            f"memory_limit={memory_limit!r} is not an amount of memory; pass a number of bytes, or "
+            "a text such as '512MB' or '2GB'"
+        )
+    return amount
+
+
+def table(
+    headings: Sequence[object], lines: Iterable[Sequence[object]], *, bold: int | None = None
+) -> str:
+    """A table with one row per line; the line with the number `bold` is emphasised."""
+    head = "".join(f"<th>{_text(name)}</th>" for name in headings)
+    rows = []
+    for number, line in enumerate(lines):
+        start, end = ("<td><b>", "</b></td>") if number == bold else ("<td>", "</td>")
+        rows.append(f"<tr>{''.join(f'{start}{_text(cell)}{end}' for cell in line)}</tr>")
+    body = "".join(rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """A table of two columns: what, and its value."""
+    rows = (
+        f'<tr><th scope="row" style="text-align: left">{_text(name)}</th>'
+        f'<td style="text-align: left">{_text(value)}</td></tr>'
+        for name, value in pairs
+    )
+    return f"<table><tbody>{''.join(rows)}</tbody></table>"
+
+
+def paragraphs(lines: Iterable[object]) -> str:
+    """One paragraph per line."""
+    return "".join(f"<p>{_text(line)}</p>" for line in lines)
+
+
+def _text(value: object) -> str:
+    return escape(str(value))

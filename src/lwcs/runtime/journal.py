@@ -1,0 +1,271 @@
+"""How long the stages of a job took: seconds, rows, passes and bytes by stage.
+
+`bytes` are those of the rows that were processed, as they are measured: rows × columns × the size
+of a value, or for sparse rows the stored values and their places. They are 0 where a source does
+not know the type of its values (arrays on a cluster, sources of your own without a `dtype`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import get_ident
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from lwcs.runtime.parallel import closing_items
+from lwcs.runtime.progress import Progress, display_of
+from lwcs.runtime.warnings import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lwcs.runtime.progress import Display, Kind
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lwcs.storage.fields import Fields
+
+    Timings = dict[str, dict[str, float | int]]
+
+TIMINGS = "timings"
+"""Where the details of a coreset have them."""
+TOTAL = "total"
+_MOST_STAGES = 1_000
+_COUNTS = ("rows", "passes", "bytes")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a stage has come to; stages that are not passes over the rows have no rows."""
+
+    seconds: float = 0.0
+    rows: int = 0
+    passes: int = 0
+    bytes: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Add what the same stage has come to another time."""
+        self.seconds += other.seconds
+        self.rows += other.rows
+        self.passes += other.passes
+        self.bytes += other.bytes
+
+    def plain(self) -> dict[str, float | int]:
+        """As JSON holds it."""
+        return {
+            "seconds": self.seconds,
+            "rows": self.rows,
+            "passes": self.passes,
+            "bytes": self.bytes,
+        }
+
+
+class Tallies:
+    """The tallies of a job by stage; threads may add to them at the same time."""
+
+    def __init__(self) -> None:
+        self._lock, self._stages = threading.Lock(), dict[str, Tally]()
+
+    def add(self, stage: str, tally: Tally) -> None:
+        """Count what a stage has come to."""
+        with self._lock:
+            self._stages.setdefault(stage, Tally()).add(tally)
+
+    def timings(self, seconds: float) -> Timings:
+        """Plain numbers by stage, and in total; `seconds` is the time of the whole job.
+
+        Stages that ran beside one another on threads add up to more than that.
+        """
+        total = Tally()
+        with self._lock:
+            for tally in self._stages.values():
+                total.add(tally)
+            found = {stage: tally.plain() for stage, tally in self._stages.items()}
+        total.seconds = seconds
+        return found | {TOTAL: total.plain()}
+
+
+def without_timings(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The details of a coreset that say what it is, not how long it took."""
+    return {name: value for name, value in details.items() if name != TIMINGS}
+
+
+def read_timings(fields: Fields) -> Timings:
+    """The timings of a file, checked; none if it is an older one."""
+    if TIMINGS not in fields:
+        return {}
+    stages = fields.inner(TIMINGS)
+    if len(list(stages)) > _MOST_STAGES:
+        raise fields.fail(TIMINGS, f"an object of at most {_MOST_STAGES:,} stages")
+    return {stage: _read_stage(stages, stage) for stage in stages}
+
+
+def _read_stage(stages: Fields, stage: str) -> dict[str, float | int]:
+    own = stages.inner(stage)
+    found: dict[str, float | int] = {"seconds": own.number("seconds", least=0.0)}
+    found |= {name: own.integer(name) for name in _COUNTS}
+    if set(own) != set(found):
+        raise stages.fail(stage, f"an object with the fields {', '.join(found)}")
+    return found
+
+
+R = TypeVar("R")
+
+
+class CountsRows(Protocol):
+    """How many rows the results of a pass stand for."""
+
+    def after(self, done: int, result: Any, /) -> int:
+        """After the first `done` results, of which `result` is the last."""
+
+    def at_end(self, done: int, /) -> int:
+        """After all results, as exactly as it is known."""
+
+
+class Stage:
+    """A stage of a job while it runs."""
+
+    __slots__ = ("_display", "_start", "done", "kind", "name", "note", "passes", "rows", "total")
+
+    def __init__(
+        self, name: str, total: int | None, kind: Kind, note: str, display: Display | None
+    ) -> None:
+        self.name, self.total, self.kind, self.note = name, total, kind, note
+        self.passes = int(kind == "pass")
+        """Number of passes over the rows."""
+        self.done = self.rows = 0
+        self._display, self._start = display, perf_counter()
+        self._show()
+
+    @property
+    def seconds(self) -> float:
+        """Time since it began."""
+        return perf_counter() - self._start
+
+    def step(self, rows: int = 0) -> None:
+        """One more step is done, and so many rows in all."""
+        self.done, self.rows = self.done + 1, rows
+        self._show()
+
+    def _show(self, *, finished: bool = False) -> None:
+        if self._display is not None:
+            now = Progress(
+                self.name, self.done, self.total, self.rows, self.seconds, self.note, finished
+            )
+            self._display.show(now, self.kind)
+
+    def finish(self) -> None:
+        """Tell that it has come to its end."""
+        self._show(finished=True)
+
+    def end(self) -> None:
+        """Take the display away, however it ended."""
+        if self._display is not None:
+            self._display.end()
+
+
+class Journal:
+    """What a job tells of its stages, and what these came to.
+
+    `progress` is True for a bar or lines on standard error, or a function that is called with a
+    `Progress`; an exception that it raises stops the job.
+    """
+
+    def __init__(self, progress: Any = False, *, within: Journal | None = None) -> None:
+        self._display: Display | None = display_of(progress) if within is None else within._display
+        self._thread: int = get_ident() if within is None else within._thread
+        self._within, self._tallies, self._start = within, Tallies(), perf_counter()
+        self._counted: int | None = None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows of the data, once a pass has counted them."""
+        return self._counted if self._within is None else self._within.n_rows
+
+    @n_rows.setter
+    def n_rows(self, rows: int) -> None:
+        if self._within is None:
+            self._counted = rows
+        else:
+            self._within.n_rows = rows
+
+    def part(self) -> Journal:
+        """The journal of a part of this job, with timings of its own; they count here too."""
+        return Journal(within=self)
+
+    @contextmanager
+    def stage(
+        self,
+        name: str,
+        total: int | None = None,
+        *,
+        kind: Kind = "solver",
+        row_bytes: float = 0.0,
+        note: str = "",
+    ) -> Iterator[Stage]:
+        """A stage of `total` steps; a pass is over rows of `row_bytes` each."""
+        display = self._display if get_ident() == self._thread else None
+        stage = Stage(name, total, kind, note, display)
+        try:
+            yield stage
+            stage.finish()
+        finally:
+            stage.end()
+            tally = Tally(stage.seconds, stage.rows, stage.passes, round(stage.rows * row_bytes))
+            self._add(name, tally)
+        _log(stage, tally)
+
+    def watch(
+        self,
+        results: Iterable[R],
+        name: str,
+        total: int | None,
+        *,
+        rows: CountsRows,
+        row_bytes: float = 0.0,
+        note: str = "",
+    ) -> Iterator[R]:
+        """Yield the results of one pass over rows."""
+        with (
+            self.stage(name, total, kind="pass", row_bytes=row_bytes, note=note) as stage,
+            closing_items(results),
+        ):
+            for result in results:
+                yield result
+                stage.step(rows.after(stage.done + 1, result))
+            stage.rows = rows.at_end(stage.done)
+
+    def timings(self) -> Timings:
+        """What the stages so far came to."""
+        return self._tallies.timings(perf_counter() - self._start)
+
+    def _add(self, name: str, tally: Tally) -> None:
+        self._tallies.add(name, tally)
+        if self._within is not None:
+            self._within._add(name, tally)
+
+
+def _log(stage: Stage, tally: Tally) -> None:
+    """Solvers, of which a fit may have many, at DEBUG; the rest at INFO."""
+    level = logging.DEBUG if stage.kind == "solver" else logging.INFO
+    if not LOG.isEnabledFor(level):
+        return
+    name = f"{stage.name}, {stage.note}" if stage.note else stage.name
+    if stage.kind == "pass":
+        size = f", {tally.bytes / 1e6:.3g} MB" if tally.bytes else ""
+        what = f"{tally.rows:,} rows{size}"
+    else:
+        what = f"{stage.done:,} step{'s' * (stage.done != 1)}" if stage.done else "done"
+    extra = {
+        "event": stage.kind,
+        "stage": stage.name,
+        "rows": tally.rows,
+        "bytes": tally.bytes,
+        "seconds": tally.seconds,
+    }
+    LOG.log(level, "%s: %s in %.3f s", name, what, tally.seconds, extra=extra)

@@ -1,0 +1,212 @@
+"""How often and by how much a sample may grow, for clusters and for mixtures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from lwcs.coreset.coreset import explaining_points
+from lwcs.runtime.parallel import workers
+from lwcs.runtime.randomness import Stage, deal, generator, part_of
+from lwcs.samplers import as_sampler
+from lwcs.sizing.levels import (
+    Climbed,
+    Limits,
+    Sample,
+    SolverParams,
+    climb,
+    level_sizes,
+    search_level,
+    solve_level,
+)
+from lwcs.solvers.kmeans import cluster, precisely
+from lwcs.solvers.points import Points
+from lwcs.statistics.referee import NONE, UNKNOWN, Price, SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.arrays.types import DenseRows
+    from lwcs.coreset.building import BuildContext
+    from lwcs.coreset.coreset import ComputedAs, Coreset
+    from lwcs.geometry import Geometry
+    from lwcs.runtime.journal import Journal
+    from lwcs.samplers import Sampler
+    from lwcs.solvers.lloyd import Clustering
+
+
+SMALL_ROWS = 10_000
+"""Data of no more rows is used itself: to sample it would save next to nothing."""
+REDRAWS = 2
+"""How often a larger sample may be drawn."""
+LARGEST = 16
+"""How many times the first draws there may be; a solver takes time in proportion."""
+# More draws than the error asks for, since it is an estimate itself.
+_MARGIN = 1.25
+
+
+def enough_draws(size: int, error: float, target: float) -> int:
+    """Number of draws that reach a target, if `size` of them have this error: it falls like 1/m."""
+    # An error without bounds asks for no more than the largest sample.
+    return ceil(size * min(_MARGIN * error / target, LARGEST))
+
+
+def another_seed(seed: int, attempt: int) -> int:
+    """The seed of a further draw, which is independent of the others."""
+    return int(generator(seed, Stage.AGAIN, attempt).integers(2**63))
+
+
+def summarize(
+    context: BuildContext, size: int, k: int, *,
+    method: str | Sampler, seed: int, n_jobs: int | None, journal: Journal,
+    name: str = "n_clusters", stage: Stage = Stage.CORESET,
+) -> Coreset:  # fmt: skip
+    """A coreset of the rows; if there are no more than `size`, all of them."""
+    coreset, n_rows = None, context.source.n_rows
+    if n_rows is None or n_rows > size:
+        sampler = as_sampler(method, k)
+        coreset = context.coreset(size, sampler, seed, n_jobs=n_jobs, journal=journal, stage=stage)
+        n_rows = coreset.n_samples
+    check_n_rows(n_rows, k, name)
+    if coreset is None or (n_rows <= size and context.source.rereadable):
+        return context.all_rows(n_jobs, journal)
+    return coreset
+
+
+def check_n_rows(n_rows: int, k: int, name: str = "n_clusters") -> None:
+    """Check that there are as many rows as clusters."""
+    if n_rows < k:
+        raise ValueError(
+            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
+        )
+
+
+TOL = 1e-4
+# The last level ends where an iteration gains less than this part of the sampling error: there is
+# no point in solving a sample that is off by 2 % to the fourth digit. To know the error to a
+# quarter of the target is enough for that.
+_GAIN_OF_ERROR, _PART_OF_TARGET = 0.2, 0.25
+# Problems of fewer products per iteration than this are solved until they converge.
+_CHEAP = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What was found on a coreset, and how far it is off as far as the coreset can tell."""
+
+    coreset: Coreset
+    geometry: Geometry
+    found: Clustering
+    own: Price
+    """The cost on the draws that were clustered."""
+    error: SamplingError
+
+    @property
+    def centers(self) -> DenseRows:
+        """In the units and the dtype of the data."""
+        dtype: Any = self.geometry.center_dtype(self.coreset.rows.dtype)
+        return self.geometry.to_data(self.found.centers).astype(dtype)
+
+
+def solve_on_one_level(
+    coreset: Coreset, computed_as: ComputedAs, params: SolverParams, holdout: float = 0.0
+) -> Solution:
+    """Cluster all draws, as in the paper; or all but some that are held back as a referee."""
+    geometry, held = coreset.geometry(computed_as), None
+    points, weights, counts = coreset.rows, coreset.omega, coreset.counts
+    if holdout and not coreset.exact:
+        size = coreset.size - max(1, round(holdout * coreset.size))
+        kept = deal(counts, [size], generator(params.seed, Stage.LEVELS))[0]
+        part, held = part_of(weights, counts, kept), part_of(weights, counts, counts - kept)
+        if len(part.at) < params.k:
+            raise ValueError(
+                f"holdout={holdout:g} leaves {len(part.at)} distinct rows of the coreset for "
+                f"n_clusters={params.k}; pass a smaller holdout, or a larger coreset"
+            )
+        points, weights, counts = points[part.at], part.weights, part.counts
+    with explaining_points(coreset):
+        found = cluster(
+            points,
+            weights,
+            geometry,
+            params.k,
+            init="k-means++" if params.chooses_init else params.init,
+            n_init=params.n_init or 1,
+            max_iter=params.max_iter,
+            tol=TOL if params.tol is None else params.tol,
+            seed=params.seed,
+            n_jobs=params.n_jobs,
+            journal=params.journal,
+        )
+    own = Price.on_draws(weights, counts, found.distances)
+    error = NONE if coreset.exact else UNKNOWN
+    if held is not None:
+        others = Points.of(coreset.rows[held.at], held.weights, geometry)
+        with workers(params.n_jobs) as run:
+            sample = Sample(others, held.counts)
+            other = sample.price(sample.distances(found.centers, run))
+        error = SamplingError.of(own, other)
+    return Solution(coreset, geometry, found, own, error)
+
+
+def climb_coreset(
+    draws: Coreset, computed_as: ComputedAs, params: SolverParams, present: Sequence[DenseRows] = ()
+) -> Climbed:
+    """Solve the inner levels of a coreset; `present` are centers that may be good already."""
+    geometry = draws.geometry(computed_as)
+    # All rows are no draws: some of them, chosen at random, may lack what matters.
+    sizes = [] if draws.exact else level_sizes(draws.size, params.k)
+
+    def levels(points: Points) -> Climbed:
+        own = points.rows.geometry
+        starts = [own.own_centers(centers) for centers in present]
+        return climb(Sample(points, draws.counts), sizes, params, starts)
+
+    with explaining_points(draws):
+        climbed = precisely(draws.rows, draws.omega, geometry, levels)
+    # The parts of a union are not independent of each other.
+    return replace(climbed, judged=None) if draws.depth else climbed
+
+
+def finish(
+    climbed: Climbed,
+    draws: Coreset,
+    top: Coreset,
+    computed_as: ComputedAs,
+    params: SolverParams,
+    target: float,
+) -> Solution:
+    """Solve the last level, starting from the centers of the inner ones of `draws`.
+
+    `top` are the draws themselves, or all rows.
+    """
+    geometry, start = top.geometry(computed_as), climbed.found.centers
+    error = NONE if top.exact else climbed.error()
+    with explaining_points(top):
+        if top is not draws:
+            start = geometry.own_centers(start.geometry.to_data(start))
+        elif start.geometry.precision_of_products == "float64":
+            geometry = start.geometry
+
+        def last_level(points: Points) -> Clustering:
+            cheap = len(points) * start.points.size < _CHEAP
+            least = max(error.estimate if error.known else 0.0, _PART_OF_TARGET * target)
+            limits = Limits(
+                params.max_iter,
+                0.0 if params.tol is not None or cheap else _GAIN_OF_ERROR * least,
+                TOL if params.tol is None else params.tol,
+            )
+            found = solve_level(points, start, climbed.cost, params, limits)
+            # Draws of all rows may lack clusters, and nothing else would tell.
+            searched = top.exact and top is not draws and params.searches
+            return search_level(points, found, params, limits) if searched else found
+
+        found = precisely(top.rows, top.omega, geometry, last_level)
+    own = Price.on_draws(top.omega, top.counts, found.distances)
+    if not top.exact and climbed.judged is not None:
+        average, error = own.cost / float(top.omega.sum()), UNKNOWN
+        # Draws that cost nothing say nothing of others.
+        if average > 0.0:
+            error = climbed.judged.error_beside(found.distances, average)
+    return Solution(top, geometry, found, own, error.unfinished(found.remaining))

@@ -1,0 +1,1 @@
+"""Rows on a cluster: Dask, Spark and Ray."""

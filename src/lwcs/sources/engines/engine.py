@@ -1,0 +1,242 @@
+"""Rows on a cluster: what Dask, Spark and Ray have in common.
+
+An engine only runs a function over its partitions and brings small results back
+(`EngineSource.run`). What is done with a partition is written here and in `readings`, once: its
+rows are cut into the blocks of the fixed grid, as local rows are. The same rows in the same
+partitions therefore give the same coreset to the last bit, whichever engine runs them and
+however often.
+"""
+
+from __future__ import annotations
+
+import pickle
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.arrays.checks import BadValueError
+from lwcs.kernels import COMPILED_FROM
+from lwcs.runtime.parallel import single_threaded_blas
+from lwcs.sources.base import NO_ROWS, Source, without_dropped
+from lwcs.sources.engines.fingerprints import Fingerprints, Print
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lwcs.arrays.types import DenseRows
+    from lwcs.sources.base import Block, Task
+    from lwcs.sources.columns import Selection
+    from lwcs.sources.engines.partition_readers import Reading
+
+LABEL = "label"
+"""Name of the column of labels, where rows are a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a partition sends back: a result, or what is wrong with its rows."""
+
+    result: Any
+    dropped: int = 0
+    error: Exception | None = None
+    identifiers: tuple[str, ...] = ()
+    """Columns that look like identifiers, if these are the first rows."""
+    fingerprint: Print | None = None
+    """Of the rows of one partition, if it was asked for and the task has seen all of them."""
+
+    def __add__(self, other: Outcome) -> Outcome:
+        """Add up results; the first error stays."""
+        if self.error is not None or other.error is not None:
+            return self if self.error is not None else other
+        return Outcome(
+            self.result + other.result,
+            self.dropped + other.dropped,
+            identifiers=self.identifiers + other.identifiers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an engine runs over a partition; it is sent, and its results return, as bytes.
+
+    Bad rows are returned like any other result: an engine would retry the partition, and hide
+    what is wrong in an error of its own.
+    """
+
+    reading: Reading
+    task: Task[Any]
+    fingerprint: bool = False
+    """Whether a fingerprint of the rows is taken."""
+
+    def __call__(self, rows: Any, partition: int, item: bytes | None) -> bytes:
+        """Run the task; `item` is what this partition alone is told, else its number."""
+        counted = _Counted(self.reading.selection, partition, self.fingerprint)
+        try:
+            # The engine has given this task one core.
+            with single_threaded_blas():
+                blocks = counted(self.reading(rows, partition))
+                result = self.task(blocks, partition if item is None else pickle.loads(item))
+            outcome = Outcome(
+                result, counted.dropped, None, counted.identifiers, counted.fingerprint
+            )
+        except BadValueError as bad:
+            outcome = Outcome(None, error=bad)
+        except (TypeError, ValueError) as error:
+            outcome = Outcome(None, error=_placed(error, partition))
+        return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+class _Counted:
+    """Counts the dropped rows of the blocks that pass through, and looks at the first of all."""
+
+    def __init__(self, selection: Selection | None, partition: int, fingerprint: bool) -> None:
+        self.dropped = 0
+        self.fingerprint: Print | None = None
+        """Set once all blocks have passed."""
+        self._print = Print() if fingerprint else None
+        self.identifiers: tuple[str, ...] = ()
+        self._selection = None if partition else selection
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            if self._selection is not None:
+                self.identifiers = tuple(self._selection.looking_like_identifiers(block))
+                self._selection = None
+            if block.dropped is not None:
+                self.dropped += int(block.dropped.sum())
+            if self._print is not None:
+                self._print.take(block)
+            yield block
+        self.fingerprint = self._print
+
+
+def refused(error: Exception) -> bytes:
+    """What a partition sends back that cannot do its work."""
+    return pickle.dumps(Outcome(None, error=error), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _placed(error: Exception, partition: int) -> Exception:
+    """Name the partition in an error, unless it does so already."""
+    text = str(error)
+    if f"partition {partition}" in text:
+        return error
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{text} (in partition {partition})")
+
+
+def add_results(results: Iterable[bytes]) -> bytes:
+    """Add up what partitions sent back, on the cluster."""
+    total = reduce(add, map(pickle.loads, results))
+    return pickle.dumps(total, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """What an engine runs to compute one value per row."""
+
+    reading: Reading
+    task: Callable[[Block], DenseRows]
+
+    def __call__(self, rows: Any, partition: int | None = None, first_row: int = 0) -> DenseRows:
+        """Compute the values of a partition, or of a part that begins at its row `first_row`."""
+        try:
+            with single_threaded_blas():
+                blocks = self.reading(rows, partition or 0, first_row)
+                values = [without_dropped(self.task(block), block) for block in blocks]
+        except BadValueError as bad:
+            where = "" if partition is None else f" of partition {partition}"
+            raise bad.explained(first_row, where, self.reading.feature_names) from None
+        return np.concatenate(values) if values else np.empty(0, dtype=np.int32)
+
+
+class EngineSource(Source):
+    """Rows on a cluster; subclasses run work over their partitions."""
+
+    on_cluster = True
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.n_features, self.feature_names = reading.n_features, reading.feature_names
+        self.weighted, self.skipped = reading.weighted, reading.skipped
+        self.selection = reading.selection
+        if reading.selection is not None and not reading.selection.sparse:
+            self.dtype = reading.selection.dtype
+        self.n_rows: int | None = None
+        self.partitions: int | None = None
+        """Number of partitions, once that is known."""
+
+    def ask_workers(self) -> None:
+        """Ask the workers for their versions, once per cluster; refuse those that do not fit."""
+
+    @abstractmethod
+    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+        """Run ``work(rows, i, told[i])`` over every partition i; yield the results in order."""
+
+    @abstractmethod
+    def run_sums(self, work: Work) -> Iterator[bytes]:
+        """Run ``work(rows, i, None)`` over every partition i; yield `add_results` of every `GROUP`.
+
+        The results of a group are added on the cluster.
+        """
+
+    @property
+    def known_partitions(self) -> int | None:
+        """Number of partitions, once that is known."""
+        return self.partitions
+
+    def estimate_values(self) -> int:
+        """Enough for the compiled kernels: the number of rows is not known on every engine."""
+        return COMPILED_FROM
+
+    def gather(
+        self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[Any]:
+        """Run a task over every partition, on the cluster, which does not use `n_jobs`."""
+        del n_jobs
+        self.ask_workers()
+        told = None if items is None else [pickle.dumps(item) for item in items]
+        work = Work(self.reading, task, fingerprint=self.fingerprints is None)
+        return self._results(self.run(work, told))
+
+    def gather_sums(self, task: Task[Any], *, n_jobs: int | None = None) -> Iterator[Any]:
+        """Run a task over every partition, and add up the results on the cluster."""
+        del n_jobs
+        self.ask_workers()
+        return self._results(self.run_sums(Work(self.reading, task)))
+
+    def _results(self, sent: Iterator[bytes]) -> Iterator[Any]:
+        dropped = results = 0
+        prints = []
+        for results, each in enumerate(sent, 1):  # noqa: B007
+            outcome: Outcome = pickle.loads(each)
+            if outcome.error is not None:
+                raise outcome.error
+            dropped += outcome.dropped
+            # A task need not look at all rows in every pass; the first one does.
+            self.dropped = max(self.dropped, dropped)
+            self.identifiers = self.identifiers or outcome.identifiers
+            if outcome.fingerprint is not None:
+                prints.append(outcome.fingerprint)
+            yield outcome.result
+        if not results:
+            raise ValueError(NO_ROWS)
+        # A task need not look at all rows of every partition.
+        if len(prints) == results:
+            self.fingerprints = Fingerprints.of(prints)
+
+    def locate(self, partition: int) -> tuple[int, str]:
+        """Rows are numbered within each partition."""
+        return 0, f" of partition {partition}"
+
+
+def refuse_column(name: str, there: Sequence[str], rename: str) -> None:
+    """Refuse to write labels over a column of that name."""
+    if name.lower() in [each.lower() for each in there]:
+        raise ValueError(
+            f"there is a column {name!r} already, which is the name of the column of labels; "
+            f"rename it first: {rename}"
+        )

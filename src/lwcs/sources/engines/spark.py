@@ -1,0 +1,296 @@
+"""Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import pyarrow as pa
+from pyspark.cloudpickle import dumps
+from pyspark.ml.functions import vector_to_array
+from pyspark.sql.functions import col as column
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from lwcs.sources.base import GROUP, ROWS_CHANGED
+from lwcs.sources.column_types import SPARSE, is_spark_vector
+from lwcs.sources.columns import Selection
+from lwcs.sources.engines.engine import (
+    LABEL,
+    EngineSource,
+    RowWork,
+    add_results,
+    refuse_column,
+    refused,
+)
+from lwcs.sources.engines.partition_readers import ArrowReading
+from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lwcs.arrays.types import DenseRows
+    from lwcs.sources.base import Block
+    from lwcs.sources.engines.engine import Work
+    from lwcs.sources.engines.workers import Versions
+    from lwcs.sources.options import ScanOptions
+
+_SENT = "part int, result binary"
+_ASKED: WeakSet[Any] = WeakSet()
+"""The sessions whose workers have been asked for their versions."""
+# Enough for a row in every partition.
+_ASKED_ROWS = 10_000
+_HOW = (
+    ", or set spark.pyspark.python (or the environment variable PYSPARK_PYTHON) to a Python that "
+    "has it"
+)
+
+
+def open_engine(data: Any, options: ScanOptions) -> SparkSource:
+    """Open a Spark DataFrame, or a DataFrame of pandas on Spark."""
+    options.refuse_weight_array()
+    if type(data).__name__ != "DataFrame":
+        raise TypeError(
+            f"data of type {type(data).__module__}.{type(data).__name__} is not a table of rows; "
+            "pass a Spark DataFrame"
+        )
+    if type(data).__module__.startswith("pyspark.pandas"):
+        data = data.to_spark()
+    return SparkSource(data, options)
+
+
+class SparkSource(EngineSource):
+    """Some columns of a Spark DataFrame, or one column of vectors or arrays."""
+
+    def __init__(
+        self, frame: Any, options: ScanOptions, *, like: tuple[int, bool] | None = None
+    ) -> None:
+        """Open a DataFrame.
+
+        `like` has the length of its vectors, and whether they are sparse; otherwise the first of
+        them is looked at.
+        """
+        schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
+        selection = Selection.of(
+            schema,
+            options,
+            lambda name: _first(frame, name) if like is None else [_vector(schema, name, *like)],
+        )
+        super().__init__(ArrowReading(selection, options.drop))
+        self.frame = frame
+        self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
+
+    def ask_workers(self) -> None:
+        """Ask in as many tasks as there are cores, which Spark spreads over its executors."""
+        session = self.frame.sparkSession
+        if session not in _ASKED:
+            with _explained():
+                rows = session.range(_ASKED_ROWS)
+                told = rows.mapInArrow(_asking(versions), "worker string").collect()
+            check_workers(dict(json.loads(row.worker) for row in told), _HOW)
+            _ASKED.add(session)
+
+    def _mapped(self, work: Work, told: Sequence[bytes] | None) -> Any:
+        """Map every partition to one row: its group, its number, and bytes."""
+        names = self.columns_to_read
+        chosen = _plain(self.frame.select(*map(self._handed_over, names)))
+        over = carried(_over(work, told, names), dumps)
+        return chosen.mapInArrow(over, f"group int, {_SENT}")
+
+    def run_sums(self, work: Work) -> Iterator[bytes]:
+        """Add up every group of partitions on the workers."""
+        with _explained():
+            groups = self._mapped(work, None).groupBy("group")
+            sums = groups.applyInArrow(carried(_add, dumps), _SENT).collect()
+        return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
+
+    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+        """Collect one result per partition."""
+        with _explained():
+            sent = self._mapped(work, told).collect()
+        results = {row.part: bytes(row.result) for row in sent}
+        # A partition that is gone has no rows; it may have been told to draw some.
+        parts = max(len(results), 0 if told is None else len(told))
+        self.partitions = parts
+        return (
+            results[i] if i in results else work([], i, None if told is None else told[i])
+            for i in range(parts)
+        )
+
+    def _handed_over(self, name: str) -> Any:
+        """A column as it goes to the workers; dense vectors as arrays, which is faster."""
+        kind = type(self.frame.schema[name].dataType).__name__
+        if kind == "VectorUDT" and not self.sparse:
+            return vector_to_array(column(quoted(name)))
+        return column(quoted(name))
+
+    def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
+        """Compute one value per row, as the DataFrame with a column of labels."""
+        del n_jobs
+        return self.with_values(task, LABEL)
+
+    def with_values(self, task: Callable[[Block], DenseRows], name: str) -> Any:
+        """The DataFrame with one more column of integers, lazily."""
+        schema = self.frame.schema
+        refuse_column(name, schema.names, f"frame.withColumnRenamed({name!r}, …)")
+        fields = [*schema.fields, StructField(name, IntegerType())]
+        work = RowWork(self.reading, task)
+        over = carried(_label(work, schema.names, self.columns_to_read, name), dumps)
+        return _plain(self.frame).mapInArrow(over, StructType(fields))
+
+
+def quoted(name: str) -> str:
+    """The name of a column, dots and all."""
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
+def _plain(frame: Any) -> Any:
+    """The same columns named by number: to mapInArrow, a dot in a name is a field of a struct."""
+    return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
+
+
+def _type(kind: Any) -> pa.DataType:
+    """The Arrow type of a column; a type that Arrow does not have is not a number, so null."""
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except (TypeError, ValueError, AssertionError):
+        return pa.null()
+
+
+def _vector(schema: pa.Schema, name: str, length: int, sparse: bool) -> Any:
+    """A vector as `_first` would find it in a column."""
+    if not is_spark_vector(schema.field(name).type):
+        return [0.0] * length
+    return {"type": SPARSE if sparse else 1, "size": length, "values": [0.0] * length}
+
+
+def _first(frame: Any, name: str) -> list[Any]:
+    some = _plain(frame.select(quoted(name))).where("c0 is not null").limit(1)
+    # Through Arrow, as the workers see it.
+    with _explained():
+        table = some.mapInArrow(carried(_written, dumps), "v string").toArrow()
+    return [json.loads(value) for value in table.column(0).to_pylist()]
+
+
+def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Values of a column as text: only their shape matters, and they may be decimals or dates."""
+    for batch in batches:
+        values = [json.dumps(value.as_py(), default=str) for value in batch.column(0)]
+        yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["v"])
+
+
+def _over(
+    work: Work, told: Sequence[bytes] | None, names: list[str]
+) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """What Spark runs over the batches of a partition."""
+
+    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = _partition()
+        item = None
+        if told is not None:
+            if part >= len(told):
+                advice = "there are more partitions than before; cache the DataFrame or save it"
+                yield _sent(part, refused(ValueError(f"{ROWS_CHANGED}: {advice}")))
+                return
+            item = told[part]
+        each = iter(batches)
+        result = work((batch.rename_columns(names) for batch in each), part, item)
+        # Spark discards a worker that left rows unread, and the next one has to import all again.
+        for _ in each:
+            pass
+        _freeze()
+        yield _sent(part, result)
+
+    return over
+
+
+@cache
+def _freeze() -> None:
+    """Keep the garbage collection after every Spark task from visiting all that numba loaded."""
+    gc.freeze()
+
+
+def _sent(part: int, result: bytes) -> pa.RecordBatch:
+    number = pa.array([part], pa.int32())
+    group = pa.array([part // GROUP], pa.int32())
+    return pa.RecordBatch.from_arrays(
+        [group, number, pa.array([result], pa.binary())], names=["group", "part", "result"]
+    )
+
+
+def _add(group: pa.Table) -> pa.Table:
+    ordered = group.sort_by("part")
+    total = add_results(ordered.column("result").to_pylist())
+    sent = _sent(ordered.column("part")[0].as_py(), total)
+    return pa.Table.from_batches([sent]).drop_columns("group")
+
+
+def _label(
+    work: RowWork, names: list[str], columns_to_read: list[str], name: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, done = _partition(), 0
+        for each in batches:
+            batch = each.rename_columns(names)
+            values = work([batch.select(columns_to_read)], part, done)
+            yield batch.append_column(name, pa.array(values, pa.int32()))
+            done += batch.num_rows
+
+    return over
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """The name and the versions of a worker."""
+
+    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import json
+        import socket
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        answer = json.dumps([socket.gethostname(), ask()])
+        yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["worker"])
+
+    sent: Callable[..., Iterator[pa.RecordBatch]] = by_value(over)
+    return sent
+
+
+# Others are for the user's own functions to need.
+_LACKING = re.compile(
+    r"ModuleNotFoundError: No module named "
+    r"'((?:lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
+)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Bring home what a worker says about its lwcs, without what Spark adds to it."""
+    try:
+        yield
+    except Exception as error:
+        said = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
+        if said is not None:
+            raise RuntimeError(said[1] + _HOW) from error
+        # Spark imports pyarrow before any function of ours can look for what is missing.
+        lacking = _LACKING.search(str(error))
+        if lacking is not None:
+            raise RuntimeError(
+                f"the Python of a worker has no module {lacking[1]!r}; install it, and the same "
+                f"version of lwcs, on all workers{_HOW}"
+            ) from error
+        raise

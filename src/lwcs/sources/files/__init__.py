@@ -1,0 +1,1 @@
+"""Rows in files: Parquet, Feather, CSV, arrays."""

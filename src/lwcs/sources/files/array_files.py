@@ -1,0 +1,208 @@
+"""Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr.
+
+On a store, .npy is read in ranges, and zarr by its own way through fsspec.
+
+What a header says of its array is checked against the file before it is believed.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from lwcs.sources.base import check_dtype
+from lwcs.sources.files.change_detection import Stamps, stamps_of
+from lwcs.sources.files.chunked import open_hdf5, open_zarr
+from lwcs.sources.files.stacked import StackedSource
+from lwcs.sources.memory.local import open_local
+from lwcs.sources.remote.prefetch import Store
+from lwcs.sources.remote.remote_arrays import RemoteSource, RemoteStack, Windows
+from lwcs.storage.fsspec_files import fsspec_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lwcs.arrays.types import Rows
+    from lwcs.sources.memory.in_process import LocalSource
+    from lwcs.sources.remote.paths import Found
+
+KINDS = ("npy", "npz", "hdf5", "zarr")
+"""The kinds of files that hold arrays."""
+
+
+def open_array_files(found: Found) -> LocalSource:
+    """Open files of arrays; several are one sequence of rows, in order."""
+    open_file: Callable[[str], LocalSource] = partial(_open_file, kind=found.kind)
+    if not found.is_local:
+        if found.kind == "npy":
+            return _open_remote_npy(found)
+        open_file = partial(_open_remote, found=found)
+    if len(found.paths) == 1:
+        return open_file(found.paths[0])
+    return StackedSource(found.paths, open_file)
+
+
+def _open_remote_npy(found: Found) -> LocalSource:
+    stamps = stamps_of(found)
+    store = Store(found.filesystem, stamps)
+    windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
+
+    def open_file(path: str) -> RemoteSource:
+        with _naming(path):
+            return RemoteSource(windows, path)
+
+    if len(found.paths) == 1:
+        return open_file(found.paths[0])
+    return RemoteStack(windows, found.paths, open_file)
+
+
+def _open_remote(path: str, found: Found) -> LocalSource:
+    known = fsspec_files(found.filesystem)
+    if found.kind == "zarr" and known is not None:
+        from zarr.storage import FsspecStore
+
+        with _naming(path):
+            return open_zarr(path, FsspecStore(known.asynchronous(), read_only=True, path=path))
+    advice = (
+        "name its file system with storage_options=… or one of fsspec as filesystem=…"
+        if found.kind == "zarr"
+        else "copy it to this machine, or save its array as .npy"
+    )
+    raise ValueError(
+        f"{path!r} is not on this machine, and {found.kind} is not read from there; {advice}"
+    )
+
+
+def _open_file(path: str, kind: str) -> LocalSource:
+    with _naming(path):
+        if kind == "hdf5":
+            return open_hdf5(path)
+        if kind == "zarr":
+            return open_zarr(path)
+        return open_local(open_array_file(path, kind))
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if path in str(error):
+            raise
+        kept = TypeError if isinstance(error, TypeError) else ValueError
+        raise kept(f"{path!r} cannot be read: {error}") from error
+
+
+_CHUNK = 2**20
+_PLACES = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
+
+
+def open_array_file(path: str, kind: str) -> Rows:
+    """Open .npy and .npz: dense arrays memory-mapped where possible, sparse ones in memory."""
+    try:
+        if kind == "npy":
+            with open(path, "rb") as file:
+                return _mapped(path, file, os.fstat(file.fileno()).st_size)
+        return _open_npz(path)
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:
+        # Readers of headers and archives raise anything at all for bytes that they cannot read.
+        raise ValueError(
+            f"{path!r} cannot be read as an array of numbers: {str(error) or type(error).__name__}"
+        ) from error
+
+
+def _open_npz(path: str) -> Rows:
+    with zipfile.ZipFile(path) as packed:
+        members = {each.filename.removesuffix(".npy"): each for each in packed.infolist()}
+        if {"format", "shape"} <= set(members):
+            return _open_sparse(path, packed, members)
+        if not members:
+            raise ValueError("it holds no array")
+        if len(members) > 1:
+            raise ValueError(
+                f"it holds the arrays {', '.join(members)}; pass one of them, for example "
+                f"np.load({path!r})[{next(iter(members))!r}]"
+            )
+        ((name, member),) = members.items()
+        stored = member.compress_type == zipfile.ZIP_STORED
+        check_dtype(_check_member(packed, member, to_the_end=stored))
+    if not stored:
+        with np.load(path, allow_pickle=False) as archive:
+            return archive[name]
+    with open(path, "rb") as file:
+        file.seek(member.header_offset + 26)
+        lengths = np.frombuffer(file.read(4), dtype="<u2")
+        start = file.seek(member.header_offset + 30 + int(lengths.sum()))
+        return _mapped(path, file, start + member.file_size)
+
+
+def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Rows:
+    """Load a sparse array, once its parts are what they must be."""
+    import scipy.sparse as sp
+
+    from lwcs.sources.memory.sparse import as_csr
+
+    for name, member in members.items():
+        dtype = _check_member(packed, member)
+        if name == "data":
+            check_dtype(dtype)
+        elif name in _PLACES and dtype.kind not in "iu":
+            # scipy would take the integers next to them.
+            raise ValueError(f"its array {name!r} holds {dtype}, must be integers")
+    return as_csr(sp.load_npz(path))
+
+
+def _check_member(
+    packed: zipfile.ZipFile, member: zipfile.ZipInfo, *, to_the_end: bool = False
+) -> np.dtype[Any]:
+    """Check what an array in an archive says of its size, before memory is taken for it.
+
+    Read to its end, once and in order, its CRC is compared, which a memory map does not do. That
+    takes about half a second per gigabyte, and leaves the file in the cache for the pass that
+    follows.
+    """
+    with packed.open(member) as file:
+        _, _, dtype = header(file, member.file_size)
+        while to_the_end and file.read(_CHUNK):
+            pass
+    return dtype
+
+
+def _mapped(path: str, file: IO[bytes], end: int) -> Rows:
+    """Memory-map the array whose header is at the position of a file, and which goes to `end`."""
+    shape, fortran, dtype = header(file, end)
+    check_dtype(dtype)
+    order: Any = "F" if fortran else "C"
+    if not prod(shape):
+        return np.empty(shape, dtype, order)
+    return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+
+
+def header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and dtype of the array at the position of a file, if it fits before `end`."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"its header has version {version}, which is not known")
+    # Version 3 differs from version 2 in the names of fields alone, which no array here has.
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, dtype = read(file)
+    needed, there = prod(shape) * dtype.itemsize, end - file.tell()
+    if min(shape, default=0) < 0 or needed > there:
+        raise ValueError(
+            f"its header says shape {shape} of {dtype}, {needed:,} bytes, but {max(there, 0):,} "
+            "bytes follow; it is truncated or damaged"
+        )
+    return shape, fortran, dtype

@@ -1,0 +1,294 @@
+"""Rows in CSV: from files, compressed or not, and from a pipe.
+
+Columns that begin with numbers are read as float64 throughout, since a column of integers may
+have fractions later; anything else in such a column is an error that names the row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from lwcs.sources.base import NO_ROWS
+from lwcs.sources.column_types import WHY, is_number
+from lwcs.sources.files.csv_dialects import checked, names_of, recognize, values_of
+from lwcs.sources.files.csv_preview import head_of
+from lwcs.sources.files.csv_values import (
+    FALSE,
+    MISSING,
+    TRUE,
+    Kind,
+    is_missing,
+    kind_of_column,
+    remedy,
+    why_text,
+)
+from lwcs.sources.files.parts import Files, FolderColumns, Part
+from lwcs.sources.files.unclosed_quotes import Watched
+from lwcs.sources.options import PACKED
+from lwcs.sources.remote.paths import file_name
+from lwcs.sources.remote.prefetch import Piece
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lwcs.sources.blocks import Budget
+    from lwcs.sources.files.csv_dialects import Written
+    from lwcs.sources.files.csv_preview import Head
+    from lwcs.sources.files.csv_values import Spelling
+    from lwcs.sources.options import Dialect
+    from lwcs.sources.remote.paths import Found
+    from lwcs.sources.remote.prefetch import Store
+
+_BLOCK = 2**20
+_TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one file is written, what its columns are called, and how much of it is read at once."""
+
+    written: Written
+    names: list[str]
+    block: int
+
+    @classmethod
+    def of(cls, head: Head, written: Written, name: str) -> Layout:
+        """The layout of a file that begins with `head`."""
+        # A row must not be longer than what is read at once, and others may be longer than these.
+        return cls(written, names_of(head, written, name), max(_BLOCK, 4 * head.longest))
+
+    def place(self, row: int) -> str:
+        """What to call a row that pyarrow counts from 1, the header included."""
+        return f"row {row - 1 - self.written.header}"
+
+
+def schema_of(head: Head, written: Written, name: str) -> pa.Schema | None:
+    """Names and types of the columns, by the first rows; None if there is no row."""
+    names, columns = names_of(head, written, name), values_of(head, written, name)
+    if not any(columns):
+        return None
+    fields = []
+    for column, values in zip(names, columns, strict=True):
+        kind = kind_of_column(values, written.spelling)
+        why = why_text(values, written.spelling) if kind is Kind.TEXT else None
+        if not column.strip() and all(map(is_missing, values)):
+            # Rows that end in a delimiter.
+            kind, why = Kind.TEXT, "no name and no values"
+        metadata = None if why is None else {WHY: why.encode()}
+        fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
+    return pa.schema(fields)
+
+
+def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """A schema in which some columns are text, exactly as it is in the file."""
+    for name in names:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
+    return schema
+
+
+def read_rows(
+    file: Watched, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
+) -> Iterator[pa.RecordBatch]:
+    """Read batches of some columns; errors call the file `name`."""
+    written, rows = layout.written, 0
+    spelling, chosen = written.spelling, schema.names if columns is None else columns
+    # pyarrow knows no separators between thousands: such columns are read as text, then converted.
+    as_text = {
+        each for each in chosen
+        if spelling.thousands is not None and schema.field(each).type == pa.float64()
+    }  # fmt: skip
+    types = {each: schema.field(each).type for each in chosen} | dict.fromkeys(as_text, pa.string())
+    try:
+        reader = csv.open_csv(
+            file,
+            read_options=csv.ReadOptions(
+                # Threads would not make it faster, and errors would not tell the row.
+                use_threads=False,
+                block_size=layout.block,
+                column_names=None if written.header else layout.names,
+                encoding=_ARROW_NAMES.get(written.encoding, written.encoding),
+            ),
+            parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                include_columns=chosen,
+                # Text is read only to be kept, as it is: NA is no missing value there.
+                strings_can_be_null=False,
+                null_values=MISSING,
+                true_values=TRUE,
+                false_values=FALSE,
+                decimal_point=spelling.decimal,
+            ),
+        )
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            yield _with_numbers(batch, as_text, spelling, rows, name)
+            rows += batch.num_rows
+        if file.ends_in_quotes(written.delimiter):
+            raise ValueError(
+                f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that rows "
+                "after it are taken for text; correct it in the file"
+            )
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise ValueError(_explained(str(error), layout, rows, name)) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not written in {written.encoding}, as the bytes after row {rows} show "
+            f"({error.reason}); pass the right encoding, for example encoding='latin-1'"
+        ) from error
+
+
+# pyarrow decodes by itself what it knows by this name, and skips a byte order mark.
+_ARROW_NAMES = {"utf-8": "utf8", "utf-8-sig": "utf8"}
+_OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid value '(.*)'", re.DOTALL)
+_OF_TEXT = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", re.DOTALL)
+_OF_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
+
+
+def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
+    """An error of pyarrow, after some rows, in the words of this library."""
+    if found := _OF_VALUE.search(said):
+        column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
+        return _not_a_number(value, column, row, name, layout.written.spelling)
+    if found := _OF_TEXT.search(said):
+        column, row = layout.names[int(found[1])], layout.place(int(found[2]))
+        return (
+            f"column {column!r} in {row} of {name} is not written in {layout.written.encoding}; "
+            "pass the right encoding, for example encoding='latin-1'"
+        )
+    if "straddling" in said:
+        return (
+            f"{name} cannot be read as CSV: one of the rows after {rows} has more than "
+            f"{layout.block / 1e6:.0f} MB, far more than the first rows; a quote may not be closed"
+        )
+    if found := _OF_ROW.search(said):
+        what = found[2].strip()
+        return f"{name} cannot be read as CSV: {layout.place(int(found[1]))}: {what}"
+    return f"{name} cannot be read as CSV: {said.strip()}"
+
+
+def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelling) -> str:
+    return (
+        f"column {column!r} holds numbers, but {value!r} in {row} of {name} is not a number; "
+        f"{remedy(value, spelling)}"
+    )
+
+
+def _with_numbers(
+    batch: pa.RecordBatch, as_text: set[str], spelling: Spelling, first: int, name: str
+) -> pa.RecordBatch:
+    """A batch whose columns of numbers, read as text, are numbers."""
+    if not as_text:
+        return batch
+    names = batch.schema.names
+    columns = [
+        _numbers(column, spelling, each, first, name) if each in as_text else column
+        for each, column in zip(names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
+    """Numbers with separators between thousands, as float64."""
+    assert spelling.thousands is not None
+    gaps = pc.is_in(column, pa.array(MISSING))
+    text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
+    fits = pc.match_substring_regex(text, f"^(?:{spelling.pattern})$")
+    if pc.all(fits).as_py() is False:
+        at = pc.index(fits, False).as_py()
+        value, row = column[at].as_py(), f"row {first + at}"
+        raise ValueError(_not_a_number(value, label, row, name, spelling))
+    text = pc.replace_substring(text, spelling.thousands, "")
+    return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
+
+
+class DelimitedFiles(Files):
+    """CSV files, one after the other, with the columns of the first file that has rows."""
+
+    def __init__(self, found: Found, dialect: Dialect, store: Store | None = None) -> None:
+        self._found, self._dialect, self._store = found, checked(dialect), store
+        self._encodings: dict[str, str] = {}
+        self.n_rows: int | None = None
+        for path in found.paths:
+            head = self._head(path)
+            if not head.data.strip():
+                continue
+            written = self._recognize(head, path)
+            schema = schema_of(head, written, repr(path))
+            if schema is not None:
+                self._folders = FolderColumns.of(found, schema.names)
+                self.keys = self._folders.schema.names
+                self.schema = pa.schema([*schema, *self._folders.schema])
+                self._dialect = written.as_given(self._dialect.encoding)
+                return
+        raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
+
+    def _open(self, path: str, ahead: int = 0) -> Any:
+        """The text of a file; from a store, up to so many bytes are fetched ahead."""
+        if self._store is None:
+            return self._found.filesystem.open_input_stream(path, compression="detect")
+        lanes = [[Piece(0, self._store.size(path))]] if ahead else []
+        bare = self._store.file(path, lanes, ahead)
+        bare.begin()
+        file = pa.PythonFile(bare, "r")
+        packing = PACKED.get(PurePath(file_name(path).lower()).suffix)
+        return file if packing is None else pa.CompressedInputStream(file, packing)
+
+    def _head(self, path: str) -> Head:
+        with self._open(path) as file:
+            return head_of(file, repr(path))
+
+    def _recognize(self, head: Head, path: str) -> Written:
+        given = self._dialect
+        if path in self._encodings:
+            # Recognized, and said, once.
+            given = replace(given, encoding=self._encodings[path])
+        tabs = self._found.has_tabs or ".tsv" in file_name(path).lower()
+        expected = "\t" if tabs else ","
+        written = recognize(head, given, expected, repr(path))
+        self._encodings[path] = written.encoding
+        return written
+
+    def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
+        """Columns of numbers of a file that the first file with rows does not have."""
+        known = set(self.schema.names)
+        if known.issuperset(names):
+            return []
+        head = self._head(path)
+        schema = schema_of(head, self._recognize(head, path), repr(path)) or ()
+        return [each.name for each in schema if each.name not in known and is_number(each.type)]
+
+    def open(
+        self, columns: list[str], budget: Budget, batch_rows: int | None = None
+    ) -> Iterator[Part]:
+        """Read every file, each as one part."""
+        del batch_rows  # pyarrow reads CSV in blocks of bytes
+        for path in self._found.paths:
+            head = self._head(path)
+            if not head.data.strip():
+                continue
+            layout = Layout.of(head, self._recognize(head, path), repr(path))
+            with self._open(path, budget.ahead) as file:
+                rows = self._rows(Watched(file), layout, columns, path)
+                yield Part(path, layout.names, 0, rows)
+
+    def _rows(
+        self, file: Watched, layout: Layout, columns: list[str], path: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of a file; columns from the names of its folders come last."""
+        beside = [name for name in columns if name in self.keys]
+        own = [name for name in columns if name not in self.keys]
+        # Asked for no columns, pyarrow reads all.
+        wanted = own or layout.names[:1]
+        for batch in read_rows(file, self.schema, layout, wanted, repr(path)):
+            yield self._folders.append(batch, path, beside, self.schema)

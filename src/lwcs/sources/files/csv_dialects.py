@@ -1,0 +1,229 @@
+"""How a text file of rows is written, as given or as recognized from its first lines."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from dataclasses import dataclass, replace
+from io import StringIO
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from lwcs.runtime.warnings import warn
+from lwcs.sources.files.csv_preview import encoding_of, text_of
+from lwcs.sources.files.csv_values import CONTINENTAL, ENGLISH, Spelling, is_missing, is_plain
+from lwcs.sources.options import Dialect
+
+if TYPE_CHECKING:
+    from lwcs.sources.files.csv_preview import Head
+
+_DELIMITERS = (",", ";", "\t", "|")
+# How many rows, and cells in them, delimiters, decimal separators and headers are recognized by.
+_ROWS, _CELLS = 100, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How a file is written, with nothing left to recognize."""
+
+    delimiter: str
+    spelling: Spelling
+    header: bool
+    encoding: str
+
+    def as_given(self, encoding: str | None) -> Dialect:
+        """The same as options, for files that may have another encoding."""
+        spelling = self.spelling
+        return Dialect(self.delimiter, spelling.decimal, spelling.thousands, self.header, encoding)
+
+
+def checked(given: Dialect) -> Dialect:
+    """Refuse what is no delimiter, separator or encoding."""
+    if given.delimiter in ("\\t", "tab"):
+        # As typed in a shell.
+        given = replace(given, delimiter="\t")
+    for name, example in (("delimiter", ";"), ("decimal", ","), ("thousands", ",")):
+        sign = getattr(given, name)
+        if sign is not None and (len(sign) != 1 or sign.isalnum() or sign in '"\r\n+-'):
+            raise ValueError(
+                f"{name}={sign!r} is not allowed; pass one character that is no letter, digit, "
+                f"sign, quote or end of line, for example {name}={example!r}"
+            )
+        if sign is not None and name != "thousands" and not sign.isascii():
+            raise ValueError(
+                f"{name}={sign!r} is not allowed; pass an ASCII character, for example "
+                f"{name}={example!r}"
+            )
+    if given.thousands is not None:
+        if given.decimal is None:
+            given = replace(given, decimal="," if given.thousands == "." else ".")
+        if given.decimal == given.thousands:
+            raise ValueError(
+                f"decimal={given.decimal!r} and thousands={given.thousands!r} are the same; pass "
+                "two characters"
+            )
+    if given.encoding is not None:
+        try:
+            "".encode(given.encoding)
+        except LookupError:
+            raise ValueError(
+                f"encoding={given.encoding!r} is not known; pass for example 'utf-8', 'utf-16', "
+                "'cp1252' or 'latin-1'"
+            ) from None
+        given = replace(given, encoding=codecs.lookup(given.encoding).name)
+    return given
+
+
+def recognize(head: Head, given: Dialect, expected: str, name: str) -> Written:
+    """How a file is written; what is unusual, and not given, is said."""
+    encoding = given.encoding or encoding_of(head, name)
+    text = text_of(head, encoding, name)
+    delimiter = given.delimiter or _delimiter(text, head.whole, given.decimal, expected)
+    rows = _compared(text, delimiter, head.whole)
+    decimal = given.decimal or _decimal(rows, delimiter)
+    spelling = Spelling(decimal, given.thousands)
+    unusual = {
+        "delimiter": None if delimiter in (given.delimiter, expected) else delimiter,
+        "decimal": None if decimal in (given.decimal, ".") else decimal,
+        "encoding": None if encoding in (given.encoding, "utf-8", "utf-8-sig") else encoding,
+    }
+    said = [f"{key}={value!r}" for key, value in unusual.items() if value is not None]
+    if said:
+        warn(
+            f"{name} is read with {', '.join(said)}, as its first lines suggest; pass the same, or "
+            "what is right, to be sure"
+        )
+    if given.header is not None:
+        return Written(delimiter, spelling, given.header, encoding)
+    header, doubt = _header(rows, spelling) if rows else (True, None)
+    if doubt is not None:
+        warn(f"{name} {doubt}")
+    return Written(delimiter, spelling, header, encoding)
+
+
+def names_of(head: Head, written: Written, name: str) -> list[str]:
+    """The names of the columns: those of the header, or x0, x1 and so on."""
+    text = text_of(head, written.encoding, name)
+    first = rows_of(text, written.delimiter, head.whole, 1)
+    width = len(first[0]) if first else 0
+    return first[0] if first and written.header else [f"x{j}" for j in range(width)]
+
+
+def values_of(head: Head, written: Written, name: str) -> list[list[str]]:
+    """The first values of each column; rows of another length are left to the reader."""
+    rows = rows_of(text_of(head, written.encoding, name), written.delimiter, head.whole)
+    width = len(rows[0]) if rows else 0
+    others = rows[written.header :]
+    body = [row for row in others if len(row) == width]
+    if others and not body:
+        raise ValueError(
+            f"the first line of {name} has {_counted(rows[0])}, but the line after it has "
+            f"{_counted(others[0])}, if values are separated by delimiter={written.delimiter!r}; "
+            "pass the right delimiter, or correct the file: all lines must have as many values"
+        )
+    return _columns(body) or [[] for _ in range(width)]
+
+
+def _counted(row: list[str]) -> str:
+    shown = ", ".join(map(repr, row[:3])) + (", …" if len(row) > 3 else "")
+    return f"{len(row)} value{'s' * (len(row) != 1)} ({shown})"
+
+
+def rows_of(text: str, delimiter: str, whole: bool, most: int | None = None) -> list[list[str]]:
+    """The first rows that are not empty; the last one is left out if it may be cut."""
+    # The limit belongs to the process; other code may rely on it.
+    limit = csv.field_size_limit(len(text) + 1)
+    try:
+        reading = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+        rows = list(islice(filter(None, reading), most))
+    finally:
+        csv.field_size_limit(limit)
+    return rows if whole or len(rows) == most else rows[:-1]
+
+
+def _compared(text: str, delimiter: str, whole: bool) -> list[list[str]]:
+    """The rows by which dialects are compared, fewer if there are many columns."""
+    rows = rows_of(text, delimiter, whole, _ROWS)
+    return rows[: max(3, _CELLS // len(rows[0]))] if rows else []
+
+
+def _columns(rows: list[list[str]]) -> list[list[str]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _delimiter(text: str, whole: bool, decimal: str | None, expected: str) -> str:
+    """The delimiter by which most rows have as many fields as the first; then, most numbers."""
+
+    def score(delimiter: str) -> tuple[float, float]:
+        rows = _compared(text, delimiter, whole)
+        if not rows or len(rows[0]) < 2:
+            return 0.0, 0.0
+        alike = [row for row in rows if len(row) == len(rows[0])]
+        cells = [cell for row in alike[1:] or alike for cell in row]
+        allowed = (ENGLISH, CONTINENTAL) if decimal is None else (Spelling(decimal),)
+        numbers = sum(any(each.is_number(cell) for each in allowed) for cell in cells)
+        return len(alike) / len(rows), numbers / len(cells)
+
+    # The first of several that are as good, which is what the name of the file stands for.
+    return max((expected, *(each for each in _DELIMITERS if each != expected)), key=score)
+
+
+def _decimal(rows: list[list[str]], delimiter: str) -> str:
+    """The decimal separator: a comma where that alone explains the numbers."""
+    body = [row for row in rows[1:] or rows if len(row) == len(rows[0])]
+    comma = point = unclear_comma = unclear_point = 0
+    for column in _columns(body):
+        present = [cell for cell in column if not is_missing(cell)]
+        read = [(cell, ENGLISH.is_number(cell), CONTINENTAL.is_number(cell)) for cell in present]
+        if 2 * sum(one or other for _, one, other in read) < len(present):
+            continue
+        for cell, english, continental in read:
+            comma += continental and not english
+            point += english and not continental
+            unclear_comma += english and continental and "," in cell
+            unclear_point += english and continental and "." in cell
+    if point or (not comma and unclear_point):
+        return "."
+    # "1,234" alone is more likely a fraction, except where commas also separate values.
+    return "," if comma or (unclear_comma and delimiter != ",") else "."
+
+
+def _header(rows: list[list[str]], spelling: Spelling) -> tuple[bool, str | None]:
+    """Whether the first row holds names; and what to say if that is not certain."""
+    first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    columns = _columns(body) if body else [[] for _ in first]
+    numbers, words = list[int](), 0
+    for j, column in enumerate(columns):
+        if is_missing(first[j]) or not _mostly_plain(column, spelling):
+            continue
+        if is_plain(first[j], spelling):
+            numbers.append(j)
+        else:
+            words += any(map(str.isalpha, first[j]))
+    if words or not numbers:
+        return True, None
+    shown = ", ".join(first[:3]) + (", …" if len(first) > 3 else "")
+    if _counts_up(first, numbers) and not any(_counts_up(row, numbers) for row in body):
+        return True, (
+            f"begins with the line {shown}, which is taken for the names of the columns, since it "
+            "counts up; pass header=True if that is right, and header=False if it is a row"
+        )
+    named = "x0" if len(first) == 1 else f"x0 … x{len(first) - 1}"
+    return False, (
+        f"has no header: its first line ({shown}) is a row, and the columns are named {named}; "
+        "pass header=False if that is right, and header=True if that line holds the names"
+    )
+
+
+def _mostly_plain(column: list[str], spelling: Spelling) -> bool:
+    """Whether at least half of the values are numbers; if there are no values, they may be."""
+    present = [cell for cell in column if not is_missing(cell)]
+    return 2 * sum(is_plain(cell, spelling) for cell in present) >= len(present)
+
+
+def _counts_up(row: list[str], places: list[int]) -> bool:
+    """Whether some cells are consecutive integers, as pandas names columns, or years."""
+    cells = [row[j] for j in places]
+    if len(cells) < 2 or not all(cell.isdecimal() and len(cell) < 10 for cell in cells):
+        return False
+    return all(int(b) == int(a) + 1 for a, b in pairwise(cells))

@@ -1,0 +1,143 @@
+"""Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
+
+Files give their rows in the order of their names. Memory grows neither with the size of files nor
+with that of row groups: `parquet`, `feather` and `delimited` read them in parts. The size and
+modification time of every file are remembered (`stamps`).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lwcs.sources.arrow_rows import ArrowBatch, first_values
+from lwcs.sources.base import NO_ROWS, check_unique
+from lwcs.sources.columns import Selection, is_excluded, matched, some_names
+from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_of
+from lwcs.sources.files.csv import DelimitedFiles, with_text
+from lwcs.sources.files.feather import FeatherFiles
+from lwcs.sources.files.parquet import ParquetFiles
+from lwcs.sources.files.parts import Files
+from lwcs.sources.remote.prefetch import Store
+from lwcs.sources.sequence import SequenceSource
+from lwcs.sources.watching import explaining, some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lwcs.sources.blocks import Batch, Budget
+    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.remote.paths import Found
+
+
+class FileSource(SequenceSource):
+    """Some columns of Parquet, Feather or CSV files."""
+
+    def __init__(self, found: Found, options: ScanOptions) -> None:
+        super().__init__()
+        self._found, self._drop, self._exclude = found, options.drop, options.exclude
+        self._batch_rows = options.batch_size
+        stamps = stamps_of(found)
+        store = None if found.is_local else Store(found.filesystem, stamps)
+        self._stamps = Stamps(found.filesystem, stamps, store)
+        self._files: Files
+        with explaining(found.paths):
+            if found.kind == "csv":
+                self._files = DelimitedFiles(found, options.dialect, store)
+            elif found.kind == "parquet":
+                self._files = ParquetFiles.found(found, store)
+            else:
+                self._files = FeatherFiles(found, store)
+            # Names are decoded here, where an error in them names the file.
+            _ = self._files.schema.names
+        self.use(
+            Selection.of(
+                self._files.schema, options, self._look, self._files.keys, some(found.paths)
+            )
+        )
+        self.n_rows = self._files.n_rows
+        if self.n_rows == 0:
+            raise ValueError(f"{NO_ROWS} (in {some(found.paths)})")
+
+    @property
+    def found(self) -> Found:
+        """The files."""
+        return self._found
+
+    def reading_bytes(self, budget: Budget) -> int:
+        """Memory that reading takes however little is read at once."""
+        assert self.selection is not None
+        return self._files.reading_bytes(self._columns_to_read(self.selection), budget)
+
+    def _named(self) -> str:
+        return f", in {some(self._found.paths)}"
+
+    def _look(self, name: str) -> list[Any]:
+        """The first values of a column."""
+        with explaining(self._found.paths):
+            files = self._files.open([name], self.budget, self._batch_rows)
+            return first_values((batch for part in files for batch in part.rows), name)
+
+    def keep(self, columns: Sequence[str]) -> None:
+        """Keep columns beside the rows; those of CSV that are no features stay text."""
+        assert self.selection is not None
+        names = matched(columns, self._files.schema.names, "keep")
+        if isinstance(self._files, DelimitedFiles):
+            others = [name for name in names if name not in self.selection.columns_to_read]
+            self._files.schema = with_text(self._files.schema, others)
+        self.kept = pa.schema([self._files.schema.field(name) for name in names])
+
+    def _columns_to_read(self, selection: Selection) -> list[str]:
+        kept = [] if self.kept is None else self.kept.names
+        return list(dict.fromkeys([*selection.columns_to_read, *kept]))
+
+    def batches(self) -> Iterator[tuple[str, Batch]]:
+        """Read the files in order, and check that they have not changed."""
+        selection = self.selection
+        assert selection is not None
+        with explaining(self._found.paths):
+            columns = self._columns_to_read(selection)
+            files = self._files.open(columns, self.budget, self._batch_rows)
+            for part in files:
+                path, done = part.path, part.first_row
+                with self._reading(path):
+                    self._check_columns(path, part.names, selection)
+                    self._stamps.before(path)
+                    for batch in part.rows:
+                        # Arrow itself would read past the end of a buffer that is too short.
+                        batch.validate()
+                        if batch.num_rows:
+                            beside = self._beside(batch)
+                            yield (
+                                path,
+                                ArrowBatch.of(batch, selection, self._drop, path, done, beside),
+                            )
+                            done += batch.num_rows
+                    self._stamps.after(path, part.last)
+            self._stamps.finish()
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        """Errors name the file, or say that it changed."""
+        with explaining([path]), blaming_changes(lambda: self._stamps.check(path)):
+            yield
+
+    def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
+        check_unique(names, repr(path))
+        there = {*names, *self._files.keys}
+        for name in self._columns_to_read(selection):
+            if name not in there:
+                wish = "columns" if name in selection.columns_to_read else "keep"
+                raise ValueError(
+                    f"{path!r} has no column {name!r}, but other files have it; its columns are "
+                    f"{some_names(names)}: leave out the file, or select other columns with "
+                    f"{wish}=[…]"
+                )
+        new = self._files.numbers_beyond(path, names) if selection.by_default else []
+        if new := [name for name in new if not is_excluded(name, self._exclude)]:
+            raise ValueError(
+                f"{path!r} has a column {new[0]!r} of numbers, but files before it do not; leave "
+                "out the file, or select columns that all files have with columns=[…]"
+            )

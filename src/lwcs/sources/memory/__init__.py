@@ -1,0 +1,1 @@
+"""Rows in memory: arrays, sparse arrays, tables, tensors, partitions."""

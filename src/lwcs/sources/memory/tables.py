@@ -1,0 +1,278 @@
+"""Rows in a pandas, polars or pyarrow table (anything that narwhals supports), block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from narwhals.exceptions import DuplicateError
+
+from lwcs.sources.base import Block, check_one_level, check_unique
+from lwcs.sources.column_types import WHY, numbers_of
+from lwcs.sources.columns import Selection
+from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.vectors import as_lists, values_of
+
+if TYPE_CHECKING:
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.sources.options import ScanOptions
+
+_IN_COLUMNS = "pass their real and imaginary parts as columns"
+_LOOK = 1000
+"""Number of Python objects that are looked at to tell text from others."""
+
+
+class TableSource(LocalSource):
+    """Some columns of a table; they are copied one block at a time, never as a whole."""
+
+    selection: Selection
+
+    def __init__(self, table: Any, options: ScanOptions) -> None:
+        frame = _framed(table)
+        check_unique([str(name) for name in frame.columns])
+        columns = {str(series.name): _Given.of(series) for series in frame.iter_columns()}
+        schema = pa.schema([given.field(name) for name, given in columns.items()])
+        selection = Selection.of(schema, options, lambda name: columns[name].first())
+        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
+        self.feature_names = selection.feature_names
+        self.named_by_text = all(isinstance(name, str) for name in frame.columns)
+        self.n_rows, self.n_features = len(frame), len(self.feature_names)
+        self._drop = options.drop
+        self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
+        self._no_weight: Mask | None = None
+        self.weight_values: FloatArray | None = None
+        if selection.weight is not None:
+            self.weight_values = self._weights(columns[selection.weight], selection.weight)
+        if selection.by_default:
+            selection.warn_of_identifiers(self._identifiers())
+
+    def _identifiers(self) -> list[str]:
+        """Columns whose first rows are distinct whole numbers, rows with gaps left out."""
+        first = slice(0, min(self.n_rows, self.block_rows))
+        gaps = np.zeros(first.stop, dtype=bool)
+        for column in self._columns:
+            gaps |= column.missing(first)
+        return self.selection.looking_like_identifiers(Block(self._filled(first), None, 0, gaps))
+
+    def _weights(self, given: _Given, name: str) -> FloatArray:
+        column = given.column(None, name)
+        gaps = column.missing(_ALL)
+        weights = np.asarray(column.values(_ALL), dtype=np.float64)
+        if gaps.any() and not self._drop:
+            raise ValueError(
+                f"the weight column {name!r} has a missing value in row "
+                f"{int(np.flatnonzero(gaps)[0])}; every row needs a weight (a weight of 0 ignores "
+                "the row)"
+            )
+        self._no_weight = gaps
+        return np.where(gaps, 0.0, weights)
+
+    def read(self, start: int, stop: int) -> DenseRows:
+        """Copy some rows."""
+        return self._checked(slice(start, stop))
+
+    def take(self, rows: IntArray) -> DenseRows:
+        """Copy the requested rows."""
+        return self._checked(rows)
+
+    def _checked(self, rows: slice | IntArray) -> DenseRows:
+        if not self._drop and any(column.has_nulls(rows) for column in self._columns):
+            raise self._missing()
+        return self._filled(rows)
+
+    def _filled(self, rows: slice | IntArray) -> DenseRows:
+        """Rows with 0 in place of nulls."""
+        n_rows = len(range(*rows.indices(self.n_rows))) if isinstance(rows, slice) else len(rows)
+        array = np.empty((n_rows, self.n_features), dtype=self.dtype)
+        for column, (_, width, part) in zip(self._columns, self.selection.places(), strict=True):
+            array[:, part.start if width is None else part] = column.values(rows)
+        return array
+
+    def missing_rows(self) -> Mask:
+        """Rows with a null or NaN among the features or the weight."""
+        gaps = np.zeros(self.n_rows, dtype=bool) if self._no_weight is None else self._no_weight
+        for column in self._columns:
+            gaps = gaps | column.missing(_ALL)
+        return gaps
+
+    def _missing(self) -> ValueError:
+        """Name the first row of all that has a missing value, and count such rows."""
+        gaps = np.stack([column.missing(_ALL) for column in self._columns], axis=1)
+        row, at = map(int, np.argwhere(gaps)[0])
+        count = int(gaps.any(axis=1).sum())
+        return ValueError(
+            f"column {self.selection.columns[at]!r} has a missing value in row {row}"
+            f"{f', the first of {count:,} such rows' if count > 1 else ''}; values must be present "
+            "and finite: fill the missing values, or drop such rows with "
+            "lwcs.scan(…, missing='drop')"
+        )
+
+
+_ALL = slice(None)
+
+
+class _Column(Protocol):
+    """One column of a table in memory."""
+
+    def has_nulls(self, rows: slice | IntArray) -> bool:
+        """Whether some of these rows have a null."""
+
+    def values(self, rows: slice | IntArray) -> DenseRows:
+        """The numbers of these rows, with 0 in place of nulls."""
+
+    def missing(self, rows: slice) -> Mask:
+        """Which of these rows have a null or NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A column of numbers, in the library of its table."""
+
+    series: nw.Series[Any]
+
+    def has_nulls(self, rows: slice | IntArray) -> bool:
+        return bool(self.series[rows].null_count())
+
+    def values(self, rows: slice | IntArray) -> DenseRows:
+        part = self.series[rows]
+        return np.asarray((part.fill_null(0) if part.null_count() else part).to_numpy())
+
+    def missing(self, rows: slice) -> Mask:
+        gaps = np.asarray(self.series[rows].is_null().to_numpy(), dtype=bool)
+        # What is null is told from NaN by some libraries and not by others.
+        return gaps | np.isnan(self.values(rows)) if self.series.dtype.is_float() else gaps
+
+
+@dataclass(frozen=True, slots=True)
+class _ArrowNumbers:
+    """A column of decimals, booleans or Python objects, as Arrow."""
+
+    column: pa.Array
+
+    def has_nulls(self, rows: slice | IntArray) -> bool:
+        return bool(_part(self.column, rows).null_count)
+
+    def values(self, rows: slice | IntArray) -> DenseRows:
+        part = _part(self.column, rows)
+        if part.null_count:
+            part = part.fill_null(False if pa.types.is_boolean(part.type) else 0)
+        return numbers_of(part)
+
+    def missing(self, rows: slice) -> Mask:
+        gaps = pc.is_null(_part(self.column, rows), nan_is_null=True)
+        return np.asarray(gaps.to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """A column of vectors, as Arrow lists of a fixed size."""
+
+    column: pa.FixedSizeListArray
+
+    def has_nulls(self, rows: slice | IntArray) -> bool:
+        part = _part(self.column, rows)
+        return bool(part.null_count or values_of(part).null_count)
+
+    def values(self, rows: slice | IntArray) -> DenseRows:
+        values = values_of(_part(self.column, rows))
+        if values.null_count:
+            values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+        return numbers_of(values).reshape(-1, self.column.type.list_size)
+
+    def missing(self, rows: slice) -> Mask:
+        part = _part(self.column, rows)
+        each = pc.is_null(values_of(part), nan_is_null=True).to_numpy(zero_copy_only=False)
+        inside = each.reshape(-1, self.column.type.list_size).any(axis=1)
+        return np.asarray(inside | part.is_null().to_numpy(zero_copy_only=False))
+
+
+def _part(column: pa.Array, rows: slice | IntArray) -> pa.Array:
+    if isinstance(rows, slice):
+        start, stop, _ = rows.indices(len(column))
+        return column.slice(start, stop - start)
+    return column.take(pa.array(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A column as it is given: a series, and Python objects in it as Arrow, where that works."""
+
+    series: nw.Series[Any]
+    objects: pa.Array | None = None
+    why: str = ""
+
+    @classmethod
+    def of(cls, series: nw.Series[Any]) -> _Given:
+        """Look at Python objects, whose type does not tell what they are."""
+        in_arrow = isinstance(series.to_native(), pa.Array | pa.ChunkedArray)
+        if in_arrow or not isinstance(series.dtype, nw.Object | nw.Unknown):
+            return cls(series)
+        values = series.to_list()
+        first = [value for value in values[:_LOOK] if value is not None]
+        if first and all(isinstance(value, str) for value in first):
+            return cls(series, pa.array([], pa.string()))
+        if any(isinstance(value, complex) for value in first):
+            return cls(series, why=f"complex numbers; {_IN_COLUMNS}")
+        if any(isinstance(value, set | frozenset) for value in first):
+            return cls(series, why="sets, whose elements have no order; pass lists of one length")
+        try:
+            return cls(series, pa.array(values, from_pandas=True))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            kinds = sorted({type(value).__name__ for value in values if value is not None})
+            return cls(
+                series, why=f"Python objects ({', '.join(kinds[:3])}); turn them into numbers"
+            )
+
+    def field(self, name: str) -> pa.Field:
+        """Name and type."""
+        if self.why:
+            return pa.field(name, pa.string(), metadata={WHY: self.why})
+        if self.objects is not None:
+            return pa.field(name, self.objects.type)
+        try:
+            kind = self.series.head(0).to_arrow().type
+        except (pa.ArrowException, TypeError):
+            why = f"{self.series.dtype}, which Arrow does not know; cast it to float64"
+            return pa.field(name, pa.string(), metadata={WHY: why})
+        # Without rows, Arrow cannot tell that Python objects are text, as pandas 2 keeps it.
+        objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
+        return pa.field(name, pa.string() if objects else kind)
+
+    def _arrow(self) -> pa.Array:
+        whole = self.series.to_arrow() if self.objects is None else self.objects
+        return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+
+    def first(self) -> list[Any]:
+        """The first values that are not missing."""
+        whole = self.series.to_arrow() if self.objects is None else self.objects
+        return whole.drop_null().slice(0, _LOOK).to_pylist()
+
+    def column(self, width: int | None, name: str) -> _Column:
+        """The column as a feature, or as vectors of some length."""
+        if width is not None:
+            return _Vectors(as_lists(self._arrow(), width, name))
+        kind = self.series.dtype
+        if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
+            return _Numbers(self.series)
+        return _ArrowNumbers(self._arrow())
+
+
+def _framed(table: Any) -> nw.DataFrame[Any]:
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except DuplicateError:
+        check_unique(getattr(table, "column_names", table.columns))
+        raise
+    except TypeError:
+        raise TypeError(
+            f"data of type {type(table).__module__}.{type(table).__name__} is not a table in "
+            "memory; pass a DataFrame or a Table"
+        ) from None
+    check_one_level(frame.columns)
+    return frame

@@ -1,0 +1,1 @@
+"""Where files are found: paths, patterns, object stores."""

@@ -1,0 +1,1 @@
+"""Tables with a log: Delta Lake, Iceberg, and datasets of pyarrow."""

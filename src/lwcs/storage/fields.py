@@ -1,0 +1,221 @@
+"""Fields of saved metadata, read with what each may be: a damaged or hostile file is refused.
+
+JSON may hold anything. A reader says what it takes, field by field; what is different is an error
+that names the field, its value and what it must be.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lwcs.arrays.types import FloatArray
+
+LARGEST_INTEGER = 2**63 - 1
+# The numbers of columns of sparse rows are saved as int32.
+MOST_FEATURES = 2**31 - 1
+# The squares of smaller ones have no inverse.
+SMALLEST_SCALE = 1e-150
+# Of a coreset: how often it was reduced, and how many draws it stands for.
+DEEPEST = 10**9
+MOST_DRAWS = 10**9
+_MOST_AXES = 8
+_SHOWN = 60
+_FAILURES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+
+
+class NotDefinedError(ValueError):
+    """A file is whole, but needs a class that is not defined in this process."""
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Name the file in every error about what it holds."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except NotDefinedError as error:
+        raise ValueError(f"{name!r} {error}") from error
+    except (*_FAILURES, pa.ArrowException) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{name!r} is damaged: {what}") from error
+
+
+class Fields:
+    """The fields of a JSON object, each read by the kind of value that it must have."""
+
+    def __init__(self, values: object, within: str = "") -> None:
+        self._within = within
+        if not isinstance(values, dict):
+            raise ValueError(f"{self._called} {_shown(values)}, must be an object with fields")
+        self._values: dict[str, Any] = values
+
+    @property
+    def _called(self) -> str:
+        return f"field {self._within!r} is" if self._within else "its metadata is"
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def full_name(self, name: str) -> str:
+        """The name of a field, with the fields that it is in."""
+        return f"{self._within}.{name}" if self._within else name
+
+    def fail(self, name: str, must_be: str) -> ValueError:
+        """The error about a field that has another value than it must have."""
+        found = f"is {_shown(self._values[name])}" if name in self._values else "is missing"
+        return ValueError(f"field {self.full_name(name)!r} {found}, must be {must_be}")
+
+    def _value(self, name: str, must_be: str) -> Any:
+        if name not in self._values:
+            raise self.fail(name, must_be)
+        return self._values[name]
+
+    def null(self, name: str, *, missing: bool = False) -> bool:
+        """Whether a field is null; with `missing`, it may also not be there at all."""
+        return self._values.get(name, None if missing else name) is None
+
+    def integer(self, name: str, *, least: int = 0, most: int = LARGEST_INTEGER) -> int:
+        """An integer from `least` to `most`."""
+        wanted = f"an integer from {least:,} to {most:,}"
+        value = self._value(name, wanted)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.fail(name, wanted)
+        return value
+
+    def seed(self, name: str) -> int:
+        """A random seed: an integer of any size."""
+        value = self._value(name, "an integer >= 0")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.fail(name, "an integer >= 0")
+        return value
+
+    def number(self, name: str, *, least: float = -math.inf, above: float = -math.inf) -> float:
+        """A finite number."""
+        wanted = "a finite number"
+        if least > -math.inf:
+            wanted += f" >= {least:g}"
+        if above > -math.inf:
+            wanted += f" > {above:g}"
+        value = self._value(name, wanted)
+        if not _is_finite(value) or value < least or value <= above:
+            raise self.fail(name, wanted)
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """True or false."""
+        value = self._value(name, "true or false")
+        if not isinstance(value, bool):
+            raise self.fail(name, "true or false")
+        return value
+
+    def text(self, name: str, choices: Sequence[str] | None = None) -> str:
+        """A text, one of `choices` if there are any."""
+        wanted = "a text" if choices is None else f"one of {', '.join(map(repr, choices))}"
+        value = self._value(name, wanted)
+        if not isinstance(value, str) or (choices is not None and value not in choices):
+            raise self.fail(name, wanted)
+        return value
+
+    def names(self, name: str, number: int) -> tuple[str, ...] | None:
+        """So many different names, or null."""
+        wanted = f"null or a list of {number:,} different names"
+        value = self._value(name, wanted)
+        if value is None:
+            return None
+        texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if not texts or len(value) != number or len(set(value)) != number:
+            raise self.fail(name, wanted)
+        return tuple(value)
+
+    def vector(
+        self, name: str, length: int, *, above: float = -math.inf, missing: bool = False
+    ) -> FloatArray | None:
+        """So many finite numbers, or null; with `missing`, the field may not be there."""
+        wanted = f"null or a list of {length:,} finite numbers"
+        if above > -math.inf:
+            wanted += f" > {above:g}"
+        if missing and name not in self._values:
+            return None
+        value = self._value(name, wanted)
+        if value is None:
+            return None
+        numbers = isinstance(value, list) and all(map(_is_finite, value))
+        if not numbers or len(value) != length or min(value, default=math.inf) <= above:
+            raise self.fail(name, wanted)
+        return np.array(value, dtype=np.float64)
+
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """A shape: a list of a few sizes."""
+        wanted = f"a list of at most {_MOST_AXES} integers >= 0"
+        value = self._value(name, wanted)
+        whole = isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+        if not whole or len(value) > _MOST_AXES:
+            raise self.fail(name, wanted)
+        return tuple(value)
+
+    def record(self, name: str, *, missing: bool = False) -> dict[str, Any]:
+        """An object of any fields; with `missing`, an empty one if it is not there."""
+        if missing and name not in self._values:
+            return {}
+        value = self._value(name, "an object with fields")
+        if not isinstance(value, dict):
+            raise self.fail(name, "an object with fields")
+        return dict(value)
+
+    def inner(self, name: str) -> Fields:
+        """The fields of an object within this one."""
+        return Fields(self.record(name), self.full_name(name))
+
+
+def finite_or_none(value: Any) -> Any:
+    """A value for JSON, which has no infinite numbers and no nan: None for those."""
+    return value if not isinstance(value, float) or math.isfinite(value) else None
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | dict):
+        what = "a list" if isinstance(value, list) else "an object"
+        return f"{what} of {len(value):,}, {_cut(value)}"
+    return _cut(value)
+
+
+def _cut(value: object) -> str:
+    # The repr of a huge list is never made.
+    if isinstance(value, list):
+        text = f"[{', '.join(_cut(each) for each in value[:4])}{', …' if len(value) > 4 else ''}]"
+    elif isinstance(value, dict):
+        text = "{" + ", ".join(map(_cut, list(value)[:4])) + "}"
+    elif isinstance(value, int) and value.bit_length() > 4 * _SHOWN:
+        text = "an integer of too many digits"
+    else:
+        text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def checked_mapping(fields: Fields, name: str, keys: Sequence[str]) -> Mapping[str, str]:
+    """Column names by what they hold: exactly these keys, and all names different."""
+    inner = fields.inner(name)
+    found = {key: inner.text(key) for key in keys}
+    if set(inner) != set(keys) or len(set(found.values())) != len(keys):
+        raise fields.fail(name, f"different names of the columns {', '.join(keys)}")
+    return found

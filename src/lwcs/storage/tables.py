@@ -1,0 +1,209 @@
+"""What the tables of coresets, streams and models share: feature columns, own columns, JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lwcs.arrays.types import is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Rows
+
+SPARSE_COLUMNS = ("nonzero_columns", "nonzero_values")
+
+
+def feature_columns(names: Sequence[str] | None, n_features: int) -> list[str]:
+    """The names of the features, or x0, x1, …."""
+    return [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
+
+
+def point_columns(points: Rows, names: Sequence[str] | None) -> dict[str, Any]:
+    """Rows as columns: one per feature, or for sparse rows two columns of lists."""
+    if is_sparse(points):
+        offsets = pa.array(points.indptr, type=pa.int64())
+        numbers = pa.array(points.indices, type=pa.int32())
+        lists = (numbers, pa.array(points.data))
+        return {
+            name: pa.LargeListArray.from_arrays(offsets, values)
+            for name, values in zip(SPARSE_COLUMNS, lists, strict=True)
+        }
+    features = feature_columns(names, points.shape[1])
+    return {name: pa.array(np.ascontiguousarray(points[:, j])) for j, name in enumerate(features)}
+
+
+def lay_out(
+    own: Mapping[str, Any], points: Rows, names: Sequence[str] | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Columns of a table, and the names of those that are not features; features keep theirs."""
+    features = point_columns(points, names)
+    called = {name: apart_from(features, name) for name in own}
+    return {called[name]: pa.array(values) for name, values in own.items()} | features, called
+
+
+def apart_from(features: Collection[str], name: str) -> str:
+    """The name of a column that is not a feature: with underscores, if a feature has it."""
+    while name in features:
+        name = f"_{name}"
+    return name
+
+
+def check_columns(table: pa.Table, wanted: Sequence[str]) -> None:
+    """Refuse a table that does not have exactly these columns."""
+    found = table.column_names
+    if len(found) == len(wanted) and set(found) == set(wanted):
+        return
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"column {name!r} is missing")
+    known = set(wanted)
+    odd = next((name for name in found if name not in known), None)
+    if odd is not None:
+        raise ValueError(f"column {odd!r} does not belong there")
+    raise ValueError("some columns have the same name")
+
+
+def check_dense_columns(table: pa.Table, own: int, n_features: int) -> None:
+    """Refuse a number of features other than that of the columns, before it is used."""
+    if table.num_columns - own != n_features:
+        raise ValueError(
+            f"field 'n_features' is {n_features}, must be {table.num_columns - own}, the number of "
+            "columns that hold features"
+        )
+
+
+def points_of(table: pa.Table, names: Sequence[str] | None, n_features: int) -> DenseRows:
+    """The features of a table of dense rows: finite numbers, all of the same type."""
+    features = feature_columns(names, n_features)
+    # By number: to find a column by its name takes as long as there are columns.
+    places = {name: j for j, name in enumerate(table.column_names)}
+    for feature in features:
+        if feature not in places:
+            raise ValueError(f"column {feature!r} is missing")
+    columns = [numbers_of(table.column(places[feature]), feature) for feature in features]
+    for feature, column in zip(features, columns, strict=True):
+        if column.dtype != columns[0].dtype:
+            raise ValueError(
+                f"column {feature!r} holds {column.dtype}, must be {columns[0].dtype} as in "
+                f"column {features[0]!r}"
+            )
+    return np.stack(columns, axis=1)
+
+
+def sparse_points_of(table: pa.Table, n_features: int) -> Any:
+    """The features of a table of sparse rows, whose places are checked: kernels do not."""
+    import scipy.sparse as sp
+
+    lists = {}
+    for name in SPARSE_COLUMNS:
+        whole = table[name].combine_chunks()
+        if not (pa.types.is_list(whole.type) or pa.types.is_large_list(whole.type)):
+            raise ValueError(f"column {name!r} holds {whole.type}, must be lists of numbers")
+        if whole.null_count:
+            raise ValueError(f"column {name!r} has a null, must be a list in every row")
+        lists[name] = whole
+    columns, values = lists.values()
+    lengths = columns.value_lengths().to_numpy()
+    if not np.array_equal(lengths, values.value_lengths().to_numpy()):
+        raise ValueError(
+            f"columns {SPARSE_COLUMNS[0]!r} and {SPARSE_COLUMNS[1]!r} have lists of different "
+            "lengths in the same row"
+        )
+    data = numbers_of(values.flatten(), SPARSE_COLUMNS[1])
+    places = numbers_of(columns.flatten(), SPARSE_COLUMNS[0], np.int32)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    _check_places(places, ends, n_features)
+    return sp.csr_array((data, places, ends), shape=(len(table), n_features))
+
+
+def _check_places(places: IntArray, ends: IntArray, n_features: int) -> None:
+    """Refuse column numbers of sparse rows that are out of range, or out of order in a row."""
+    name = SPARSE_COLUMNS[0]
+    if len(places) and not 0 <= places.min() <= places.max() < n_features:
+        raise ValueError(
+            f"column {name!r} holds column numbers {places.min()} to {places.max()}, must be "
+            f"from 0 to {n_features - 1}"
+        )
+    first = np.zeros(len(places) + 1, dtype=bool)
+    first[ends] = True
+    if not ((np.diff(places) > 0) | first[1:-1]).all():
+        raise ValueError(f"column {name!r} has column numbers that are not in increasing order")
+
+
+def column_of(table: pa.Table, name: str, dtype: type | None = None) -> DenseRows:
+    """A column as an array of finite numbers, which must have a dtype if one is given."""
+    if name not in table.column_names:
+        raise ValueError(f"column {name!r} is missing")
+    return numbers_of(table[name], name, dtype)
+
+
+def numbers_of(column: pa.Array, name: str, dtype: type | None = None) -> DenseRows:
+    """The finite numbers of a column, without nulls."""
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise ValueError(f"column {name!r} holds {kind}, must be numbers")
+    if column.null_count:
+        raise ValueError(f"column {name!r} has {column.null_count:,} nulls, must have none")
+    values = np.array(column.to_numpy())
+    if dtype is not None and values.dtype != dtype:
+        raise ValueError(f"column {name!r} holds {values.dtype}, must be {np.dtype(dtype)}")
+    check_numbers(values, name)
+    return values
+
+
+def check_numbers(values: DenseRows, name: str, least: float = -np.inf) -> None:
+    """Refuse values of a column that are not finite or too small."""
+    bad = ~(np.isfinite(values) & (values >= least))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        bound = "finite" if least == -np.inf else f"finite and >= {least:g}"
+        raise ValueError(f"column {name!r} has {values[row]} in row {row}, must be {bound}")
+
+
+def check_weights_of(weights: FloatArray, name: str) -> None:
+    """Refuse weights of which one is negative or none is positive."""
+    check_numbers(weights, name, 0.0)
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if not 0.0 < total < np.inf:
+        raise ValueError(f"column {name!r} sums to {total:g}, must be a finite sum > 0")
+
+
+def check_indices(indices: IntArray, name: str, stop: int) -> None:
+    """Refuse row numbers that are out of range, or not in increasing order."""
+    if not len(indices):
+        return
+    if not 0 <= indices.min() <= indices.max() < stop:
+        raise ValueError(
+            f"column {name!r} holds {indices.min()} to {indices.max()}, must be row numbers from "
+            f"0 to {stop - 1}"
+        )
+    if (np.diff(indices) <= 0).any():
+        raise ValueError(f"column {name!r} holds row numbers that are not in increasing order")
+
+
+def texts_of(table: pa.Table, name: str) -> list[str]:
+    """The texts of a column, without nulls."""
+    if name not in table.column_names:
+        raise ValueError(f"column {name!r} is missing")
+    kind = table[name].type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise ValueError(f"column {name!r} holds {kind}, must be texts")
+    if table[name].null_count:
+        raise ValueError(f"column {name!r} has {table[name].null_count:,} nulls, must have none")
+    return list(table[name].to_pylist())
+
+
+def plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that JSON can hold; an init array or a sampler object are left out."""
+    found = {n: v.item() if isinstance(v, np.generic) else v for n, v in parameters.items()}
+    return {n: v for n, v in found.items() if isinstance(v, str | int | float | bool | None)}
+
+
+def listed(values: FloatArray | None) -> list[float] | None:
+    """An array for JSON."""
+    return None if values is None else list(values.tolist())
