@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint bench bench-gpu paper quality coverage calibrate statistical divergences docs linkcheck screenshots dist clean
+.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint house bench bench-gpu paper quality coverage calibrate statistical divergences docs linkcheck screenshots dist clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+house: $(VENV)/.installed ## Measure the source tree, and what a fit touches, against limits
+	$(BIN)/python -m tests.release.house
 
 bench: $(VENV)/.installed-bench ## Measure speed against other libraries and limits; ARGS="build --markdown FILE"
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -9,13 +9,11 @@ import pytest
 
 import lwcs
 from lwcs.cli import errors, main
+from tests.release.surface import NAMES_ON_PAGE, PAGE
 from tests.versions import ROOT, environments, read_project
 
-PAGE = (ROOT / "docs/stability.md").read_text("utf-8")
-NAMES = sorted(set(re.findall(r"`(lwcs(?:\.\w+)+)`", PAGE)))
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES_ON_PAGE)
 def test_every_name_on_the_page_exists(name):
     if name.startswith("lwcs.spark."):
         pytest.importorskip("pyspark")
@@ -27,11 +25,11 @@ def test_all_functions_of_theory_and_classes_of_spark_are_on_the_page():
               if callable(value) and getattr(value, "__module__", "") == lwcs.theory.__name__
               and not name.startswith("_")]  # fmt: skip
     assert theory
-    assert {f"lwcs.theory.{name}" for name in theory} <= set(NAMES)
+    assert {f"lwcs.theory.{name}" for name in theory} <= set(NAMES_ON_PAGE)
     spark = (ROOT / "src/lwcs/spark/__init__.py").read_text("utf-8")
     public = re.findall(r'"(\w+)"', spark[spark.index("__all__") :])
     assert public
-    assert {f"lwcs.spark.{name}" for name in public} <= set(NAMES)
+    assert {f"lwcs.spark.{name}" for name in public} <= set(NAMES_ON_PAGE)
 
 
 def test_what_the_page_on_extending_imports_is_public():
@@ -45,7 +43,7 @@ def test_what_the_page_on_extending_imports_is_public():
     for name in imported:
         home, _, last = name.rpartition(".")
         exported = home == "lwcs.divergences" and last in lwcs.divergences.__all__
-        assert exported or name in NAMES, name
+        assert exported or name in NAMES_ON_PAGE, name
 
 
 def test_options_on_the_page_exist():
