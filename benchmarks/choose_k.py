@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tests.judging.mixtures import separated
+from tests.evaluation.mixtures import separated
 
 import lwcs
 from benchmarks.cells import read

@@ -23,13 +23,13 @@ HOME = ROOT / ".versions"
 OLDEST = "oldest"
 QUICK = [
     "tests/cli/test_commands.py",
-    "tests/describing",
-    "tests/displays",
+    "tests/description",
+    "tests/plotting",
     "tests/estimators/test_kmeans.py",
     "tests/estimators/test_mixture_files.py",
     "tests/estimators/test_mixture_like_sklearn.py",
     "tests/estimators/test_sklearn_checks.py",
-    "tests/foundation",
+    "tests/runtime",
     "tests/kernels",
     "tests/reporting/test_report.py",
     "tests/sources/test_chunked.py",

@@ -12,7 +12,7 @@ import pytest
 
 import lwcs
 from tests.cli.running import run
-from tests.judging.mixtures import separated
+from tests.evaluation.mixtures import separated
 
 FAST = ("--size", "2000", "--bootstrap", "2", "--seed", "0")
 

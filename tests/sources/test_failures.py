@@ -16,8 +16,8 @@ from pyarrow import fs
 
 import lwcs
 from lwcs.sources.tables import delta
-from lwcs.sources.watching import explaining
 from lwcs.storage import parquet as storage
+from lwcs.storage.failures import explaining
 from lwcs.storage.fsspec_files import FsspecFiles, fsspec_files
 from lwcs.storage.locations import Access
 

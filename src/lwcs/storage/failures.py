@@ -137,3 +137,50 @@ def _status(error: BaseException) -> int | None:
 def _phrase(status: int) -> str:
     phrases = {each.value: each.phrase for each in HTTPStatus}
     return f", {phrases[status]}" if status in phrases else ""
+
+
+_VANISHED = "vanished before all rows were read"
+
+
+@contextmanager
+def explaining(read: list[str] | str) -> Iterator[None]:
+    """Name what is read in errors: the paths of files, or what a table or a dataset is called.
+
+    A failure of the place is an OSError, after which one can try again. Bad contents are a
+    ValueError.
+    """
+    try:
+        yield
+    except Exception as error:
+        explained = _explained(error, read)
+        if explained is error:
+            raise
+        raise explained from error
+
+
+def _explained(error: Exception, read: list[str] | str) -> Exception:
+    failed = of_the_place(read if isinstance(read, str) else read[0], error)
+    if isinstance(failed, FileNotFoundError):
+        if isinstance(read, list) and _VANISHED in str(error):
+            # Explained already, for one of the files.
+            return error
+        what = f"a file of {read}" if isinstance(read, str) else some(read)
+        return FileNotFoundError(f"{what} {_VANISHED} ({first_line(error)}); open it again")
+    if failed is not None:
+        return failed
+    import pyarrow as pa
+
+    if isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
+        what = read if isinstance(read, str) else some(read)
+        return ValueError(
+            f"{what} cannot be read (it may be truncated, corrupted, or have rows that differ in "
+            f"their columns): {first_line(error)}"
+        )
+    return error
+
+
+def some(paths: list[str]) -> str:
+    """The name of the first file, and how many others there are."""
+    others = len(paths) - 1
+    more = f" and {others} more file{'s' * (others > 1)}" if others else ""
+    return f"{paths[0]!r}{more}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lwcs.storage import parquet as storage
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
@@ -40,7 +39,10 @@ class Savable(ABC):
         storage_options : dict, optional
             Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
         """
-        storage.write_table(self._table(), path, Access(filesystem, storage_options))
+        # pyarrow is imported where something is saved, and not with every Coreset.
+        from lwcs.storage.parquet import write_table
+
+        write_table(self._table(), path, Access(filesystem, storage_options))
 
 
 class Tabular(ABC):

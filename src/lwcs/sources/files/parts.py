@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from lwcs.runtime.parallel import usable_cores
 from lwcs.sources.base import check_unique
 from lwcs.sources.remote.prefetch import WaitingThreads
-from lwcs.sources.watching import some
+from lwcs.storage.failures import some
 from lwcs.storage.parquet import KEY
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_
 from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.streams import Query
-from lwcs.sources.watching import explaining
+from lwcs.storage.failures import explaining
 from lwcs.storage.fsspec_files import FsspecFiles
 from lwcs.storage.locations import is_local
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lwcs.sources.streams import Query
-from lwcs.sources.watching import explaining
+from lwcs.storage.failures import explaining
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import pytest
 import lwcs
 from lwcs.description.projection import DISTINCT, cluster_colours
 from lwcs.plotting.style import name_text, number_tick, percent_tick, thinned
-from tests.displays.models import model
+from tests.plotting.models import model
 
 # What colours look like to those who lack one kind of cone (Machado et al. 2009).
 VISION = {

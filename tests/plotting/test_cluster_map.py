@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 import lwcs
 from lwcs.description.projection import cluster_colours
 from lwcs.runtime.formatting import percent
-from tests.displays.models import ODD, blobs, many, model
+from tests.plotting.models import ODD, blobs, many, model
 
 
 def test_points_have_the_colours_of_their_clusters():

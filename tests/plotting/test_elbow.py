@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from tests.judging.mixtures import separated
+from tests.evaluation.mixtures import separated
 
 
 @pytest.fixture(scope="module")

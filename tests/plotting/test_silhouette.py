@@ -8,7 +8,7 @@ import pytest
 import lwcs
 from lwcs.description import describe
 from lwcs.runtime.formatting import percent
-from tests.displays.models import blobs, many, model
+from tests.plotting.models import blobs, many, model
 
 
 def test_blocks_are_as_high_as_the_weight_of_their_clusters():

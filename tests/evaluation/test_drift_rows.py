@@ -15,7 +15,7 @@ from sklearn.mixture import GaussianMixture
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture
 from lwcs.evaluation.drift_result import _unlike
-from tests.judging.drift_rows import PLACES, fitted, rows
+from tests.evaluation.drift_rows import PLACES, fitted, rows
 
 
 @pytest.fixture(scope="module")

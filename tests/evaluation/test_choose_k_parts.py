@@ -13,7 +13,7 @@ from lwcs.geometry import Centers, Geometry
 from lwcs.sizing.path import Path
 from lwcs.sizing.stability_result import STABLE
 from lwcs.statistics.indices import TwoNearest, davies_bouldin, silhouette
-from tests.judging.mixtures import separated
+from tests.evaluation.mixtures import separated
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from sklearn.mixture import GaussianMixture
 import lwcs
 from lwcs.evaluation.k_rows import Interval, KRow
 from lwcs.evaluation.k_verdict import judge_clusters
-from tests.judging.mixtures import separated
-from tests.judging.passes import passes_of
+from tests.evaluation.mixtures import separated
+from tests.evaluation.passes import passes_of
 
 SIZE = 4_000
 

@@ -14,7 +14,7 @@ from lwcs import CoresetKMeans, CoresetMixture
 from lwcs.divergences import KL
 from lwcs.evaluation import drift as drifting
 from lwcs.sizing.solution import summarize
-from tests.judging.drift_rows import PLACES, at, fitted, rows
+from tests.evaluation.drift_rows import PLACES, at, fitted, rows
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from lwcs.coreset.building import BuildContext
 from lwcs.divergences import KL, SquaredEuclidean
 from lwcs.evaluation.certify import draws_of
 from lwcs.runtime.journal import Journal
-from tests.judging.passes import passes_of
+from tests.evaluation.passes import passes_of
 
 ROWS, SIZE = 8_000, 1_000
 

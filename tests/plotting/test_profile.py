@@ -8,7 +8,7 @@ import pytest
 
 import lwcs
 from lwcs.runtime.formatting import percent
-from tests.displays.models import ODD, blobs, many, model
+from tests.plotting.models import ODD, blobs, many, model
 
 
 @pytest.fixture(scope="module")
