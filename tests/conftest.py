@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,10 @@ import lwcs.sources.memory.sparse  # noqa: F401
 # A slow machine is no failure, and every run tries the same examples.
 settings.register_profile("lwcs", max_examples=80, deadline=None, derandomize=True)
 settings.load_profile("lwcs")
+
+# Started in the background or by nohup, a process ignores these, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # These helpers show the values of a failed assertion as test modules do.
 pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.sameness")
