@@ -164,7 +164,7 @@ def test_a_pickle_is_never_opened(tmp_path):
 def test_pickle_is_used_for_messages_between_processes_alone():
     package = Path(lwcs.__file__).parent
     users = sorted(p for p in package.rglob("*.py") if "import pickle" in p.read_text("utf-8"))
-    assert users == [package / "sources" / name for name in ("engine.py", "workers.py")]
+    assert users == [package / "sources" / "engines" / name for name in ("engine.py", "workers.py")]
     for user in users:
         assert "open(" not in user.read_text("utf-8").replace("open_local(", "")
 

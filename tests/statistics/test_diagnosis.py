@@ -196,7 +196,7 @@ def test_any_label_of_a_wrong_method_is_a_warning(used, words):
     found = Diagnosis(used, used, "", 1_000, errors=errors, measured=0.9, noise=0.01)
     better = "lightweight" if used == "uniform" else "uniform"
     with pytest.warns(UserWarning, match=rf"^{words} are not right.*about 0.9.*{better!r}; pass"):
-        warn_of_method(found, CoresetKMeans(5, method="lightweight")._wish(), rereadable=True)
+        warn_of_method(found, CoresetKMeans(5, method="lightweight")._request(), rereadable=True)
 
 
 def test_draws_that_were_replaced_say_what_was_asked_for():

@@ -1,4 +1,10 @@
-"""A command that is told to end cleans up first, as it does after Ctrl+C."""
+"""How commands report errors and warnings: one line each, in the words of the command.
+
+Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 3 if `lwcs drift` finds a model worse
+than it may be, 130 for an interrupt, and 143 and 129 for SIGTERM and SIGHUP. An error has a
+traceback with --debug; warnings are not shown with --quiet. With --log-json, all of this is
+records (`logs`). A command that receives a signal cleans up first, as it does after Ctrl+C.
+"""
 
 from __future__ import annotations
 
