@@ -371,7 +371,7 @@ def test_the_same_rows_are_drawn(monkeypatch, divergence, method, weighted):
     assert np.array_equal(found.indices, host.indices)
     assert np.array_equal(found.counts, host.counts)
     assert np.array_equal(back(found.points), X[host.indices])
-    np.testing.assert_allclose(found.omega, host.weights, 1e-11)
+    np.testing.assert_allclose(found.host_weights, host.weights, 1e-11)
     if host.total_cost is not None:
         assert found.total_cost == pytest.approx(host.total_cost, rel=1e-12)
     if host.mean is not None:

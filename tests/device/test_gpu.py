@@ -42,7 +42,7 @@ def test_same_rows_in_float64(method, weighted):
     assert np.array_equal(found.indices, host.indices)
     assert np.array_equal(found.counts, host.counts)
     assert np.array_equal(found.points.cpu().numpy(), host.points)
-    np.testing.assert_allclose(found.omega, host.weights, rtol=1e-9)
+    np.testing.assert_allclose(found.host_weights, host.weights, rtol=1e-9)
     if host.total_cost is not None:
         assert found.total_cost == pytest.approx(host.total_cost, rel=1e-12)
 

@@ -54,7 +54,7 @@ def test_same_rows_in_float64(monkeypatch, method, weighted):
     assert np.array_equal(found.indices, host.indices)
     assert np.array_equal(found.counts, host.counts)
     assert np.array_equal(np.asarray(found.rows), host.points)
-    np.testing.assert_allclose(found.omega, host.weights, rtol=1e-9)
+    np.testing.assert_allclose(found.host_weights, host.weights, rtol=1e-9)
     if host.total_cost is not None:
         assert found.total_cost == pytest.approx(host.total_cost, rel=1e-12)
         np.testing.assert_allclose(found.mean, host.mean, rtol=1e-12, atol=1e-12)
@@ -128,7 +128,7 @@ def test_rows_of_a_divergence_stay_there(monkeypatch, divergence, parts, method)
     found = lwcs.build(*there, 500, **how)
     assert isinstance(found.points, torch.Tensor)
     assert np.array_equal(found.indices, want.indices)
-    np.testing.assert_allclose(found.omega, want.weights, rtol=1e-11)
+    np.testing.assert_allclose(found.host_weights, want.weights, rtol=1e-11)
 
 
 def test_transformed_rows_in_blocks(monkeypatch):

@@ -132,7 +132,7 @@ def distortion(source: Source, coreset: Coreset, k: int, seed: int, starts: int 
     Q is the best of some starts, each with local search: at centers that lack a cluster of the
     coreset, the ratio would measure how the solver fails.
     """
-    points = Points.of(coreset.rows, coreset.omega, coreset.geometry().in_float64())
+    points = Points.of(coreset.host_points, coreset.host_weights, coreset.geometry().in_float64())
     found = []
     for attempt in range(starts):
         rng = np.random.default_rng([seed, attempt])

@@ -119,7 +119,7 @@ def _on_coreset(
             n_jobs=problem.n_jobs,
         )
     )
-    centers, seconds = _timed(lambda: _solved(problem, coreset.rows, coreset.omega))
+    centers, seconds = _timed(lambda: _solved(problem, coreset.host_points, coreset.host_weights))
     done = 0
     for steps in sorted(polishes):
         for _ in range(steps - done):

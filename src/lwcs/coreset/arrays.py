@@ -124,9 +124,9 @@ def check_values(rows: Rows, divergence: Divergence) -> None:
 
 def refuse_bad_rows(coreset: Coreset) -> None:
     """Refuse bad rows or weights of a coreset, which its constructor does not check."""
-    check_weights(coreset.omega, coreset.rows.shape[0], "weights of the coreset")
+    check_weights(coreset.host_weights, coreset.host_points.shape[0], "weights of the coreset")
     with explaining_points(coreset):
-        check_values(coreset.rows, coreset.divergence)
+        check_values(coreset.host_points, coreset.divergence)
 
 
 def _integers(values: Any, name: str, n: int, least: int) -> IntArray:

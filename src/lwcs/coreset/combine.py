@@ -41,7 +41,9 @@ def is_same(one: Coreset, other: Coreset) -> bool:
 
 def _compared(coreset: Coreset, name: str) -> Any:
     if name != "details":
-        return getattr(coreset, {"points": "rows", "weights": "omega"}.get(name, name))
+        return getattr(
+            coreset, {"points": "host_points", "weights": "host_weights"}.get(name, name)
+        )
     return {key: value for key, value in coreset.details.items() if key not in _OF_THE_RUN}
 
 
@@ -52,8 +54,8 @@ def explain_difference(one: Coreset, other: Coreset) -> str:
         for name in _MADE_BY
         if (own := getattr(one, name)) != (given := getattr(other, name))
     ]
-    if one.rows.dtype != other.rows.dtype:
-        made.append(f"the dtype is {one.rows.dtype} and {other.rows.dtype}")
+    if one.host_points.dtype != other.host_points.dtype:
+        made.append(f"the dtype is {one.host_points.dtype} and {other.host_points.dtype}")
     if one == other:
         return "nothing differs"
     rows = _of_rows(one, other)
@@ -120,8 +122,8 @@ def united(one: Coreset, other: Coreset) -> Coreset:
     mean, cost = merged(one, other)
     return replace(
         one,
-        points=one.like_points(stack([one.rows, other.rows])),
-        weights=np.concatenate([one.omega, other.omega]),
+        points=one.like_points(stack([one.host_points, other.host_points])),
+        weights=np.concatenate([one.host_weights, other.host_weights]),
         indices=np.concatenate([one.indices, other.indices + one.n_samples]),
         counts=np.concatenate([one.counts, other.counts]),
         n_samples=one.n_samples + other.n_samples,
@@ -163,7 +165,7 @@ def check_alike(one: Coreset, other: Coreset) -> None:
             "the coresets measure distances in different scales; scale the data beforehand by "
             "the same factors, and build both without scale="
         )
-    if container(one.rows) != container(other.rows):
+    if container(one.host_points) != container(other.host_points):
         raise ValueError("one coreset is sparse and the other dense; build both alike")
 
 
@@ -184,7 +186,7 @@ def merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | Non
 
 def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
     """So many of the draws of every row, as a coreset by themselves."""
-    part = part_of(coreset.omega, coreset.counts, kept)
+    part = part_of(coreset.host_weights, coreset.counts, kept)
     # Parts of one seed, unlike other coresets, may be independent of each other.
     details = {**without_timings(coreset.details), "part_of": coreset.size}
     least = details.get("least_draws")
@@ -193,7 +195,7 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
         details["least_draws"] = least * int(part.counts.sum()) / coreset.size
     return replace(
         coreset,
-        points=coreset.like_points(coreset.rows[part.at]),
+        points=coreset.like_points(coreset.host_points[part.at]),
         weights=part.weights,
         indices=coreset.indices[part.at],
         counts=part.counts,
@@ -205,14 +207,14 @@ def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
 def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
     """Importance sampling of the weighted rows, by Algorithm 1 around their own mean."""
     scale = coreset.scale
-    rows = coreset.rows if scale is None else coreset.rows * (1.0 / scale)
-    source = scan(rows, weight=coreset.omega)
+    rows = coreset.host_points if scale is None else coreset.host_points * (1.0 / scale)
+    source = scan(rows, weight=coreset.host_weights)
     geometry = Geometry(coreset.divergence, kernel=kernels.choose(source.estimate_values()))
     draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
     at = draws.indices
     return replace(
         coreset,
-        points=coreset.like_points(coreset.rows[at]),
+        points=coreset.like_points(coreset.host_points[at]),
         weights=draws.weights,
         indices=coreset.indices[at],
         counts=draws.counts,

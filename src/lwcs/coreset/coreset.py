@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Following:
-    """Points and weights that follow X, beside `rows` and `omega`; arrays cannot be changed."""
+    """Points and weights in the library of X, and as host code reads them; both read-only."""
 
     points: Any
     weights: Any
@@ -50,7 +50,7 @@ class Following:
         like = ArrayOrigin.of(self.points)
         if like is not None and isinstance(self.weights, np.ndarray):
             # Kept on the host as well, where most of what is asked of weights is computed.
-            own["omega"] = frozen(self.weights)
+            own["host_weights"] = frozen(self.weights)
             own["weights"] = like.wrap(self.weights)
         for name, value in list(own.items()):
             if isinstance(value, np.ndarray) or is_sparse(value):
@@ -58,12 +58,12 @@ class Following:
         own["details"] = dict(self.details)
 
     @cached_property
-    def rows(self) -> Rows:
-        """The points as they are computed with: a NumPy, CSR or `DeviceArray`."""
+    def host_points(self) -> Rows:
+        """The points as host code reads them: a NumPy or CSR array, or a `DeviceArray`."""
         return self.points if ArrayOrigin.of(self.points) is None else rows_of(self.points)
 
     @cached_property
-    def omega(self) -> FloatArray:
+    def host_weights(self) -> FloatArray:
         """The weights as a NumPy array."""
         if isinstance(self.weights, np.ndarray):
             return self.weights
@@ -297,7 +297,9 @@ class Coreset(Following, Savable, Tabular):
         own, mean = Geometry(self.divergence, self.scale).computed_as(how), self.mean
         if mean is None and own.needs_mean:
             with explaining_points(self):
-                return replace(own, mean=own.measured(self.rows).moments(self.omega).mean)
+                return replace(
+                    own, mean=own.measured(self.host_points).moments(self.host_weights).mean
+                )
         return own if mean is None else replace(own, mean=self.divergence.to_coordinates(mean))
 
     @property
@@ -320,7 +322,7 @@ class Coreset(Following, Savable, Tabular):
         """
         own = self.geometry().in_float64().centers(check_centers(centers, self.n_features))
         with single_threaded_blas(), explaining_points(self):
-            return quantization_error(self.rows, self.omega, own)
+            return quantization_error(self.host_points, self.host_weights, own)
 
     def __add__(self, other: Coreset) -> Coreset:
         """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""

@@ -28,7 +28,7 @@ def to_html(coreset: Coreset) -> str:
 
 
 def _facts(coreset: Coreset) -> list[tuple[str, str]]:
-    weights = coreset.omega
+    weights = coreset.host_weights
     drawn = "all rows, nothing sampled" if coreset.exact else f"{coreset.size:,} draws"
     distinct = "" if len(coreset) == coreset.size else f", {len(coreset):,} distinct rows"
     found = [
@@ -54,11 +54,14 @@ def _facts(coreset: Coreset) -> list[tuple[str, str]]:
 
 
 def _first_rows(coreset: Coreset) -> str:
-    rows: Any = copied(coreset.rows[:_ROWS])
+    rows: Any = copied(coreset.host_points[:_ROWS])
     lead = [
         [f"{index:,}", f"{weight:.4g}", str(count)]
         for index, weight, count in zip(
-            coreset.indices[:_ROWS], coreset.omega[:_ROWS], coreset.counts[:_ROWS], strict=True
+            coreset.indices[:_ROWS],
+            coreset.host_weights[:_ROWS],
+            coreset.counts[:_ROWS],
+            strict=True,
         )
     ]
     if is_sparse(rows):

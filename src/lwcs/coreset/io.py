@@ -54,8 +54,8 @@ _PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
 
 def to_table(coreset: Coreset) -> pa.Table:
     """Lay a coreset out as a table."""
-    own = dict(zip(_OWN, (coreset.indices, coreset.omega, coreset.counts), strict=True))
-    columns, called = lay_out(own, coreset.rows, coreset.feature_names)
+    own = dict(zip(_OWN, (coreset.indices, coreset.host_weights, coreset.counts), strict=True))
+    columns, called = lay_out(own, coreset.host_points, coreset.feature_names)
     metadata = {**describe(coreset), "columns": called}
     return with_metadata(pa.table(columns), KIND, metadata)
 
@@ -70,7 +70,7 @@ def describe(coreset: Coreset) -> dict[str, Any]:
         "scale": listed(coreset.scale),
         "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),
         "n_features": coreset.n_features,
-        "sparse": container(coreset.rows) == "sparse",
+        "sparse": container(coreset.host_points) == "sparse",
         "details": dict(coreset.details),
     }
 

@@ -208,7 +208,7 @@ class StreamingCoreset(Savable):
             weight = weight_of(block.weights, block.points.shape[0])
             known += Extent.of(block.points, weight, own)
         for coreset in self.levels.values():
-            known += Extent.of(coreset.rows, _weight(coreset), own)
+            known += Extent.of(coreset.host_points, _weight(coreset), own)
         return known
 
     def _passed(
@@ -251,8 +251,12 @@ class StreamingCoreset(Savable):
         """A coreset that has arrived, in the library of the last batch."""
         if ArrayOrigin.of(coreset.points) == self.like:
             return coreset
-        rows = np.asarray(coreset.rows) if self.like is None else self.like.wrap(coreset.rows)
-        return replace(coreset, points=rows, weights=coreset.omega)
+        rows = (
+            np.asarray(coreset.host_points)
+            if self.like is None
+            else self.like.wrap(coreset.host_points)
+        )
+        return replace(coreset, points=rows, weights=coreset.host_weights)
 
     def _own(self) -> Coreset:
         state = self.state
@@ -284,7 +288,7 @@ class StreamingCoreset(Savable):
         So there are few, and one of n arrivals is reduced about log₂ n times; `Coreset.depth`
         counts how often.
         """
-        known = self._described(coreset.rows, coreset.feature_names, "this coreset")
+        known = self._described(coreset.host_points, coreset.feature_names, "this coreset")
         if coreset.divergence != self.divergence:
             raise ValueError(
                 f"this coreset is measured by {coreset.divergence!r}, but the stream by "
@@ -296,7 +300,7 @@ class StreamingCoreset(Savable):
                 "scale the data beforehand"
             )
         refuse_bad_rows(coreset)
-        new = Extent.of(coreset.rows, _weight(coreset), self.state.geometry)
+        new = Extent.of(coreset.host_points, _weight(coreset), self.state.geometry)
         extent = self._kept_extent() + new
         extent.check(coreset.n_features, "this coreset")
         arrived, levels, like = self.arrived + 1, dict(self.levels), ArrayOrigin.of(coreset.points)
@@ -345,7 +349,7 @@ class StreamingCoreset(Savable):
 
 
 def _weight(coreset: Coreset) -> float:
-    return max(coreset.total_weight, float(coreset.omega.sum()))
+    return max(coreset.total_weight, float(coreset.host_weights.sum()))
 
 
 def _pass(state: OnePass, block: Block) -> None:

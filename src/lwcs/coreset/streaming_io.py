@@ -65,7 +65,7 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         weights = np.ones(n) if block.weights is None else block.weights
         parts.append(("waiting", block.points, np.arange(n), weights, np.ones(n)))
     for level, coreset in stream.levels.items():
-        columns = (coreset.rows, coreset.indices, coreset.omega, coreset.counts)
+        columns = (coreset.host_points, coreset.indices, coreset.host_weights, coreset.counts)
         parts.append((f"level {level}", *columns))
     metadata = {
         "size": stream.size,
@@ -80,7 +80,7 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         "weighted": waiting is not None and waiting.weighted,
         "arrived": stream.arrived,
         "levels": {
-            str(level): {**describe(c), "dtype": c.rows.dtype.name}
+            str(level): {**describe(c), "dtype": c.host_points.dtype.name}
             for level, c in stream.levels.items()
         },
         "state": {

@@ -157,7 +157,7 @@ class Description:
 
         For a mixture, by distances from the means of the components.
         """
-        rows = self.geometry.measured(copied(self.coreset.rows))
+        rows = self.geometry.measured(copied(self.coreset.host_points))
         with single_threaded_blas():
             found = TwoNearest.of(rows, self.own_centers)
         if self.k == 1:
@@ -198,11 +198,11 @@ def describe(model: Any, coreset: Any = None) -> Description:
         own_labels = found.memberships.argmax(axis=1) if soft else found.memberships
         labels: IntArray = own_labels.astype(np.int64, copy=False)
         geometry, centers = _measures(judge, given)
-        rows = geometry.measured(copied(given.rows))
+        rows = geometry.measured(copied(given.host_points))
         own_centers = geometry.own_centers(centers)
         share, variance = _shares(model, given, found.memberships, judge.k)
         distances = rows.distances(own_centers, labels) if soft else found.values
-        mean, deviation = weighted_moments(rows.values, given.omega)
+        mean, deviation = weighted_moments(rows.values, given.host_weights)
         nearest, apart = _nearest(own_centers)
     return Description(
         model=model,
@@ -217,7 +217,7 @@ def describe(model: Any, coreset: Any = None) -> Description:
         share=share,
         share_error=np.sqrt(variance),
         cost=_cost(model, given, labels, found.values, judge.k),
-        spread=_spread(distances, labels, given.omega, judge.k, geometry),
+        spread=_spread(distances, labels, given.host_weights, judge.k, geometry),
         nearest=nearest,
         apart=apart,
         mean=mean + rows.zeros,
@@ -257,7 +257,7 @@ def _measures(judge: Clusters | Components, coreset: Coreset) -> tuple[Geometry,
     """How distances from centers are measured, and the centers."""
     if isinstance(judge, Clusters):
         return judge.geometry, np.asarray(judge.centers, dtype=np.float64)
-    deviation = weighted_moments(copied(coreset.rows), coreset.omega)[1]
+    deviation = weighted_moments(copied(coreset.host_points), coreset.host_weights)[1]
     usable = np.isfinite(deviation) & (deviation > SMALLEST_SCALE)
     geometry = Geometry(scale=np.where(usable, deviation, 1.0))
     return geometry, np.asarray(judge.mixture.family.means, dtype=np.float64)
@@ -270,7 +270,7 @@ def _shares(
     record = _own_record(model, coreset)
     if record is not None:
         return record.shares, record.share_variances
-    shares, variances = shares_on_draws(coreset.omega, coreset.counts, memberships, k)
+    shares, variances = shares_on_draws(coreset.host_weights, coreset.counts, memberships, k)
     return shares, np.zeros(k) if coreset.exact else variances
 
 
@@ -279,7 +279,7 @@ def _cost(model: Any, coreset: Coreset, labels: IntArray, costs: FloatArray, k: 
     record = _own_record(model, coreset)
     if record is not None and record.cost_shares is not None:
         return record.cost_shares * model.inertia_
-    return _sums(labels, coreset.omega * costs, k)
+    return _sums(labels, coreset.host_weights * costs, k)
 
 
 def _own_record(model: Any, coreset: Coreset) -> FittedOn | None:

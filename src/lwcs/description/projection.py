@@ -125,7 +125,7 @@ class Projection:
 def project(found: Description) -> Projection:
     """Project the points of a description, and its centers."""
     points, centers, axes, explained = _coordinates(found)
-    weights = found.coreset.omega
+    weights = found.coreset.host_weights
     view = view_of(points, centers, weights)
     return Projection(points, centers, axes, explained, view).viewed(view, weights)
 
@@ -214,7 +214,7 @@ def _in_units(points: FloatArray, found: Description) -> FloatArray:
 
 def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
     """Two principal directions of the weighted points, and their parts of the variance."""
-    weights = found.coreset.omega / found.coreset.omega.sum()
+    weights = found.coreset.host_weights / found.coreset.host_weights.sum()
     roots = np.sqrt(weights)
     whole: Any = scaled_around(found.points, found.mean - found.zeros, _scale(found))
     sparse = is_sparse(whole)

@@ -27,7 +27,7 @@ def kmeans_record(answer: FitResult, source: Source | None) -> FittedOn:
     if answer.on_all_rows:
         cost = Mean(answer.cost / coreset.total_weight)
     else:
-        price = Price.on_draws(coreset.omega, coreset.counts, distances)
+        price = Price.on_draws(coreset.host_weights, coreset.counts, distances)
         gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
         value = price.cost / coreset.total_weight * (1.0 + gap)
         cost = Mean(value, value**2 * (price.variance + noise**2))
@@ -39,9 +39,9 @@ def kmeans_record(answer: FitResult, source: Source | None) -> FittedOn:
 def mixture_record(fitted: Fitted, source: Source | None) -> FittedOn:
     """Record a mixture, by the rows of its coreset; `source` as above."""
     coreset, mixture, error = fitted.coreset, fitted.mixture, fitted.error
-    own = mixture.family, mixture.weights, prepared(coreset.rows, mixture.family)
+    own = mixture.family, mixture.weights, prepared(coreset.host_points, mixture.family)
     costs = -log_likelihoods(*own)
-    mean = Mean.on_draws(coreset.omega, coreset.counts, costs)
+    mean = Mean.on_draws(coreset.host_weights, coreset.counts, costs)
     gap, noise = (error.gap, error.noise) if error.known else (0.0, 0.0)
     variance = 0.0 if coreset.exact else mean.variance + noise**2
     cost = Mean(mean.value + gap, variance)

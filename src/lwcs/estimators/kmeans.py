@@ -269,8 +269,8 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
 
     def _computing(self, coreset: Coreset) -> Geometry:
         """By which kernel and on which device a coreset is clustered."""
-        own = Geometry(coreset.divergence, kernel=kernels.choose(coreset.rows.size))
-        return placed(own, check_device(self.device), [coreset.rows], self.precision == TF32)
+        own = Geometry(coreset.divergence, kernel=kernels.choose(coreset.host_points.size))
+        return placed(own, check_device(self.device), [coreset.host_points], self.precision == TF32)
 
     def _request(self) -> FitRequest:
         """The parameters, checked."""

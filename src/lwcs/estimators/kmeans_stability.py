@@ -39,7 +39,7 @@ def judge(
     threads, journal = as_threads(model.n_jobs), Journal(model.verbose)
     with single_threaded_blas():
         coreset = _coreset(model, data, sample_weight, seed, threads, journal)
-        geometry = model.geometry_.with_kernel(kernels.choose(coreset.rows.size))
+        geometry = model.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
         original = Original.of(coreset, geometry, model.host_centers())
         return bootstrap(original, n_bootstrap, seed, threads, journal)
 

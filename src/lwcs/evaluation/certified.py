@@ -104,7 +104,7 @@ def look_fitted(coreset: Coreset, costs: Costs) -> bool:
         return False
     rows, centers, labels = costs.rows, costs.centers, costs.labels
     k, geometry = len(centers), centers.geometry
-    weights = coreset.omega / coreset.omega.max()
+    weights = coreset.host_weights / coreset.host_weights.max()
     inside, sums = rows.cluster_sums(weights, labels, np.ones(k, dtype=bool), centers)
     moved = geometry.means(centers, inside, sums)
     with np.errstate(all="ignore"):
@@ -172,14 +172,14 @@ class CentersTarget(Target):
 
     def costs(self, coreset: Coreset) -> Costs:
         """Measure every row of a coreset against its nearest center."""
-        kernel = kernels.choose(coreset.rows.size * self.k)
+        kernel = kernels.choose(coreset.host_points.size * self.k)
         if self.geometry is not None:
             centers = self.geometry.with_kernel(kernel).own_centers(self.points)
         else:
             own = coreset if self.divergence is None else measured_by(coreset, self.divergence)
             centers = own.geometry(kernel).centers(check_centers(self.points, self.n_features))
         with explaining_points(coreset):
-            rows = centers.geometry.measured(coreset.rows)
+            rows = centers.geometry.measured(coreset.host_points)
             return Costs(rows, centers, *rows.nearest(centers))
 
 

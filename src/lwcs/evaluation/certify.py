@@ -271,7 +271,7 @@ def certificate_of(
 def _cost(coreset: Coreset, target: CentersTarget, confidence: float, *, given: bool) -> _Found:
     """The cost of centers."""
     costs, draws = target.costs(coreset), coreset.size
-    own = coreset.omega, coreset.counts, costs.distances
+    own = coreset.host_weights, coreset.counts, costs.distances
     with np.errstate(over="ignore"):
         price = Price.on_draws(*own)
     if not isfinite(price.cost):
@@ -296,9 +296,9 @@ def _cost(coreset: Coreset, target: CentersTarget, confidence: float, *, given: 
 
 def _log_likelihood(coreset: Coreset, target: MixtureTarget, confidence: float) -> _Found:
     """The total log-likelihood of a mixture: Ω times its mean, whose variance is smaller."""
-    weights, counts, total = coreset.omega, coreset.counts, coreset.total_weight
+    weights, counts, total = coreset.host_weights, coreset.counts, coreset.total_weight
     with explaining_points(coreset), np.errstate(over="ignore", invalid="ignore"):
-        values = target.log_likelihoods(coreset.rows)
+        values = target.log_likelihoods(coreset.host_points)
         mean = Mean.on_draws(weights, counts, values)
         share = largest_share(weights, counts, values)
     estimate = total * mean.value

@@ -110,7 +110,7 @@ def draw(
     if isinstance(data, Coreset):
         coreset, kernel = (
             _given(data, needed, rules, sample_weight),
-            kernels.choose(data.rows.size),
+            kernels.choose(data.host_points.size),
         )
     else:
         source = scan(data, weight=sample_weight, memory_limit=memory_limit)

@@ -220,19 +220,19 @@ class _Seen:
     @property
     def sample(self) -> Sample:
         """All draws."""
-        return Sample(self.whole.omega, self.whole.counts, self.n_rows)
+        return Sample(self.whole.host_weights, self.whole.counts, self.n_rows)
 
     def half(self, at: IntArray) -> Sample:
         """One half, in which every row counts as one draw."""
-        return Sample(self.whole.omega[at], np.ones(len(at), dtype=np.int64), self.n_rows)
+        return Sample(self.whole.host_weights[at], np.ones(len(at), dtype=np.int64), self.n_rows)
 
     def to_fit(self) -> Coreset:
         """The first half as a coreset by itself."""
         whole, at = self.whole, self.first
-        weights = whole.omega[at] * (len(whole) / len(at))
+        weights = whole.host_weights[at] * (len(whole) / len(at))
         rows = len(at) if whole.exact else whole.n_samples
         return replace(
-            whole, points=whole.like_points(whole.rows[at]), weights=weights,
+            whole, points=whole.like_points(whole.host_points[at]), weights=weights,
             indices=whole.indices[at], counts=whole.counts[at], n_samples=rows,
             total_weight=float(weights.sum()),
         )  # fmt: skip
@@ -343,10 +343,10 @@ class _Look:
 
 def _weighted_rows(coreset: Coreset) -> Coreset:
     """The rows of a coreset that weigh anything."""
-    at = np.flatnonzero(coreset.omega)
+    at = np.flatnonzero(coreset.host_weights)
     if len(at) == len(coreset):
         return coreset
     return replace(
-        coreset, points=coreset.like_points(coreset.rows[at]), weights=coreset.omega[at],
-        indices=coreset.indices[at], counts=coreset.counts[at],
+        coreset, points=coreset.like_points(coreset.host_points[at]),
+        weights=coreset.host_weights[at], indices=coreset.indices[at], counts=coreset.counts[at],
     )  # fmt: skip

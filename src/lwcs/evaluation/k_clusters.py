@@ -51,11 +51,13 @@ def solve_clusters(drawn: Drawn, ks: Sequence[int], rules: Rules) -> list[Priced
     """Solve every k on some of the draws, and price it by the others."""
     solved, judges = drawn.solved, drawn.judges
     geometry = solved.geometry(drawn.kernel)
-    path = Path(solved.rows, solved.omega, geometry, rules.seed, rules.n_jobs, rules.journal)
+    path = Path(
+        solved.host_points, solved.host_weights, geometry, rules.seed, rules.n_jobs, rules.journal
+    )
     with explaining_points(solved):
         found = path.solve(ks)
     with explaining_points(judges):
-        rows = geometry.measured(judges.rows)
+        rows = geometry.measured(judges.host_points)
     priced = []
     with (
         rules.journal.stage("judging", len(ks)) as stage,
@@ -64,8 +66,8 @@ def solve_clusters(drawn: Drawn, ks: Sequence[int], rules: Rules) -> list[Priced
     ):
         for each in found:
             near = TwoNearest.of(rows, Centers(each.centers.points, geometry), run)
-            own = Price.on_draws(solved.omega, solved.counts, each.distances)
-            other = Price.on_draws(judges.omega, judges.counts, near.nearest)
+            own = Price.on_draws(solved.host_weights, solved.counts, each.distances)
+            other = Price.on_draws(judges.host_weights, judges.counts, near.nearest)
             priced.append(Priced(each, near, own, other))
             stage.step()
     return priced
@@ -108,10 +110,10 @@ class Evidence:
         """Measure all draws."""
         whole, parts = drawn.whole, (drawn.solved, drawn.judges)
         with explaining_points(whole):
-            measured = whole.geometry(drawn.kernel).measured(whole.rows)
+            measured = whole.geometry(drawn.kernel).measured(whole.host_points)
         solved, judges = (np.searchsorted(whole.indices, part.indices) for part in parts)
         fitted = np.zeros(len(whole))
-        fitted[solved] = drawn.solved.omega
+        fitted[solved] = drawn.solved.host_weights
         return cls(drawn, rules, measured, fitted, (solved, judges))
 
     def told_apart(self, row: KRow, priced: Priced) -> KRow:
@@ -121,7 +123,7 @@ class Evidence:
             labels[at] = known
         near = tell_apart(
             self.measured,
-            whole.omega,
+            whole.host_weights,
             whole.counts,
             Centers(priced.found.centers.points, self.measured.geometry),
             labels,
@@ -131,7 +133,7 @@ class Evidence:
         least = float(near.depth.min()) if len(near.depth) else None
         # Clusters without neighbours are centers that coincide: there is but one.
         separated = bool(len(near.apart)) and not near.joined
-        smallest = int(np.bincount(labels[whole.omega > 0.0], minlength=near.k).min())
+        smallest = int(np.bincount(labels[whole.host_weights > 0.0], minlength=near.k).min())
         return replace(row, separated=separated, weakest=least, smallest=smallest)
 
     def sought_again(self, row: KRow, priced: Priced, n_bootstrap: int) -> KRow:
@@ -141,7 +143,7 @@ class Evidence:
         # Its stage would take the place of the one that is shown.
         seen = bootstrap(original, n_bootstrap, self.rules.seed, self.rules.n_jobs, Journal())
         # A third of the replicates have not drawn a row that is alone.
-        sizes = np.bincount(original.labels, original.coreset.omega > 0.0, original.k)
+        sizes = np.bincount(original.labels, original.coreset.host_weights > 0.0, original.k)
         counted = seen.score[sizes >= FEWEST_DRAWS]
         return replace(row, stability=float(counted.min()) if len(counted) else None)
 
@@ -152,10 +154,10 @@ def _row(drawn: Drawn, priced: Priced) -> KRow:
     row = KRow(len(centers), drawn.cost(priced.other))
     if len(centers) == 1:
         return row
-    apart = davies_bouldin(own.omega, near, centers)
+    apart = davies_bouldin(own.host_weights, near, centers)
     return replace(
         row,
-        silhouette=silhouette(own.omega, own.counts, near, centers.geometry).value,
+        silhouette=silhouette(own.host_weights, own.counts, near, centers.geometry).value,
         davies_bouldin=apart if isfinite(apart) else None,
     )
 

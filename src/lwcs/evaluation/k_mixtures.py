@@ -73,7 +73,7 @@ def fit_mixtures(
 def _likelihoods(drawn: Drawn, model: CoresetMixture) -> FloatArray:
     """The log-likelihood of every row that judges."""
     mixture = model.mixture_
-    rows = prepared(drawn.judges.rows, mixture.family)
+    rows = prepared(drawn.judges.host_points, mixture.family)
     return log_likelihoods(mixture.family, mixture.weights, rows)
 
 
@@ -83,7 +83,7 @@ def _rows(
     own, n = drawn.judges, _n_rows(drawn.judges)
     rows = []
     for (k, model), values in zip(models.items(), found, strict=True):
-        mean = Mean.on_draws(own.omega, own.counts, values)
+        mean = Mean.on_draws(own.host_weights, own.counts, values)
         bic = -2.0 * n * mean.value + model.n_parameters() * log(n)
         rows.append(KRow(k, log_likelihood=drawn.mean(mean), bic=bic))
     least = rows.index(min(rows, key=_bic))
@@ -91,7 +91,7 @@ def _rows(
     def noise(values: FloatArray) -> float:
         if drawn.exact:
             return 0.0
-        difference = Mean.on_draws(own.omega, own.counts, values - found[least])
+        difference = Mean.on_draws(own.host_weights, own.counts, values - found[least])
         return 2.0 * n * sqrt(difference.variance)
 
     return tuple(

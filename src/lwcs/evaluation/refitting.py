@@ -89,7 +89,7 @@ class Clusters:
         blind = np.flatnonzero(~own.varying(coreset.n_features))
         if mean is None or not blind.size:
             return ""
-        points, ends = coreset.rows[:, blind], own.divergence.from_coordinates(mean)[blind]
+        points, ends = coreset.host_points[:, blind], own.divergence.from_coordinates(mean)[blind]
         if not (points.count_nonzero() if is_sparse(points) else np.any(points != ends)):
             return ""
         return (
@@ -99,11 +99,11 @@ class Clusters:
 
     def costs(self, coreset: Coreset, n_jobs: int | None) -> Costs:
         """The distance of every row from its nearest center, and the label of that."""
-        geometry = self.geometry.with_kernel(kernels.choose(coreset.rows.size))
+        geometry = self.geometry.with_kernel(kernels.choose(coreset.host_points.size))
         centers = geometry.own_centers(self.centers)
         step = max(64, PIECE_VALUES // self.k)
         with explaining_points(coreset):
-            rows = geometry.measured(coreset.rows)
+            rows = geometry.measured(coreset.host_points)
             with workers(n_jobs) as run:
                 parts = pieces(len(rows), step)
                 found = list(run(lambda part: rows[part].nearest(centers), parts))
@@ -118,7 +118,7 @@ class Clusters:
         """As many clusters of a coreset, as CoresetKMeans finds them by default."""
         how = SolverParams(self.k, "auto", None, 300, None, seed, n_jobs, journal)
         wish = FitRequest(how, Lightweight(), None, TARGET, polish=0, labels=False, holdout=0.0)
-        found = fit_coreset(coreset, kernels.choose(coreset.rows.size), wish)
+        found = fit_coreset(coreset, kernels.choose(coreset.host_points.size), wish)
         return Clusters(found.centers, self.geometry)
 
 
@@ -156,12 +156,12 @@ class Components:
         """Minus the log-likelihood of every row, and the probabilities of the components."""
         family, weights = self.mixture.family, self.mixture.weights
         with explaining_points(coreset):
-            joint = log_joint(family, weights, prepared(coreset.rows, family))
+            joint = log_joint(family, weights, prepared(coreset.host_points, family))
             # As logsumexp, and without its copies.
             most = joint.max(axis=1)
             if not np.isfinite(most).all():
                 at = int(np.flatnonzero(~np.isfinite(most))[0])
-                raise BadValueError.found_in(coreset.rows[at : at + 1], at, 0)
+                raise BadValueError.found_in(coreset.host_points[at : at + 1], at, 0)
             joint -= most[:, None]
             np.exp(joint, out=joint)
             total = joint.sum(axis=1)

@@ -90,7 +90,7 @@ class ClusterMapDisplay(figures.Display):
         shown = projection_of(found)
         with look(ax):
             own = [colours[label] for label in found.labels]
-            self.points_ = draw_points(self.ax_, shown, found.coreset.omega, own)
+            self.points_ = draw_points(self.ax_, shown, found.coreset.host_weights, own)
             if shown.outside > 0.0:
                 remark(self.ax_, f"{percent(shown.outside)} of the weight is outside{_with(shown)}")
             self._number(colours, shown)

@@ -111,10 +111,10 @@ class CoresetDisplay(figures.Display):
         if shown.axes[1]:
             # It is the draws that are to be seen, and many of them may be far out.
             drawn = coreset.counts.astype(np.float64)
-            shown = shown.viewed(view_of(shown.points, shown.centers, drawn), coreset.omega)
-        draw_points(ax, shown, coreset.omega, BLUE)
+            shown = shown.viewed(view_of(shown.points, shown.centers, drawn), coreset.host_weights)
+        draw_points(ax, shown, coreset.host_weights, BLUE)
         ax.plot(*shown.centers.T, marker="+", color=INK, markersize=9.0)
-        weight_legend(ax, coreset.omega, BLUE)
+        weight_legend(ax, coreset.host_weights, BLUE)
         if shown.outside > 0.0:
             outside = ~within(shown.points, shown.view)
             draws = percent(coreset.counts[outside].sum() / coreset.size)
@@ -129,7 +129,7 @@ class CoresetDisplay(figures.Display):
         """Distances from the mean, as multiples of the typical one."""
         found = self.description
         coreset = found.coreset
-        typical = float(coreset.omega @ found.costs / coreset.omega.sum())
+        typical = float(coreset.host_weights @ found.costs / coreset.host_weights.sum())
         if coreset.total_cost:
             typical = coreset.total_cost / coreset.total_weight
         if not typical > 0.0:
@@ -139,13 +139,13 @@ class CoresetDisplay(figures.Display):
 
     def _by_distance(self, parts: Any, weights: Any) -> None:
         coreset = self.description.coreset
-        (low,) = map(float, quantiles(self.distances_, coreset.omega, (_NEAREST,)))
+        (low,) = map(float, quantiles(self.distances_, coreset.host_weights, (_NEAREST,)))
         high = float(self.distances_.max())
         low = min(max(low, 1e-6 * high), high / 1.5)
         x = np.maximum(self.distances_, low)
         edges = np.geomspace(low * 0.999, high * 1.001, _BINS + 1)
         counted = coreset.counts / coreset.counts.sum()
-        weighed = coreset.omega / coreset.omega.sum()
+        weighed = coreset.host_weights / coreset.host_weights.sum()
         parts.hist(x, edges, weights=counted, color=BLUE, alpha=0.5, label="share of the draws")
         parts.hist(
             x, edges, weights=weighed, histtype="step", color=ORANGE, linewidth=1.5,
@@ -164,7 +164,7 @@ class CoresetDisplay(figures.Display):
     def _weights(self, ax: Any, x: FloatArray, edges: FloatArray) -> None:
         """The weight of a draw against its distance, and what the paper says it is."""
         coreset = self.description.coreset
-        each = coreset.omega / coreset.counts
+        each = coreset.host_weights / coreset.counts
         uniform = coreset.total_weight / coreset.size
         formula = self._formula(edges)
         if formula is not None:
@@ -196,8 +196,8 @@ class CoresetDisplay(figures.Display):
             return 2.0 * coreset.total_weight / coreset.size / (1.0 + parts)
 
         # Rows of weight 0 say nothing of the others.
-        some = coreset.omega > 0.0
-        each = (coreset.omega / coreset.counts)[some]
+        some = coreset.host_weights > 0.0
+        each = (coreset.host_weights / coreset.counts)[some]
         off = np.abs(np.log(each / weight(self.distances_[some])))
         near = bool(np.isfinite(off).all()) and float(np.median(off)) < _NEAR
         return weight(x) if near and not coreset.exact else None

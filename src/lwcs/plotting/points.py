@@ -43,7 +43,7 @@ def projection_of(found: Description) -> Projection:
     heights = (np.arange(len(own.points)) * _GOLDEN) % 1.0 * 2.0 - 1.0
     points = np.column_stack([own.points[:, 0], heights])
     flat = replace(own, points=points, axes=(own.axes[0], ""))
-    return flat.viewed((own.view[0], (-1.5, 1.5)), found.coreset.omega)
+    return flat.viewed((own.view[0], (-1.5, 1.5)), found.coreset.host_weights)
 
 
 def draw_points(

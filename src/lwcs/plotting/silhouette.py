@@ -96,7 +96,7 @@ class SilhouetteDisplay(figures.Display):
                 "this model has one cluster, and a silhouette compares the own center with the "
                 "next one; fit a model with at least two clusters"
             )
-        weights, values = found.coreset.omega, found.silhouette
+        weights, values = found.coreset.host_weights, found.silhouette
         totals = np.bincount(found.labels, weights, found.k).astype(np.float64, copy=False)
         sums = np.bincount(found.labels, weights * values, found.k)
         self.mean_ = float(sums.sum() / totals.sum())
@@ -120,7 +120,7 @@ class SilhouetteDisplay(figures.Display):
         for cluster in shown:
             own = np.flatnonzero(found.labels == cluster)
             own = own[np.argsort(-found.silhouette[own], kind="stable")]
-            height = np.concatenate([[0.0], np.cumsum(found.coreset.omega[own])]) / total
+            height = np.concatenate([[0.0], np.cumsum(found.coreset.host_weights[own])]) / total
             self.ax_.fill_betweenx(
                 top + height, 0.0, np.append(found.silhouette[own], found.silhouette[own[-1]]),
                 step="post", facecolor=colours[cluster], alpha=0.85, linewidth=0.0,

@@ -134,7 +134,7 @@ def _cost(found: Description) -> tuple[Column, list[Cell]]:
 
 
 def _likelihood(found: Description) -> tuple[Column, list[Cell]]:
-    size = np.bincount(found.labels, found.coreset.omega, found.k)
+    size = np.bincount(found.labels, found.coreset.host_weights, found.k)
     means = np.divide(-found.cost, size, out=np.full(found.k, np.nan), where=size > 0.0)
     return Column("Log-likelihood", "Mean of the rows that most likely belong to it."), _numbers(
         means

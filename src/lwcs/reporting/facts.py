@@ -138,7 +138,7 @@ def _certified(found: Description, certificate: Certificate | None, typed: bool)
 def _separation(found: Description) -> list[str]:
     if found.is_mixture or found.k == 1:
         return []
-    weights = found.coreset.omega
+    weights = found.coreset.host_weights
     mean = float(weights @ found.silhouette / weights.sum())
     return [
         f"The mean silhouette is {mean:.2f}: 1 if clusters are far apart, near 0 if rows are as "
@@ -256,7 +256,7 @@ def stages(found: Description) -> list[StageTime]:
 def drawn(found: Description, origin: Origin) -> list[Fact]:
     """How the coreset was drawn."""
     coreset = found.coreset
-    weights = coreset.omega
+    weights = coreset.host_weights
     said = [] if coreset is getattr(found.model, "coreset_", None) else [_NOT_FITTED]
     said += [
         Fact("Method", coreset.method),

@@ -76,7 +76,7 @@ def of_sizes(found: Description) -> Histogram:
 def of_distances(found: Description) -> Histogram:
     """Distances of all rows from their centers, by the weighted points of the coreset."""
     values, label = _distances(found)
-    weights = found.coreset.omega / found.coreset.omega.sum()
+    weights = found.coreset.host_weights / found.coreset.host_weights.sum()
     middle, most, end = map(float, quantiles(values, weights, (0.5, 0.95, _TAIL)))
     low, largest = float(values.min()), float(values.max())
     if largest <= 1.5 * end or end <= low:

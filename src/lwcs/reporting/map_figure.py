@@ -54,7 +54,7 @@ class Points:
     @classmethod
     def of_description(cls, found: Description) -> Points:
         """Choose the points, and the columns whose values fit."""
-        chosen = _chosen(found.coreset.omega)
+        chosen = _chosen(found.coreset.host_weights)
         view = found.projection.view
         x, y = (
             _as_drawn(found.projection.points[chosen, axis], view[axis][1] - view[axis][0])
@@ -64,7 +64,7 @@ class Points:
             x,
             y,
             _smallest(found.labels[chosen], found.k),
-            found.coreset.omega[chosen].astype(np.float32),
+            found.coreset.host_weights[chosen].astype(np.float32),
             _smallest(found.coreset.indices[chosen], found.coreset.n_samples),
         )
         left = _BUDGET - sum(map(_in_file, own))
@@ -130,7 +130,7 @@ def _as_shown(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _columns(found: Description, columns: IntArray, chosen: IntArray) -> npt.NDArray[Any]:
     """The values of some columns, in the units of the data."""
-    return some_columns(copied(found.coreset.rows), columns)[chosen]
+    return some_columns(copied(found.coreset.host_points), columns)[chosen]
 
 
 HEIGHT = 520

@@ -52,7 +52,7 @@ def draw_around(
     )
     noise = 0.0
     if geometry.mean is not None and known.cost is not None:
-        noise = geometry.noise(known.weight, known.rows, known.cost, before.rows.dtype)
+        noise = geometry.noise(known.weight, known.rows, known.cost, before.host_points.dtype)
     draws = draw_by_sensitivity(source, assignment, params.k, size, known, run, noise, weighed)
     drawn = Coreset.drawn(
         draws,

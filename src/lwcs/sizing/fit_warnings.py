@@ -88,7 +88,7 @@ def warn_of_fit(found: Clustering, coreset: Coreset, k: int, max_iter: int) -> N
 
 def _why_fewer(coreset: Coreset, k: int) -> str:
     """Why fewer than k clusters have rows, and what to do."""
-    rows = count_distinct(coreset.rows[np.flatnonzero(coreset.omega)])
+    rows = count_distinct(coreset.host_points[np.flatnonzero(coreset.host_weights)])
     whole = coreset.method == "all rows"
     has = f"{'the data' if whole else 'the coreset'} has {'only ' * (rows < k)}{rows} distinct row"
     has += "s" * (rows != 1)

@@ -142,7 +142,7 @@ class FitResult:
         # Centers may have been polished, or fitted on some of the draws.
         if whole and np.array_equal(self.centers, solution.centers):
             return found.labels, found.distances
-        rows = solution.geometry.measured(coreset.rows)
+        rows = solution.geometry.measured(coreset.host_points)
         return rows.nearest(solution.geometry.own_centers(self.centers))
 
 

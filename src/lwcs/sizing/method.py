@@ -131,13 +131,13 @@ def first_sampler(context: BuildContext, request: FitRequest) -> Sampler:
 
 
 def _isotropic(pilot: Coreset, context: BuildContext, params: SolverParams) -> bool:
-    points = Points.of(pilot.rows, pilot.omega, pilot.geometry(context.geometry))
+    points = Points.of(pilot.host_points, pilot.host_weights, pilot.geometry(context.geometry))
     k = min(_PILOT_CLUSTERS, params.k, len(pilot))
     found = solve(
         points, k, init="plain-k-means++", max_iter=_PILOT_ITERATIONS, seed=params.seed,
         stage=Stage.PILOT_SEEDING, n_jobs=1, journal=params.journal.part(),
     )  # fmt: skip
-    seen = seen_by(points.rows, pilot.omega, pilot.counts, found.labels, found.distances,
+    seen = seen_by(points.rows, pilot.host_weights, pilot.counts, found.labels, found.distances,
                    found.centers, pilot.size)  # fmt: skip
     errors = seen.formulas(pilot.size)
     if not errors:
@@ -202,8 +202,8 @@ def seen_on_draws(answer: FitResult) -> DrawStatistics:
     coreset, geometry = solution.coreset, solution.geometry
     labels, distances = answer.on_draws()
     own = geometry.own_centers(answer.centers)
-    rows = geometry.measured(coreset.rows)
-    return seen_by(rows, coreset.omega, coreset.counts, labels, distances, own, coreset.size)
+    rows = geometry.measured(coreset.host_points)
+    return seen_by(rows, coreset.host_weights, coreset.counts, labels, distances, own, coreset.size)
 
 
 def draws_around(

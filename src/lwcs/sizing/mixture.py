@@ -77,8 +77,8 @@ class Drawn:
     @classmethod
     def of(cls, coreset: Coreset, runs: Runs) -> Drawn:
         """All rows of a coreset, checked against the family."""
-        rows = prepared(coreset.rows, runs.new_family())
-        return cls(rows, coreset.omega, coreset.counts, np.arange(len(coreset)))
+        rows = prepared(coreset.host_points, runs.new_family())
+        return cls(rows, coreset.host_weights, coreset.counts, np.arange(len(coreset)))
 
     def __len__(self) -> int:
         return int(self.counts.sum())

@@ -105,7 +105,7 @@ class Solution:
     @property
     def centers(self) -> DenseRows:
         """In the units and the dtype of the data."""
-        dtype: Any = self.geometry.center_dtype(self.coreset.rows.dtype)
+        dtype: Any = self.geometry.center_dtype(self.coreset.host_points.dtype)
         return self.geometry.to_data(self.found.centers).astype(dtype)
 
 
@@ -114,7 +114,7 @@ def solve_on_one_level(
 ) -> Solution:
     """Cluster all draws, as in the paper; or all but some that are held back as a referee."""
     geometry, held = coreset.geometry(computed_as), None
-    points, weights, counts = coreset.rows, coreset.omega, coreset.counts
+    points, weights, counts = coreset.host_points, coreset.host_weights, coreset.counts
     if holdout and not coreset.exact:
         size = coreset.size - max(1, round(holdout * coreset.size))
         kept = deal(counts, [size], generator(params.seed, Stage.LEVELS))[0]
@@ -142,7 +142,7 @@ def solve_on_one_level(
     own = Price.on_draws(weights, counts, found.distances)
     error = NONE if coreset.exact else UNKNOWN
     if held is not None:
-        others = Points.of(coreset.rows[held.at], held.weights, geometry)
+        others = Points.of(coreset.host_points[held.at], held.weights, geometry)
         with workers(params.n_jobs) as run:
             sample = Sample(others, held.counts)
             other = sample.price(sample.distances(found.centers, run))
@@ -164,7 +164,7 @@ def climb_coreset(
         return climb(Sample(points, draws.counts), sizes, params, starts)
 
     with explaining_points(draws):
-        climbed = precisely(draws.rows, draws.omega, geometry, levels)
+        climbed = precisely(draws.host_points, draws.host_weights, geometry, levels)
     # The parts of a union are not independent of each other.
     return replace(climbed, judged=None) if draws.depth else climbed
 
@@ -202,10 +202,10 @@ def finish(
             searched = top.exact and top is not draws and params.searches
             return search_level(points, found, params, limits) if searched else found
 
-        found = precisely(top.rows, top.omega, geometry, last_level)
-    own = Price.on_draws(top.omega, top.counts, found.distances)
+        found = precisely(top.host_points, top.host_weights, geometry, last_level)
+    own = Price.on_draws(top.host_weights, top.counts, found.distances)
     if not top.exact and climbed.judged is not None:
-        average, error = own.cost / float(top.omega.sum()), UNKNOWN
+        average, error = own.cost / float(top.host_weights.sum()), UNKNOWN
         # Draws that cost nothing say nothing of others.
         if average > 0.0:
             error = climbed.judged.error_beside(found.distances, average)

@@ -57,7 +57,7 @@ class Original:
     def of(cls, coreset: Coreset, geometry: Geometry, centers: DenseRows) -> Original:
         """Label the rows of a coreset by centers in the units of the data."""
         with explaining_points(coreset):
-            rows, own = geometry.measured(coreset.rows), geometry.own_centers(centers)
+            rows, own = geometry.measured(coreset.host_points), geometry.own_centers(centers)
             return cls(coreset, geometry, rows, own, rows.labels(own))
 
     @property
@@ -90,7 +90,7 @@ def bootstrap(
 ) -> Stability:
     """Judge clusters by this many bootstrap coresets; the threads have no part in the result."""
     coreset, k = original.coreset, original.k
-    weights, counts, labels = coreset.omega, coreset.counts, original.labels
+    weights, counts, labels = coreset.host_weights, coreset.counts, original.labels
     size = original.replicate_size()
     found: list[_Replicate] = []
     beside = original.rows.threads(n_jobs)
@@ -124,7 +124,7 @@ def bootstrap(
 def _replicate(original: Original, size: int, seed: int, number: int) -> _Replicate:
     """Draw again, cluster afresh, and look for the original clusters."""
     coreset, geometry, k = original.coreset, original.geometry, original.k
-    weights, counts = coreset.omega, coreset.counts
+    weights, counts = coreset.host_weights, coreset.counts
     rng = generator(seed, Stage.BOOTSTRAP, number)
     part = part_of(weights, counts, rng.multinomial(size, counts / counts.sum()))
     params = SolverParams(k, "local-search", None, _ITERATIONS, None, int(rng.integers(2**63)), 1)
@@ -134,7 +134,7 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
         best = climb(Sample(points, part.counts), [], params).found
         return solve_level(points, best.centers, best.cost, params, Limits(_ITERATIONS, 0.0, _TOL))
 
-    found = precisely(coreset.rows[part.at], part.weights, geometry, solve)
+    found = precisely(coreset.host_points[part.at], part.weights, geometry, solve)
     centers = Centers(found.centers.points, geometry)
     labels = original.rows.labels(centers)
     fitted = np.zeros(len(weights))

@@ -107,7 +107,7 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
     scale = None
     if isinstance(data, Coreset):
         refuse_sample_weight(sample_weight)
-        source, scale = scan(data.rows, weight=data.omega), data.scale
+        source, scale = scan(data.host_points, weight=data.host_weights), data.scale
     else:
         source = scan(data, weight=sample_weight)
     geometry, threads = (

@@ -228,9 +228,9 @@ def _law_of_weights(coreset: Coreset) -> Law:
     """
     geometry = coreset.geometry()
     assert geometry.mean is not None
-    rows = geometry.measured(coreset.rows)
+    rows = geometry.measured(coreset.host_points)
     distances = rows.distances_to(geometry.own_centers(coreset.mean[None, :]))  # type: ignore[index]
-    inverse = coreset.counts / (coreset.size * coreset.omega)
+    inverse = coreset.counts / (coreset.size * coreset.host_weights)
     near, far = int(np.argmin(distances)), int(np.argmax(distances))
     between = distances[far] - distances[near]
     slope = (inverse[far] - inverse[near]) / between if between > 0.0 else 0.0

@@ -38,7 +38,7 @@ class SampleSize:
         """Of the rows that a coreset stands for; `source` has them, where they are at hand."""
         weights = source.weights if isinstance(source, LocalSource) else None
         if coreset.exact:
-            weights = coreset.omega
+            weights = coreset.host_weights
         if weights is not None:
             return cls(kish(np.asarray(weights)))
         n = float(coreset.n_samples - coreset.details.get("dropped", 0))
@@ -106,7 +106,7 @@ class FittedOn:
         `memberships` are labels, or the probability of every cluster for every row. `source`
         has the rows that were drawn from, where they are at hand.
         """
-        weights, counts = coreset.omega, coreset.counts
+        weights, counts = coreset.host_weights, coreset.counts
         # At the ends of the range of numbers, squares of costs are not numbers.
         with np.errstate(over="ignore", invalid="ignore"):
             spread = Mean.on_draws(weights, counts, (costs - cost.value) ** 2).value
@@ -183,7 +183,7 @@ def _variance(fields: Fields, name: str) -> float:
 def digest(coreset: Coreset) -> str:
     """Tell coresets apart by their draws: which rows, how often, with which weights."""
     own = blake2b(digest_size=_DIGEST_BYTES)
-    for values in (coreset.indices, coreset.counts, coreset.omega):
+    for values in (coreset.indices, coreset.counts, coreset.host_weights):
         own.update(values.tobytes())
     return own.hexdigest()
 
