@@ -14,7 +14,7 @@ import pytest
 SLOW = """
 import os, signal, sys, time
 from lwcs.cli import main
-from lwcs.foundation import storage
+from lwcs.storage import parquet as storage
 
 def slowly(table, path, access):
     with storage.replacing(path, access) as temporary:

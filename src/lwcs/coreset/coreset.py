@@ -27,7 +27,6 @@ from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, deal, generator
-from lwcs.storage import parquet as storage
 from lwcs.storage.savable import Savable, Tabular
 
 if TYPE_CHECKING:
@@ -420,8 +419,9 @@ class Coreset(Following, Savable, Tabular):
         schema, as pyarrow does.
         """
         from lwcs.coreset.io import KIND, from_table
+        from lwcs.storage.parquet import of_kind
 
-        return from_table(*storage.of_kind(table, KIND, cls.__name__), "table")
+        return from_table(*of_kind(table, KIND, cls.__name__), "table")
 
     def _table(self) -> pa.Table:
         return self.to_arrow()

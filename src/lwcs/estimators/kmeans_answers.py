@@ -17,7 +17,6 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.watching import whole_pass
-from lwcs.storage import parquet as storage
 from lwcs.storage.savable import Savable, Tabular
 
 if TYPE_CHECKING:
@@ -168,8 +167,9 @@ class KMeansAnswers(
     def from_arrow(cls, table: pa.Table) -> CoresetKMeans:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
         from lwcs.estimators.kmeans_io import KIND, from_table
+        from lwcs.storage.parquet import of_kind
 
-        return from_table(*storage.of_kind(table, KIND, "CoresetKMeans"), "table")
+        return from_table(*of_kind(table, KIND, "CoresetKMeans"), "table")
 
     def _table(self) -> pa.Table:
         return self.to_arrow()

@@ -19,7 +19,6 @@ from lwcs.runtime.randomness import as_seed
 from lwcs.samplers.first_pass import check_total
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import gathered, whole_pass
-from lwcs.storage import parquet as storage
 from lwcs.storage.savable import Savable, Tabular
 
 if TYPE_CHECKING:
@@ -131,8 +130,9 @@ class MixtureAnswers(QualityHTML, Savable, Tabular):
     def from_arrow(cls, table: pa.Table) -> CoresetMixture:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
         from lwcs.estimators.mixture_io import KIND, from_table
+        from lwcs.storage.parquet import of_kind
 
-        return from_table(*storage.of_kind(table, KIND, "CoresetMixture"), "table")
+        return from_table(*of_kind(table, KIND, "CoresetMixture"), "table")
 
     def to_sklearn(self) -> GaussianMixture:
         """Convert to a fitted `sklearn.mixture.GaussianMixture` with these components.

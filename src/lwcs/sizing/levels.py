@@ -21,7 +21,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, workers
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided
-from lwcs.solvers.kmeans import start
+from lwcs.solvers.kmeans import cheapest, start
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search
 from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError
@@ -246,7 +246,8 @@ def search_level(
     # Other numbers on every level.
     rng = generator(params.seed, Stage.LEVELS, len(points), found.n_iter)
     swapped = local_search(points, found.centers, rng, n_jobs=params.n_jobs, journal=params.journal)
-    return min(found, _iterated(points, swapped, params, limits), key=lambda each: each.cost)
+    both = found, _iterated(points, swapped, params, limits)
+    return both[cheapest([each.cost for each in both])]
 
 
 def _iterated(points: Points, start: Centers, params: SolverParams, limits: Limits) -> Clustering:
@@ -277,7 +278,7 @@ def _best_start(
         *(partial(_start, level.points, each, init, attempt) for attempt in range(params.starts)),
         *(partial(_go_on, level.points, each, centers) for centers in present),
     ]
-    best = None
+    tried: list[tuple[float, Clustering]] = []
     # A few at a time: an interrupt waits for those that have begun.
     for wave in pieces(len(attempts), _AT_A_TIME):
         found = list(run(lambda attempt: attempt(), attempts[wave]))
@@ -287,11 +288,9 @@ def _best_start(
             costs = [each.cost for each in found]
         else:
             costs = list(run(lambda each: _cost(others, each), found))
-        winner = int(np.argmin(costs))
-        if best is None or costs[winner] < best[0]:
-            best = costs[winner], found[winner]
-    assert best is not None
-    return best[1]
+        tried += zip(costs, found, strict=True)
+        tried = [tried[cheapest([cost for cost, _ in tried])]]
+    return tried[0][1]
 
 
 def _cost(others: Sample, found: Clustering) -> float:

@@ -20,7 +20,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator
 from lwcs.sizing.levels import STRIDE
-from lwcs.solvers.kmeans import start
+from lwcs.solvers.kmeans import cheapest, start
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search
 from lwcs.solvers.points import Points
@@ -84,7 +84,8 @@ class Path:
             starts.append(_with_more(points, before, k, rng))
         swapped = (local_search(points, each, rng, _SWAPS, n_jobs=self.n_jobs) for each in starts)
         found = [self._iterated(points, each, _BRIEFLY) for each in swapped]
-        return self._iterated(points, min(found, key=_cost).centers, _MAX_ITER)
+        best = found[cheapest([each.cost for each in found])]
+        return self._iterated(points, best.centers, _MAX_ITER)
 
     def _down(self, points: Points, found: Clustering, above: Clustering) -> Clustering:
         """The better of what was found and what fewer centers of the next solution give."""
@@ -93,7 +94,7 @@ class Path:
         other = self._iterated(points, fewer, _BRIEFLY)
         if other.cost < _HOPELESS * found.cost:
             other = self._iterated(points, other.centers, _MAX_ITER)
-        return min(found, other, key=_cost)
+        return (found, other)[cheapest([found.cost, other.cost])]
 
     def _iterated(self, points: Points, centers: Centers, max_iter: int) -> Clustering:
         return lloyd(
@@ -105,10 +106,6 @@ class Path:
             stride=STRIDE,
             n_jobs=self.n_jobs,
         )
-
-
-def _cost(found: Clustering) -> float:
-    return found.cost
 
 
 def _words(ks: Sequence[int]) -> str:

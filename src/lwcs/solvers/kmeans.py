@@ -16,7 +16,7 @@ from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import FLOAT32_DOWN_TO, kmeans_plusplus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Centers, Geometry
@@ -36,6 +36,9 @@ Found = TypeVar("Found", bound=HasCost)
 
 # Products of one iteration from which on threads share it better than they share restarts.
 _LARGE = 2**30
+# Costs that differ by less are equal: starts that end in the same optimum do, by rounding, which
+# depends on the processor.
+_ROUNDING = 1e-6
 INITS = ("k-means++", "local-search", "plain-k-means++", "random")
 
 
@@ -67,7 +70,17 @@ def solve(
         return lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=share, journal=journal)
 
     with workers(threads if beside else 1) as run:
-        return min(run(restart, range(n_init)), key=lambda found: found.cost)
+        found = list(run(restart, range(n_init)))
+    return found[cheapest([each.cost for each in found])]
+
+
+def cheapest(costs: Sequence[float]) -> int:
+    """Index of the lowest cost; the first of those that differ by rounding."""
+    best = 0
+    for at, cost in enumerate(costs):
+        if cost < costs[best] * (1.0 - _ROUNDING):
+            best = at
+    return best
 
 
 def cluster(
