@@ -28,7 +28,7 @@ from lwcs import CoresetKMeans
 from lwcs.geometry import Geometry
 from lwcs.passes import LabelTask, euclidean_cost
 from lwcs.runtime.parallel import usable_cores
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 
 SCALE = float(os.environ.get("LWCS_BENCH_SCALE", "1"))

@@ -21,7 +21,7 @@ from benchmarks.measure import machine
 from lwcs import CoresetKMeans
 from lwcs.comparing.families import FAMILIES, distortion
 from lwcs.passes import euclidean_cost
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 
 ROWS, COLUMNS, CLUSTERS, DRAWS, SEEDS = 50_000, 50, (20, 100), 40, 10

@@ -23,7 +23,7 @@ from lwcs.passes import euclidean_cost
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.runtime.randomness import Stage, generator
 from lwcs.solvers import seeding
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 
 SHAPES = ((1_000, 100), (5_000, 100), (20_000, 500))

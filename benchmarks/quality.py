@@ -34,7 +34,7 @@ from benchmarks.starts import MAX_ITER, TOL, Problem, points_of
 from lwcs import CoresetKMeans, kernels
 from lwcs.geometry import Geometry
 from lwcs.passes import euclidean_cost
-from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.lloyd import cluster
 
 FITS = RESULTS / "quality.jsonl"
 SEEDS = int(os.environ.get("LWCS_SEEDS", "20"))

@@ -23,11 +23,10 @@ from lwcs.geometry import Centers, Geometry
 from lwcs.passes import full_cost
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.runtime.randomness import Stage, generator
-from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import Clustering, lloyd
 from lwcs.solvers.local_search import local_search
-from lwcs.solvers.points import Points
-from lwcs.solvers.seeding import FLOAT32_DOWN_TO, draw_points
+from lwcs.solvers.points import FLOAT32_DOWN_TO, Points, draw_points
+from lwcs.solvers.seeding import start
 
 SEEDS, TOL, MAX_ITER = 8, 1e-4, 300
 CELLS = (

@@ -10,10 +10,9 @@ from lwcs import CoresetMixture
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import SquaredEuclidean
-from lwcs.solvers import mixture_device as families
-from lwcs.solvers import mixture_device as mixture_on_device
-from lwcs.solvers.families import Family, Gaussian, Poisson, new_family
-from lwcs.solvers.mixture import (
+from lwcs.solvers import device_em as families
+from lwcs.solvers import device_em as mixture_on_device
+from lwcs.solvers.em import (
     belonging,
     evenly,
     expected,
@@ -25,6 +24,7 @@ from lwcs.solvers.mixture import (
     prepared,
     responsibilities,
 )
+from lwcs.solvers.families import Family, Gaussian, Poisson, new_family
 from lwcs.sources.memory.device import DeviceSource
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -14,8 +14,7 @@ from lwcs.divergences import KL, Cosine, ItakuraSaito, Mahalanobis
 from lwcs.geometry import Geometry
 from lwcs.geometry.device import DeviceRows
 from lwcs.runtime.journal import Journal
-from lwcs.solvers.kmeans import cluster, solve
-from lwcs.solvers.lloyd import lloyd
+from lwcs.solvers.lloyd import cluster, lloyd, solve
 from lwcs.solvers.local_search import local_search
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import kmeans_plusplus

@@ -15,7 +15,7 @@ import lwcs
 from lwcs import CoresetKMeans
 from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
-from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.lloyd import cluster
 from lwcs.sources.memory.partitioned import PartitionedSource
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from lwcs import CoresetKMeans
 from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
 from lwcs.passes import euclidean_cost
 from lwcs.sizing import method as choice
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.sources.memory.partitioned import PartitionedSource
 

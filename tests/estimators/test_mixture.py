@@ -13,9 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import lwcs
 from lwcs import CoresetMixture
 from lwcs.divergences import available
-from lwcs.solvers import mixture_start
+from lwcs.solvers import em_starts
 from lwcs.solvers.families.gaussian import COVARIANCES
-from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.lloyd import cluster
 from tests.estimators.sklearn_failures import expected_failures
 
 MEANS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 9.0]])
@@ -187,7 +187,7 @@ def test_restarts_are_keyed_and_the_first_one_is_the_only_one_of_a_single_run(mo
         seeds.append(seed)
         return cluster(*arguments, seed=seed, **options)
 
-    monkeypatch.setattr(mixture_start, "cluster", noted)
+    monkeypatch.setattr(em_starts, "cluster", noted)
     for seed in (3, 4):
         CoresetMixture(2, n_init=3, random_state=seed).fit(blobs(300))
     assert (seeds[0], seeds[3]) == (3, 4)

@@ -16,7 +16,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.sizing import mixture as mixture_levels
 from lwcs.sizing import mixture as mixture_size
-from lwcs.solvers.mixture_start import Runs
+from lwcs.solvers.em_starts import Runs
 from tests.cli.running import run
 
 N = 20_000

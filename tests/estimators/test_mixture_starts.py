@@ -16,8 +16,7 @@ from sklearn.mixture import GaussianMixture
 import lwcs
 from lwcs import CoresetMixture, divergences
 from lwcs.divergences import SquaredEuclidean
-from lwcs.solvers import mixture_start
-from lwcs.solvers import mixture_start as mixture_runs
+from lwcs.solvers import em_starts
 from lwcs.solvers.families import Family, available, weighted_means
 from lwcs.solvers.families.gaussian import COVARIANCES
 from tests.estimators.mixture_cases import (
@@ -107,10 +106,10 @@ def first_mixture(family, rows, means, **options):
         seen.append((mixing, copy.deepcopy(arguments[2])))
         return mixing
 
-    begin = mixture_start.begin
+    begin = em_starts.begin
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        patch.setattr(mixture_runs, "begin", noted)
+        patch.setattr(em_starts, "begin", noted)
         CoresetMixture(2, family=family, means_init=means, max_iter=1, **options).fit(rows)
     return seen[0]
 
@@ -296,7 +295,7 @@ def test_restarts_from_given_means_are_one_restart_with_a_warning(monkeypatch):
     # Weights alone leave the clusters to chance.
     seen = []
     monkeypatch.setattr(
-        mixture_start,
+        em_starts,
         "_clusters",
         lambda *a, **_: seen.append(a) or np.arange(len(X)) % 2,
     )
@@ -331,7 +330,7 @@ def test_given_arrays_are_neither_changed_nor_saved(tmp_path):
 
 def test_a_warm_start_is_one_run_whatever_n_init(monkeypatch):
     model = CoresetMixture(2, warm_start=True, n_init=3, random_state=0).fit(X)
-    runs, run = [], mixture_runs.fit_mixture
-    monkeypatch.setattr(mixture_runs, "fit_mixture", lambda *a, **o: runs.append(1) or run(*a, **o))
+    runs, run = [], em_starts.fit_mixture
+    monkeypatch.setattr(em_starts, "fit_mixture", lambda *a, **o: runs.append(1) or run(*a, **o))
     model.fit(X)
     assert len(runs) == 1

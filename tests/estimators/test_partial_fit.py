@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.solvers.kmeans import start as start_from
+from lwcs.solvers.seeding import start as start_from
 
 ANSWERS = ("cluster_centers_", "inertia_", "n_iter_", "coreset_", "geometry_", "labels_")
 

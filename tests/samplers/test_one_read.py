@@ -14,9 +14,9 @@ from lwcs.divergences import Mahalanobis
 from lwcs.geometry import Geometry
 from lwcs.kernels import choose
 from lwcs.samplers import one_read
-from lwcs.samplers.base import Run
 from lwcs.samplers.draws import RunningWeights
 from lwcs.samplers.one_read import Propose, _scan, running_weights
+from lwcs.samplers.sampler import Run
 from lwcs.sources.memory.local import ArraySource
 from lwcs.sources.memory.sparse import SparseSource
 

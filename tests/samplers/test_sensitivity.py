@@ -16,7 +16,7 @@ from lwcs.samplers.around_centers import (
     assign,
     sensitivities,
 )
-from lwcs.samplers.base import Run
+from lwcs.samplers.sampler import Run
 from lwcs.samplers.sensitivity import d2_sampling
 
 METHOD = pytest.mark.parametrize("method", ["sensitivity", "refined"])

@@ -8,9 +8,16 @@ import scipy.sparse as sp
 from scipy import stats
 from sklearn.mixture import GaussianMixture
 
-from lwcs.solvers.families import Bernoulli, Exponential, Gamma, Gaussian, Multinomial, Poisson
+from lwcs.solvers.em import fit_mixture, log_joint, maximize
+from lwcs.solvers.families import (
+    Bernoulli,
+    ExponentialDistribution,
+    Gamma,
+    Gaussian,
+    Multinomial,
+    Poisson,
+)
 from lwcs.solvers.families.gaussian import COVARIANCES
-from lwcs.solvers.mixture import fit_mixture, log_joint, maximize
 
 RNG = np.random.default_rng(0)
 TRUE = np.array([[0.0, 0.0, 1.0], [4.0, 1.0, -2.0], [-3.0, 5.0, 0.0]])
@@ -79,7 +86,7 @@ MAKE = {
     "poisson": Poisson,
     "multinomial": Multinomial,
     "bernoulli": Bernoulli,
-    "exponential": Exponential,
+    "exponential": ExponentialDistribution,
     "gamma": Gamma,
 }
 FAMILIES = pytest.mark.parametrize("name", list(MAKE))

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from lwcs import divergences
 from lwcs.geometry import Geometry
-from lwcs.solvers.kmeans import solve
-from lwcs.solvers.lloyd import Clustering, lloyd
+from lwcs.solvers.lloyd import Clustering, lloyd, solve
 from lwcs.solvers.points import Points
 
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.divergences import KL
 from lwcs.geometry import Geometry
-from lwcs.solvers.kmeans import solve, start
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.local_search import FEWEST_STEPS, _Search, local_search
 from lwcs.solvers.points import Points
-from lwcs.solvers.seeding import kmeans_plusplus
+from lwcs.solvers.seeding import kmeans_plusplus, start
 from tests.solvers.kinds import MAKE, compiled, portable
 
 DTYPE = pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -28,7 +28,7 @@ from lwcs.samplers.around_centers import (
     assign,
     draw_by_sensitivity,
 )
-from lwcs.samplers.base import Run
+from lwcs.samplers.sampler import Run
 from tests.statistical.paths import data, in_parts, weights
 from tests.statistical.verdicts import assert_follows, total_counts
 

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs.geometry import Geometry
-from lwcs.samplers.base import Run
 from lwcs.samplers.one_pass import OnePass, draw_in_one_pass
+from lwcs.samplers.sampler import Run
 from lwcs.sources.streams import BatchesSource
 from tests.statistical.paths import N, data, lightweight_q, weights
 from tests.statistical.verdicts import assert_follows, assert_unbiased

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.geometry import Geometry
 from lwcs.samplers.around_centers import Assignment, assign, draw_by_sensitivity
-from lwcs.samplers.base import Run
+from lwcs.samplers.sampler import Run
 from lwcs.samplers.sensitivity import d2_sampling, d2_sampling_in_rounds
 from tests.statistical.paths import N, data, partitioned, skewed_weights, weights
 from tests.statistical.verdicts import assert_follows

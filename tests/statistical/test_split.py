@@ -14,7 +14,7 @@ from scipy.stats import norm
 import lwcs
 from lwcs.geometry import Geometry
 from lwcs.samplers.around_centers import assign, draw_by_sensitivity
-from lwcs.samplers.base import Run
+from lwcs.samplers.sampler import Run
 from tests.statistical.paths import LIGHTWEIGHT, UNIFORM, N, data, lightweight_q, uniform_q
 from tests.statistical.test_sensitivity_law import CENTERS, law
 from tests.statistical.verdicts import FALSE_ALARM, assert_follows, center_sets

@@ -14,7 +14,7 @@ from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
 from lwcs.sizing import method as choice
 from lwcs.sizing.method import seen_by, warn_of_method
-from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.lloyd import cluster
 from lwcs.statistics.diagnosis import (
     METHODS,
     Diagnosis,

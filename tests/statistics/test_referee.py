@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import lwcs
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.statistics.referee import NONE, UNKNOWN, Price, SamplingError
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from lwcs import build
 from lwcs.divergences import KL
 from lwcs.geometry import Geometry
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.statistics.separation import Neighbours, tell_apart
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.passes import full_cost
-from lwcs.solvers.kmeans import start
 from lwcs.solvers.lloyd import lloyd
 from lwcs.solvers.points import Points
+from lwcs.solvers.seeding import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from lwcs.coreset.building import build
 from lwcs.estimators import CoresetKMeans
 from lwcs.geometry import Geometry
 from lwcs.passes import polish
-from lwcs.solvers.kmeans import cluster
+from lwcs.solvers.lloyd import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,9 +23,9 @@ from lwcs.geometry import Geometry
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.randomness import Stage, as_seed, generator
 from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
-from lwcs.samplers.base import Run
 from lwcs.samplers.first_pass import Extent, weight_of
 from lwcs.samplers.one_pass import OnePass
+from lwcs.samplers.sampler import Run
 from lwcs.sources.base import block_rows, check_not_empty
 from lwcs.sources.blocks import ArrayBatch, Filling
 from lwcs.sources.memory.local import open_local

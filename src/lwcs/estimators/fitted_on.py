@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from lwcs.solvers.mixture import log_likelihoods, prepared, responsibilities
+from lwcs.solvers.em import log_likelihoods, prepared, responsibilities
 from lwcs.sources import LocalSource
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import Mean, Price

@@ -29,15 +29,15 @@ from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
 from lwcs.samplers import as_sampler
 from lwcs.sizing.mixture import Drawing, fit_on_levels, fit_on_one_level, fit_to_target
+from lwcs.solvers.em_starts import Given, Runs, check_init, to_continue
 from lwcs.solvers.families import available, new_family
-from lwcs.solvers.mixture_start import Given, Runs, check_init, to_continue
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.runtime.progress import Callback
     from lwcs.sizing.mixture import Fitted
+    from lwcs.solvers.em import Mixture
     from lwcs.solvers.families import Family
-    from lwcs.solvers.mixture import Mixture
     from lwcs.sources import Source
     from lwcs.statistics.referee import SamplingError
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
 
     from lwcs.estimators.mixture import CoresetMixture
-    from lwcs.solvers.mixture import Mixture
+    from lwcs.solvers.em import Mixture
 
 
 class MixtureAnswers(QualityHTML, Savable, Tabular):

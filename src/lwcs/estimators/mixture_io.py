@@ -22,8 +22,8 @@ from lwcs.estimators.saved import (
     with_parameters,
 )
 from lwcs.runtime.journal import TIMINGS, read_timings
+from lwcs.solvers.em import Mixture
 from lwcs.solvers.families import available
-from lwcs.solvers.mixture import Mixture
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import UNKNOWN
 from lwcs.storage.fields import MOST_FEATURES, Fields, NotDefinedError, checked_mapping, reading

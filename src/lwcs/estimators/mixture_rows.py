@@ -12,8 +12,8 @@ from lwcs import kernels
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces, stored_values
-from lwcs.solvers.mixture import log_joint, prepared
-from lwcs.solvers.mixture_device import answers
+from lwcs.solvers.device_em import answers
+from lwcs.solvers.em import log_joint, prepared
 from lwcs.sources import base
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.estimators import CoresetKMeans, CoresetMixture
 from lwcs.estimators.inputs import measured_by
 from lwcs.estimators.kmeans import check_fitted
-from lwcs.solvers.mixture import log_likelihoods, prepared
+from lwcs.solvers.em import log_likelihoods, prepared
 from lwcs.statistics.record import digest, digest_of_data
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lwcs.evaluation.k_choice import RunnerUp
 from lwcs.evaluation.k_rows import KRow
 from lwcs.evaluation.k_verdict import Verdict
 from lwcs.runtime.warnings import warn
-from lwcs.solvers.mixture import log_likelihoods, prepared
+from lwcs.solvers.em import log_likelihoods, prepared
 from lwcs.statistics.referee import Mean
 
 if TYPE_CHECKING:

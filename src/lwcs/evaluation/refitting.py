@@ -25,14 +25,14 @@ from lwcs.runtime.parallel import workers
 from lwcs.samplers import Lightweight
 from lwcs.sizing.kmeans import FitRequest, fit_coreset
 from lwcs.sizing.levels import SolverParams
-from lwcs.solvers.mixture import log_joint, prepared
+from lwcs.solvers.em import log_joint, prepared
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.coreset.coreset import Coreset
     from lwcs.divergences import Divergence
     from lwcs.runtime.journal import Journal
-    from lwcs.solvers.mixture import Mixture
+    from lwcs.solvers.em import Mixture
 
 TARGET = 0.02
 """Sampling error that a fresh fit aims at, as the estimators do."""

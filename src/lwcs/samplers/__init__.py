@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lwcs.arrays.checks import check_choice
-from lwcs.samplers.base import Draws, Run, Sampler, Summary
 from lwcs.samplers.first_pass import Moments
 from lwcs.samplers.lightweight import Lightweight
 from lwcs.samplers.refined import Refined
+from lwcs.samplers.sampler import Draws, Run, Sampler, Summary
 from lwcs.samplers.sensitivity import Sensitivity
 from lwcs.samplers.uniform import Uniform
 

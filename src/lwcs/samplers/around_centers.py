@@ -21,8 +21,8 @@ from lwcs.arrays.checks import BadValueError, check_count
 from lwcs.geometry.base import weigh_clusters
 from lwcs.passes import AssignTask
 from lwcs.runtime.randomness import Round, Stage, generator
-from lwcs.samplers import on_device
-from lwcs.samplers.base import Draws, Run, Summary
+from lwcs.samplers import device_draws
+from lwcs.samplers.sampler import Draws, Run, Summary
 from lwcs.samplers.two_rounds import (
     Picked,
     Quota,
@@ -180,7 +180,7 @@ def weigh(
 ) -> list[Clusters]:
     """Weight and cost of every cluster, by partition."""
     if isinstance(source, DeviceSource) and assignment.labels is not None:
-        return on_device.weigh(source, assignment)
+        return device_draws.weigh(source, assignment)
     task = ClustersTask(assignment, _starts(source, assignment))
     return list(run.gather(source, task, stage))
 
@@ -208,7 +208,7 @@ def draw_around_centers(
     quotas = share(size, [masses], run.generator(Round.PLAN))
     if isinstance(source, DeviceSource) and assignment.labels is not None:
         mass = float(np.sum(masses))
-        return on_device.draw_around_centers(
+        return device_draws.draw_around_centers(
             source, assignment, scores, quotas, mass, size, known, run
         )
     task = DrawTask(assignment, _starts(source, assignment), run.seed, run.stage, scores)

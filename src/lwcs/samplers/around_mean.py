@@ -17,7 +17,6 @@ from lwcs.divergences.transformed import SquaredBound
 from lwcs.geometry import Centers, Geometry
 from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers.around_centers import Assignment, Scores, assign, draw_around_centers, weigh
-from lwcs.samplers.base import Draws, Run, Summary
 from lwcs.samplers.first_pass import (
     check_passes,
     check_passes_possible,
@@ -30,6 +29,7 @@ from lwcs.samplers.first_pass import (
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import draw_in_one_read
+from lwcs.samplers.sampler import Draws, Run, Summary
 from lwcs.samplers.two_rounds import (
     Picked,
     Quota,

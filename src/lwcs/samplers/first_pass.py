@@ -12,7 +12,7 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import stored_values
 from lwcs.geometry import Geometry
-from lwcs.samplers.base import Summary
+from lwcs.samplers.sampler import Summary
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import FloatArray, Mask, Rows
     from lwcs.geometry import Geometry
-    from lwcs.samplers.base import Run
+    from lwcs.samplers.sampler import Run
     from lwcs.sources import Block, Source
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from lwcs.arrays.checks import check_choice
 from lwcs.samplers.around_mean import MeanDraw
-from lwcs.samplers.base import Sampler
+from lwcs.samplers.sampler import Sampler
 
 if TYPE_CHECKING:
     from lwcs.geometry import Geometry
-    from lwcs.samplers.base import Draws, Run
+    from lwcs.samplers.sampler import Draws, Run
     from lwcs.sources import Source
 
 

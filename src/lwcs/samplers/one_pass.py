@@ -13,10 +13,10 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import replace_rows, stack
 from lwcs.runtime.parallel import as_threads, ordered_map, prefetch
 from lwcs.runtime.randomness import Round, Stage, generator
-from lwcs.samplers.base import Draws, Run, Summary
 from lwcs.samplers.draws import Rejection
 from lwcs.samplers.first_pass import Extent, check_cost, check_total
 from lwcs.samplers.one_read import distances_to
+from lwcs.samplers.sampler import Draws, Run, Summary
 from lwcs.sources import base
 from lwcs.sources.watching import watched_blocks
 

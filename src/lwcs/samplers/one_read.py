@@ -18,10 +18,10 @@ from lwcs.arrays.rows import component_arrays, pieces
 from lwcs.kernels import Hits
 from lwcs.runtime.parallel import ordered_map
 from lwcs.runtime.randomness import Round
-from lwcs.samplers import on_device
-from lwcs.samplers.base import Run, Summary
+from lwcs.samplers import device_draws
 from lwcs.samplers.draws import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection, RunningWeights, hit_cells
 from lwcs.samplers.first_pass import check_cost, check_total
+from lwcs.samplers.sampler import Run, Summary
 from lwcs.samplers.two_rounds import Picked
 from lwcs.sources.memory.device import DeviceSource
 
@@ -80,7 +80,7 @@ class PivotScan:
 def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, Summary]:
     """Draw exactly q in one read (module docstring)."""
     if isinstance(source, DeviceSource):
-        return on_device.draw_in_one_read(source, size, run)
+        return device_draws.draw_in_one_read(source, size, run)
     weights = RunningWeights(source.n_rows, source.weights, source.cell_rows)
     check_total(weights.total)
     around = _scan(source, *_pivot(source, weights, run), weights.total, run)
@@ -97,10 +97,10 @@ def draw_in_one_read(source: LocalSource, size: int, run: Run) -> tuple[Picked, 
     return Picked(points, rows, distances, counts), summary
 
 
-def running_weights(source: LocalSource) -> RunningWeights | on_device.Weights:
+def running_weights(source: LocalSource) -> RunningWeights | device_draws.Weights:
     """The weights of local rows."""
     if isinstance(source, DeviceSource):
-        return on_device.Weights.of(source)
+        return device_draws.Weights.of(source)
     return RunningWeights(source.n_rows, source.weights, source.cell_rows)
 
 

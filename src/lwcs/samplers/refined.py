@@ -25,12 +25,12 @@ from lwcs.samplers.around_centers import (
     weigh,
 )
 from lwcs.samplers.around_mean import MeanDraw
-from lwcs.samplers.base import Sampler
 from lwcs.samplers.first_pass import check_passes
-from lwcs.solvers.kmeans import solve, start
-from lwcs.solvers.lloyd import lloyd
+from lwcs.samplers.sampler import Sampler
+from lwcs.solvers.lloyd import lloyd, solve
 from lwcs.solvers.local_search import local_search
 from lwcs.solvers.points import Points
+from lwcs.solvers.seeding import start
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lwcs.geometry import Geometry
     from lwcs.samplers.around_centers import Clusters
-    from lwcs.samplers.base import Draws, Run
+    from lwcs.samplers.sampler import Draws, Run
     from lwcs.solvers.lloyd import Clustering
     from lwcs.sources import Source
 

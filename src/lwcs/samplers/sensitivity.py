@@ -21,16 +21,16 @@ from lwcs.arrays.rows import stored_values
 from lwcs.geometry import Centers
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Round, Stage, generator
-from lwcs.samplers import on_device
+from lwcs.samplers import device_draws
 from lwcs.samplers.around_centers import (
     Assignment,
     check_n_clusters,
     draw_by_sensitivity,
     require_n_clusters,
 )
-from lwcs.samplers.base import Draws, Run, Sampler
 from lwcs.samplers.first_pass import check_passes, check_total, first_pass, needs_first_pass
 from lwcs.samplers.one_read import running_weights
+from lwcs.samplers.sampler import Draws, Run, Sampler
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, Rows
     from lwcs.geometry import Geometry
     from lwcs.runtime.parallel import Map
-    from lwcs.samplers.base import Run
+    from lwcs.samplers.sampler import Run
     from lwcs.sources import Block, LocalSource, Source
 
 
@@ -122,7 +122,7 @@ class _Seeding:
         masses, weights = self._closest[part], self._source.weights
         own = None if weights is None else weights[part]
         if isinstance(masses, DeviceArray):
-            return part.start + on_device.cross(masses, own, rest)
+            return part.start + device_draws.cross(masses, own, rest)
         return part.start + _cross(masses if own is None else own * masses, rest)[0]
 
     def result(self) -> Assignment:

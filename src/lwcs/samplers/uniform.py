@@ -13,7 +13,6 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import stored_values
 from lwcs.runtime.randomness import Round
 from lwcs.samplers.around_mean import MeanDrawTask
-from lwcs.samplers.base import Draws, Run, Sampler, Summary
 from lwcs.samplers.first_pass import (
     Moments,
     MomentsTask,
@@ -25,6 +24,7 @@ from lwcs.samplers.first_pass import (
 )
 from lwcs.samplers.one_pass import draw_in_one_pass
 from lwcs.samplers.one_read import running_weights
+from lwcs.samplers.sampler import Draws, Run, Sampler, Summary
 from lwcs.samplers.two_rounds import allocate, merge, rows_before
 from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource

@@ -10,7 +10,7 @@ from lwcs.coreset.coreset import Coreset
 from lwcs.runtime.journal import TIMINGS
 from lwcs.samplers import Refined, Run
 from lwcs.samplers.around_centers import Assignment, assign, draw_by_sensitivity, weigh
-from lwcs.samplers.base import Summary
+from lwcs.samplers.sampler import Summary
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:

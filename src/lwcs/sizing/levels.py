@@ -21,9 +21,9 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, workers
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided
-from lwcs.solvers.kmeans import cheapest, start
-from lwcs.solvers.lloyd import Clustering, lloyd
+from lwcs.solvers.lloyd import Clustering, cheapest, lloyd
 from lwcs.solvers.local_search import local_search
+from lwcs.solvers.seeding import start
 from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from lwcs.runtime.randomness import Stage
 from lwcs.runtime.warnings import decided, warn
 from lwcs.samplers import Lightweight, Uniform, as_sampler, available
 from lwcs.sizing.solution import enough_draws
-from lwcs.solvers.kmeans import solve
+from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.statistics.diagnosis import (
     ASKED,

@@ -28,7 +28,7 @@ from lwcs.coreset.coreset import explaining_points
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided, warn
 from lwcs.sizing.solution import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws, summarize
-from lwcs.solvers.mixture import evenly, log_likelihoods, maximize, prepared
+from lwcs.solvers.em import evenly, log_likelihoods, maximize, prepared
 from lwcs.statistics.referee import NONE, UNKNOWN, Mean, SamplingError
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
     from lwcs.runtime.journal import Journal
     from lwcs.samplers import Sampler
-    from lwcs.solvers.mixture import Mixture
-    from lwcs.solvers.mixture_start import Runs
+    from lwcs.solvers.em import Mixture
+    from lwcs.solvers.em_starts import Runs
 
 
 PREFIX = 4

@@ -20,11 +20,10 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator
 from lwcs.sizing.levels import STRIDE
-from lwcs.solvers.kmeans import cheapest, start
-from lwcs.solvers.lloyd import Clustering, lloyd
+from lwcs.solvers.lloyd import Clustering, cheapest, lloyd
 from lwcs.solvers.local_search import local_search
-from lwcs.solvers.points import Points
-from lwcs.solvers.seeding import FLOAT32_DOWN_TO, draw_points, greedy_candidates
+from lwcs.solvers.points import FLOAT32_DOWN_TO, Points, draw_points
+from lwcs.solvers.seeding import greedy_candidates, start
 from lwcs.statistics.indices import TwoNearest
 
 if TYPE_CHECKING:

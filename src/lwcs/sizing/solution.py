@@ -20,8 +20,8 @@ from lwcs.sizing.levels import (
     search_level,
     solve_level,
 )
-from lwcs.solvers.kmeans import cluster, precisely
-from lwcs.solvers.points import Points
+from lwcs.solvers.lloyd import cluster
+from lwcs.solvers.points import Points, precisely
 from lwcs.statistics.referee import NONE, UNKNOWN, Price, SamplingError
 
 if TYPE_CHECKING:

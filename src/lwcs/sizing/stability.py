@@ -23,7 +23,7 @@ from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
 from lwcs.sizing.levels import Limits, Sample, SolverParams, climb, solve_level
 from lwcs.sizing.stability_result import Stability
-from lwcs.solvers.kmeans import precisely
+from lwcs.solvers.points import precisely
 from lwcs.statistics.record import shares_on_draws
 from lwcs.statistics.separation import tell_apart
 

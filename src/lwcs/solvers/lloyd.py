@@ -23,16 +23,25 @@ from lwcs.geometry.nearest import settle
 from lwcs.geometry.products import Best, Moved, Watch
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, workers
+from lwcs.runtime.randomness import Stage, generator
+from lwcs.solvers.points import precisely
+from lwcs.solvers.seeding import start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from lwcs.arrays.types import FloatArray, IntArray, Mask
-    from lwcs.geometry import Measured
+    from lwcs.arrays.types import FloatArray, IntArray, Mask, Rows
+    from lwcs.geometry import Geometry, Measured
     from lwcs.runtime.parallel import Map
-    from lwcs.solvers.device import DeviceState
+    from lwcs.solvers.device_kmeans import DeviceState
     from lwcs.solvers.points import Points
+    from lwcs.solvers.seeding import Init
 
+# Products of one iteration from which on threads share it better than they share restarts.
+_LARGE = 2**30
+# Costs that differ by less are equal: restarts that end in the same optimum differ by rounding,
+# which depends on the processor.
+_EQUAL_COSTS = 1e-6
 # Products of one iteration from which on it pays to hand them out to threads.
 _WORTH_THREADS = 2**24
 # Values of points from which on threads add them up faster than one.
@@ -113,7 +122,7 @@ def lloyd(
 def _state(points: Points, centers: Centers, run: Map, threads: int) -> _State | DeviceState:
     if points.device_weights is None:
         return _State(points, centers, run, threads)
-    from lwcs.solvers.device import DeviceState
+    from lwcs.solvers.device_kmeans import DeviceState
 
     return DeviceState(points, centers)
 
@@ -315,3 +324,51 @@ class _State:
             self._pieces(len(centers)),
         )
         return np.concatenate(list(parts))
+
+
+def solve(
+    points: Points,
+    k: int,
+    *,
+    init: Init = "k-means++",
+    n_init: int = 1,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    seed: int = 0,
+    stage: Stage = Stage.SEEDING,
+    n_jobs: int | None = None,
+    journal: Journal | None = None,
+) -> Clustering:
+    """Cluster weighted points; the best of `n_init` restarts by cost.
+
+    Small restarts run beside one another, large ones share all threads, one after the other; on a
+    device, all run one after the other.
+    """
+    journal, threads = journal or Journal(), as_threads(n_jobs)
+    small = len(points) * k * points.rows.n_features < _LARGE
+    beside = n_init > 1 and small and points.device_weights is None
+    share = max(1, threads // n_init) if beside else threads
+
+    def restart(attempt: int) -> Clustering:
+        centers = start(points, k, init, generator(seed, stage, attempt), share, journal)
+        return lloyd(points, centers, max_iter=max_iter, tol=tol, n_jobs=share, journal=journal)
+
+    with workers(threads if beside else 1) as run:
+        found = list(run(restart, range(n_init)))
+    return found[cheapest([each.cost for each in found])]
+
+
+def cheapest(costs: Sequence[float]) -> int:
+    """Index of the lowest cost; the first of those that differ by rounding."""
+    best = 0
+    for at, cost in enumerate(costs):
+        if cost < costs[best] * (1.0 - _EQUAL_COSTS):
+            best = at
+    return best
+
+
+def cluster(
+    data: Rows, weights: FloatArray, geometry: Geometry, k: int, **options: Any
+) -> Clustering:
+    """Cluster weighted rows of data by `solve`."""
+    return precisely(data, weights, geometry, lambda points: solve(points, k, **options))

@@ -19,14 +19,14 @@ from lwcs.geometry.pairwise import pairwise
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import workers
-from lwcs.solvers.seeding import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
+from lwcs.solvers.points import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.runtime.parallel import Map
-    from lwcs.solvers.device import DeviceSearch
+    from lwcs.solvers.device_kmeans import DeviceSearch
     from lwcs.solvers.points import Points
 
 # Swaps that are tried, and at least one for every center; many more add little.
@@ -84,7 +84,7 @@ def _search(
 ) -> _Search | DeviceSearch:
     if points.device_weights is None:
         return _Search(points, centers, dtype, run)
-    from lwcs.solvers.device import DeviceSearch
+    from lwcs.solvers.device_kmeans import DeviceSearch
 
     return DeviceSearch(points, centers, dtype)
 

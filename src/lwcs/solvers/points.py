@@ -1,9 +1,13 @@
-"""Weighted rows in memory, as the solvers want them: measured, and what a row costs on average."""
+"""Weighted points: the measured rows of a coreset, which all solvers of k-means take.
+
+Solvers compute with float32 rows in float32 for as long as the cost has digits left: distances
+from float32 products err by about 1e-6 of the spread.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,8 +17,18 @@ from lwcs.geometry import Centers, Geometry
 from lwcs.geometry.device import DeviceRows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Measured
+
+FLOAT32_DOWN_TO = 1e-3
+"""float32 distances are used until the cost has fallen to this part of the spread.
+
+Sampling probabilities are then off by a thousandth at most.
+"""
+WORTH_THREADS = 2**27
+"""Products of a whole seeding or local search from which on it pays to start threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +83,39 @@ class Points:
     def variance(self) -> float:
         """The average cost per column; with squared distances, a variance."""
         return self.average / self.rows.n_features
+
+
+class HasCost(Protocol):
+    """A clustering, or several of them, with a cost."""
+
+    @property
+    def cost(self) -> float:
+        """Σw·d."""
+
+
+Found = TypeVar("Found", bound=HasCost)
+
+
+def precisely(
+    data: Rows, weights: FloatArray, geometry: Geometry, how: Callable[[Points], Found]
+) -> Found:
+    """Cluster weighted rows of data in a precision that is enough.
+
+    float32 rows are clustered by float32 products, and once more by float64 products if the cost
+    comes out so small against their spread that float32 had no digits left. On a device, labels
+    are nearest and costs are those of differences in any case.
+    """
+    points = Points.of(data, weights, geometry)
+    found = how(points)
+    spread = points.average * points.weights.sum()
+    single = points.rows.dtype == np.float32 and points.device_weights is None
+    if single and not found.cost >= FLOAT32_DOWN_TO * spread:
+        found = how(Points.of(data, weights, geometry.in_float64()))
+    return found
+
+
+def draw_points(sums: FloatArray, uniforms: FloatArray) -> IntArray:
+    """Points in proportion to the steps of `sums`; a point without a step is never drawn."""
+    # A uniform number times a sum that is not a normal number can be rounded up to the sum.
+    below = np.minimum(uniforms * sums[-1], np.nextafter(sums[-1], 0.0))
+    return np.searchsorted(sums, below, side="right")

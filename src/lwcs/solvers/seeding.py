@@ -1,4 +1,4 @@
-"""Initial centers: weighted k-means++, greedy or plain.
+"""Initial centers: weighted k-means++ (greedy or plain), random rows, or centers that are given.
 
 A round of greedy k-means++ draws a few candidates in proportion to w·d(x, centers) and
 keeps the one that lowers the cost most (Arthur and Vassilvitskii 2007; 2 + ⌊ln k⌋
@@ -10,29 +10,35 @@ from __future__ import annotations
 
 from math import log
 from time import sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.checks import check_centers, check_choice
 from lwcs.geometry.pairwise import Tiled, pairwise
+from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, workers
+from lwcs.solvers.local_search import local_search
+from lwcs.solvers.points import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.geometry import Centers
     from lwcs.geometry.pairwise import Pairwise
     from lwcs.runtime.parallel import Map
     from lwcs.solvers.points import Points
 
-# float32 distances err by about 1e-6 of the spread, so they are used until the cost has fallen to
-# this part of it; the sampling probabilities are then off by a thousandth at most.
-FLOAT32_DOWN_TO = 1e-3
+    Init = str | FloatArray | Callable[..., Any]
+
+INITS = ("k-means++", "local-search", "plain-k-means++", "random")
 # Below this, products of float32 weights and distances may underflow.
 _FLOAT32_COST = 1e-25
-# Products of a whole seeding from which on it pays to start threads, those of a round that are
-# worth one more thread, some 15 µs, those that a thread takes at a time, and how often it does;
-# those after which it returns to Python: an interrupt waits for that.
-WORTH_THREADS = 2**27
+# Products of a round that are worth one more thread (some 15 µs), products that a thread claims at
+# a time, and how many claims it makes per round.
 _MEMBER, _LOT, _LOTS = 2**19, 2**17, 4
+# Products after which a thread returns to Python, since an interrupt waits for that.
 _AT_ONCE = 2**28
 # How long a thread rests, in seconds, that has waited for the others for long.
 _REST = 2e-5
@@ -71,7 +77,7 @@ def kmeans_plusplus(
     uniforms *= 1.0 - 1e-15
     chosen = draw_points(np.cumsum(points.weights), uniforms[0, :1])
     if points.device_weights is not None:
-        from lwcs.solvers.device import choose_on_device
+        from lwcs.solvers.device_kmeans import choose_on_device
 
         return _filled(choose_on_device(points, uniforms, chosen, FLOAT32_DOWN_TO), k)
     products = uniforms.size * points.rows.work_per_center
@@ -90,13 +96,6 @@ def kmeans_plusplus(
 def _filled(chosen: IntArray, k: int) -> IntArray:
     """k points; if every point is a center already, some are centers twice, as in scikit-learn."""
     return np.concatenate([chosen, np.repeat(chosen[:1], k - len(chosen))])
-
-
-def draw_points(sums: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Points in proportion to the steps of `sums`; a point without a step is never drawn."""
-    # A uniform number times a sum that is not a normal number can be rounded up to the sum.
-    below = np.minimum(uniforms * sums[-1], np.nextafter(sums[-1], 0.0))
-    return np.searchsorted(sums, below, side="right")
 
 
 def _rounds(
@@ -197,3 +196,52 @@ class _Team:
                 return
             if self._members > 1:
                 sleep(_REST)
+
+
+def start(
+    points: Points, k: int, init: Init, rng: np.random.Generator, n_jobs: int | None = 1,
+    journal: Journal | None = None,
+) -> Centers:  # fmt: skip
+    """The initial centers."""
+    journal = journal or Journal()
+    with journal.stage("seeding"):
+        seeds = _seeds(points, k, init, rng, n_jobs)
+    if isinstance(init, str) and init == "local-search":
+        return local_search(points, seeds, rng, n_jobs=n_jobs, journal=journal)
+    return seeds
+
+
+def _seeds(
+    points: Points, k: int, init: Init, rng: np.random.Generator, n_jobs: int | None
+) -> Centers:
+    rows = points.rows
+    if isinstance(init, str):
+        check_choice(init, "init", INITS)
+        if init == "random":
+            return rows.as_centers(_random_rows(points, k, rng))
+        candidates = 1 if init == "plain-k-means++" else None
+        return rows.as_centers(kmeans_plusplus(points, k, rng, candidates, n_jobs))
+    given = init
+    if callable(init):
+        state = np.random.RandomState(rng.integers(2**32))
+        given = init(rows.geometry.rows_to_data(rows), k, random_state=state)
+    elif not hasattr(init, "__len__"):
+        raise TypeError(
+            f"init={init!r} is not a valid init; pass one of {', '.join(map(repr, INITS))}, an "
+            "array of centers or a callable"
+        )
+    centers = check_centers(given, rows.n_features)
+    if len(centers) != k:
+        raise ValueError(
+            f"init has {len(centers)} centers but n_clusters={k}; pass an array of shape "
+            f"({k}, {rows.n_features})"
+        )
+    return rows.geometry.initial_centers(centers)
+
+
+def _random_rows(points: Points, k: int, rng: np.random.Generator) -> IntArray:
+    """k different points in proportion to their weights; if there are fewer, all, some twice."""
+    shares = points.weights / points.weights.sum()
+    there = min(k, int(np.count_nonzero(shares)))
+    rows = rng.choice(len(points), there, replace=False, p=shares)
+    return np.concatenate([rows, np.repeat(rows[:1], k - there)])

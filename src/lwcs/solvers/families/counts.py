@@ -11,7 +11,7 @@ from lwcs.arrays.device import library_of
 from lwcs.arrays.rows import divide_rows, empty_rows, row_sums, stored_values, with_values
 from lwcs.divergences import KL, Logistic
 from lwcs.divergences.transformed import normalized
-from lwcs.solvers.families.base import Natural, NaturalFamily, means_of_sums
+from lwcs.solvers.families.family import Natural, NaturalFamily, means_of_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

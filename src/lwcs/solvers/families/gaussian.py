@@ -13,7 +13,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from lwcs.arrays.checks import check_choice, check_number, check_numbers
 from lwcs.divergences import SquaredEuclidean
-from lwcs.solvers.families.base import Family, weighted_means
+from lwcs.solvers.families.family import Family, weighted_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

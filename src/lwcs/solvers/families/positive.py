@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from lwcs.divergences import ItakuraSaito
-from lwcs.solvers.families.base import Natural, NaturalFamily, means_of_sums
+from lwcs.solvers.families.family import Natural, NaturalFamily, means_of_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ _SMALLEST_GAP = 1e-10
 _NEWTON_STEPS = 25
 
 
-class Exponential(NaturalFamily):
+class ExponentialDistribution(NaturalFamily):
     """Positive numbers such as times between events, independent by column."""
 
     name, divergence = "exponential", ItakuraSaito()

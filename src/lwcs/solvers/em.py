@@ -13,7 +13,7 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
 from lwcs.arrays.rows import container
 from lwcs.runtime.journal import Journal
-from lwcs.solvers.mixture_device import (
+from lwcs.solvers.device_em import (
     FAR,
     SMALLEST_PART,
     Even,

@@ -16,7 +16,7 @@ from lwcs.geometry.centers import LARGEST_SPLIT, SPLIT
 from lwcs.geometry.device import DeviceRows
 from lwcs.solvers.lloyd import NOTHING
 from lwcs.solvers.local_search import CANCELLED, WORTH
-from lwcs.solvers.seeding import FLOAT32_DOWN_TO
+from lwcs.solvers.points import FLOAT32_DOWN_TO
 
 if TYPE_CHECKING:
     import numpy.typing as npt

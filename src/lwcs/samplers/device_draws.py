@@ -16,9 +16,9 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
 from lwcs.runtime.randomness import Round, generator
-from lwcs.samplers.base import Draws, Summary
 from lwcs.samplers.draws import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection, RunningWeights
 from lwcs.samplers.first_pass import check_cost, check_total
+from lwcs.samplers.sampler import Draws, Summary
 from lwcs.samplers.two_rounds import Picked
 from lwcs.sources.base import PARTITION_ROWS
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.geometry import Geometry
     from lwcs.samplers.around_centers import Assignment, Clusters, Scores
-    from lwcs.samplers.base import Run
+    from lwcs.samplers.sampler import Run
     from lwcs.samplers.two_rounds import Quota
     from lwcs.sources import Block
     from lwcs.sources.memory.device import DeviceSource

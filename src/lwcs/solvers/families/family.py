@@ -74,7 +74,7 @@ class Family(ABC):
     sparse: ClassVar[bool] = False
     """Whether the methods accept CSR rows as well as dense ones."""
     on_device: ClassVar[bool] = False
-    """Whether `lwcs.solvers.mixture_device` computes it for rows on a device; others get
+    """Whether `lwcs.solvers.device_em` computes it for rows on a device; others get
     NumPy arrays. Not inherited."""
     options: ClassVar[tuple[str, ...]] = ()
     """Parameters of CoresetMixture that the constructor takes, and keeps under the same names."""

@@ -14,8 +14,8 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
-from lwcs.solvers import mixture_device as families
-from lwcs.solvers.families.base import NaturalFamily, means_of_sums
+from lwcs.solvers import device_em as families
+from lwcs.solvers.families.family import NaturalFamily, means_of_sums
 from lwcs.solvers.families.gaussian import Gaussian
 
 if TYPE_CHECKING:

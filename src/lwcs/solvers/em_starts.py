@@ -13,8 +13,7 @@ from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
-from lwcs.solvers.kmeans import cluster
-from lwcs.solvers.mixture import (
+from lwcs.solvers.em import (
     belonging,
     expected,
     fit_mixture,
@@ -22,14 +21,15 @@ from lwcs.solvers.mixture import (
     maximize,
     mixing_weights,
 )
+from lwcs.solvers.lloyd import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lwcs.arrays.types import FloatArray, Labels, Rows
     from lwcs.runtime.journal import Journal
+    from lwcs.solvers.em import Mixture
     from lwcs.solvers.families import Family
-    from lwcs.solvers.mixture import Mixture
 
 
 INITS = ("k-means", "random")
