@@ -20,7 +20,7 @@ from benchmarks.measure import machine
 from lwcs.description.projection import BLACK, BLUE
 from lwcs.passes import euclidean_cost
 from lwcs.plotting import style as figures
-from lwcs.plotting.style import compact, log_ticks, look, percent, subplots
+from lwcs.plotting.style import log_ticks, look, number_tick, percent_tick, subplots
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10
@@ -92,8 +92,8 @@ def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
             ax.vlines(ks, np.maximum(low, 1e-3), high, color=colour, alpha=0.45, linewidth=1.1)
             ax.plot(ks, means[:, i], color=colour, marker=marker, label=label)
         ax.set_ylim(0.004, None)
-        log_ticks(ax.xaxis, compact)
-        log_ticks(ax.yaxis, percent)
+        log_ticks(ax.xaxis, number_tick)
+        log_ticks(ax.yaxis, percent_tick)
         ax.legend(loc="lower left", title="mean and 95 % interval", alignment="left")
     for ending in ("svg", "png"):
         figures.save_figure(figure, RESULTS / f"statistical.{ending}")
