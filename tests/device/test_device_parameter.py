@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs import CoresetKMeans
 from lwcs.arrays.device import check_device
-from lwcs.geometry.device import DeviceRows
+from lwcs.geometry.device_rows import DeviceRows
 from tests.cli.running import run
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")

@@ -21,9 +21,9 @@ from lwcs.divergences import (
     SquaredEuclidean,
 )
 from lwcs.geometry import Centers, Geometry
-from lwcs.geometry.dense import DenseRows
-from lwcs.geometry.device import DeviceRows
+from lwcs.geometry.dense_rows import DenseRows
 from lwcs.geometry.device_divergences import BregmanRows, TransformedRows
+from lwcs.geometry.device_rows import DeviceRows
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 

@@ -10,11 +10,11 @@ import pytest
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
 from lwcs.geometry import Centers, Geometry, Measured
-from lwcs.geometry.base import weigh_clusters
+from lwcs.geometry.measured import weigh_clusters
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from lwcs.geometry.device import DeviceRows  # noqa: E402
+from lwcs.geometry.device_rows import DeviceRows  # noqa: E402
 
 DTYPE = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 OFFSET = pytest.mark.parametrize("offset", [0.0, 1e6])

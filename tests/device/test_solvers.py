@@ -12,7 +12,7 @@ import pytest
 from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import KL, Cosine, ItakuraSaito, Mahalanobis
 from lwcs.geometry import Geometry
-from lwcs.geometry.device import DeviceRows
+from lwcs.geometry.device_rows import DeviceRows
 from lwcs.runtime.journal import Journal
 from lwcs.solvers.lloyd import cluster, lloyd, solve
 from lwcs.solvers.local_search import local_search
@@ -70,7 +70,7 @@ def test_the_same_points_are_chosen(make, dtype, offset, scaled, candidates):
 
 
 def test_the_rounds_go_on_in_float64_when_the_cost_has_fallen(monkeypatch):
-    from lwcs.kernels.device import seeding
+    from lwcs.kernels.device import seeding_rounds as seeding
 
     X, w = clustered()
     calls = []
@@ -231,11 +231,11 @@ def test_stages_are_told():
 
 
 def test_an_interrupt_ends_the_rounds(monkeypatch):
-    from lwcs.kernels.device import seeding
+    from lwcs.kernels.device import seeding_rounds as seeding
 
     X, w = data(300)
     _, device = both(X, w)
-    step, calls = seeding._Plain.step, []
+    step, calls = seeding._TorchRounds.step, []
 
     def interrupted(self):
         calls.append(1)
@@ -243,7 +243,7 @@ def test_an_interrupt_ends_the_rounds(monkeypatch):
             raise KeyboardInterrupt
         step(self)
 
-    monkeypatch.setattr(seeding._Plain, "step", interrupted)
+    monkeypatch.setattr(seeding._TorchRounds, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         kmeans_plusplus(device, 20, np.random.default_rng(0))
     assert len(calls) == 5
@@ -251,7 +251,7 @@ def test_an_interrupt_ends_the_rounds(monkeypatch):
 
 FUSED = """
 import numpy as np, torch
-from lwcs.kernels.device import seeding
+from lwcs.kernels.device import seeding_rounds as seeding
 
 # The interpreter goes from number to number.
 seeding.TILE, seeding._CHUNK = 32, 4

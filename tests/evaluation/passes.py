@@ -13,13 +13,13 @@ def passes_of(do: Callable[[], object]) -> list[str]:
     """Every pass by its name, in order and as often as it is made, whichever journal has it."""
     seen = []
 
-    class Noted(journal.Stage):
+    class Noted(journal.RunningStage):
         __slots__ = ()
 
         def __init__(self, name: str, total: Any, kind: Any, note: str, display: Any) -> None:
             super().__init__(name, total, kind, note, display)
             seen.extend([name] * self.passes)
 
-    with patch.object(journal, "Stage", Noted):
+    with patch.object(journal, "RunningStage", Noted):
         do()
     return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import lwcs.kernels.compiled.columns as compiled
+import lwcs.kernels.compiled.bits as compiled
 from lwcs.kernels.hashes import as_rows
 
 

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from lwcs.geometry import Geometry
 from lwcs.geometry import pairwise as pairwise_module
 from lwcs.geometry.pairwise import Tiled, pairwise
-from lwcs.geometry.sparse import SparseProducts
+from lwcs.geometry.sparse_rows import SparseProducts
 from lwcs.runtime.parallel import workers
 from lwcs.solvers import seeding
 from lwcs.solvers.points import Points

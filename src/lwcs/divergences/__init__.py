@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lwcs.arrays.checks import check_choice
-from lwcs.divergences.base import Divergence, Domain
+from lwcs.divergences.divergence import Divergence, Domain
 from lwcs.divergences.separable import KL, Exponential, ItakuraSaito, Logistic, SquaredEuclidean
 from lwcs.divergences.transformed import Cosine, Mahalanobis, SimplexKL
 from lwcs.storage.fields import NotDefinedError

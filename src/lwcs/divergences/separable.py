@@ -14,7 +14,7 @@ import numpy as np
 
 from lwcs.arrays.checks import BadValueError, check_number
 from lwcs.arrays.rows import place_of, stored_values, with_values
-from lwcs.divergences.base import Divergence, Domain, first_of, library_for
+from lwcs.divergences.divergence import Divergence, Domain, first_of, library_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,14 +16,14 @@ from lwcs.arrays.rows import (
     row_lengths,
     row_sums,
 )
-from lwcs.divergences.base import first_of, library_for
+from lwcs.divergences.divergence import first_of, library_for
 from lwcs.divergences.separable import KL, SquaredEuclidean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lwcs.arrays.types import FloatArray, Rows
-    from lwcs.divergences.base import Divergence
+    from lwcs.divergences.divergence import Divergence
 
 # A precision matrix that is closer to singular than this leaves no digits in its coordinates.
 _SINGULAR = 1e-13

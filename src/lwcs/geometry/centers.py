@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from lwcs.arrays.rows import split_exactly
-from lwcs.divergences.base import finite_slopes
+from lwcs.divergences.divergence import finite_slopes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
     from lwcs.divergences import Divergence
-    from lwcs.geometry.geometry import Geometry
+    from lwcs.geometry import Geometry
     from lwcs.geometry.products import CenterMatrix
 
 
@@ -230,7 +230,7 @@ class Centers:
     @cached_property
     def sparse_center_matrix(self) -> CenterMatrix:
         """Slopes and offsets for sparse rows, without an origin."""
-        from lwcs.geometry.sparse import sparse_center_matrix
+        from lwcs.geometry.sparse_rows import sparse_center_matrix
 
         return sparse_center_matrix(self.tangents, self.geometry.zeros(self.points.shape[1]))
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
-from lwcs.geometry.base import Measured
-from lwcs.geometry.device import DeviceRows, to_device
+from lwcs.geometry.device_rows import DeviceRows, to_device
+from lwcs.geometry.measured import Measured
 from lwcs.geometry.products import ACCURATE, CLEAR, DenseProducts
 from lwcs.kernels import BlockMoments
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers
-    from lwcs.geometry.geometry import Geometry
     from lwcs.geometry.products import Memory
 
 # float64 values of a temporary: on a GPU 64 MB, on a CPU what stays in its cache.

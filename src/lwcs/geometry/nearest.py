@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
-    from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
+    from lwcs.geometry.measured import Measured
     from lwcs.geometry.products import CenterMatrix, Products
 
 

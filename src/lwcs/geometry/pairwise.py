@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray
-    from lwcs.geometry.base import Measured
+    from lwcs.geometry.measured import Measured
     from lwcs.runtime.parallel import Map
 
 # Below this part of their terms, distances from products have too few digits to draw by.
@@ -50,13 +50,13 @@ def pairwise(rows: Measured, dtype: npt.DTypeLike, run: Map = map) -> Pairwise:
     """
     products = rows.products(dtype)
     if not isinstance(products, DenseProducts):
-        return _Plain(rows, products, run)
+        return _SparseDistances(rows, products, run)
     if rows.geometry.squared and kernels.seeding(rows.geometry.kernel) is not None:
         return Tiled(rows, products, run)
-    return _Fused(rows, products)
+    return _DenseDistances(rows, products)
 
 
-class _Fused:
+class _DenseDistances:
     """Height − (x·slope + offset) as one product: heights and offsets are two more columns."""
 
     def __init__(self, rows: Measured, products: DenseProducts) -> None:
@@ -86,7 +86,7 @@ class _Fused:
 
 
 class Tiled:
-    """Dense rows in the tiles of the compiled kernels (`kernels.compiled.seeding`)."""
+    """Dense rows in the tiles of the compiled kernels (`kernels.compiled.seeding_rounds`)."""
 
     def __init__(self, rows: Measured, products: DenseProducts, run: Map) -> None:
         self._rows, self._products, self._run = rows, products, run
@@ -114,7 +114,7 @@ class Tiled:
     def centers(self, chosen: IntArray) -> Any:
         """Some of the points as centers."""
         dtype, width = self._products.dtype, self.tiles.columns.shape[1]
-        centers = self.kernel.Centers(
+        centers = self.kernel.CenterFactors(
             np.empty((len(chosen), width), dtype),
             np.empty(len(chosen), dtype),
             np.empty(len(chosen), dtype=np.int64),
@@ -144,7 +144,7 @@ class Tiled:
             pass
 
 
-class _Plain:
+class _SparseDistances:
     """At the cost of the stored values, once per choice; threads share the rows."""
 
     fast = False

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
-    from lwcs.geometry.base import Measured
     from lwcs.geometry.centers import Centers
+    from lwcs.geometry.measured import Measured
     from lwcs.runtime.parallel import Map
 
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
-    from lwcs.geometry.base import Measured
+    from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers, Frame
-    from lwcs.geometry.geometry import Geometry
+    from lwcs.geometry.measured import Measured
     from lwcs.runtime.parallel import Map
 
     Memory = Callable[..., DenseRows]

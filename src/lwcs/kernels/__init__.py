@@ -89,7 +89,10 @@ class BlockScans(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """Rows that were hit, the bound h of each, and its distance to the mean."""
+    """Rows that were hit, the bound h of each, and its distance to the mean.
+
+    The kernels of a device put tensors here and into `BlockMoments`.
+    """
 
     rows: IntArray
     bounds: FloatArray

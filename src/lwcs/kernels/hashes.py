@@ -22,12 +22,12 @@ def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
     A copy does not round, so the faster loop is used: the compiled one if it is loaded already.
     """
     if sys.modules.get("lwcs.kernels.compiled") is not None:
-        from lwcs.kernels.compiled import columns as compiled
+        from lwcs.kernels.compiled import bits
 
         floating = out.dtype in (np.float32, np.float64)
-        if floating and min(out.shape) >= compiled.SIDE:
+        if floating and min(out.shape) >= bits.SIDE:
             alike = [np.ascontiguousarray(column, dtype=out.dtype) for column in columns]
-            compiled.as_rows(alike, out)
+            bits.as_rows(alike, out)
             return
     np.stack(columns, axis=1, out=out, casting="unsafe")
 
@@ -46,9 +46,9 @@ def hash_sums(points: Rows, weights: FloatArray | None, first: int) -> tuple[int
     words = _words(np.ascontiguousarray(points))
     factors = _factors(np.arange(words.shape[1]))
     if choose(COMPILED_FROM) == "compiled":
-        from lwcs.kernels.compiled import columns as hashes
+        from lwcs.kernels.compiled import bits
 
-        return hashes.hash_sums(words, factors, more, first)
+        return bits.hash_sums(words, factors, more, first)
     return _sums(_hash_dense(words, factors), more, first)
 
 

@@ -88,4 +88,4 @@ def second_best(
 
 def seeding(kernel: KernelName) -> Any:
     """The compiled kernels of k-means++ for squared distances; None where NumPy does it."""
-    return getattr(module_of(kernel), "seeding", None)
+    return getattr(module_of(kernel), "seeding_rounds", None)

@@ -22,7 +22,7 @@ from lwcs.runtime.warnings import LOG
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lwcs.runtime.progress import Display, Kind
+    from lwcs.runtime.progress import Kind, ProgressDisplay
 
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ class CountsRows(Protocol):
         """After all results, as exactly as it is known."""
 
 
-class Stage:
+class RunningStage:
     """A stage of a job while it runs."""
 
     __slots__ = ("_display", "_start", "done", "kind", "name", "note", "passes", "rows", "total")
 
     def __init__(
-        self, name: str, total: int | None, kind: Kind, note: str, display: Display | None
+        self, name: str, total: int | None, kind: Kind, note: str, display: ProgressDisplay | None
     ) -> None:
         self.name, self.total, self.kind, self.note = name, total, kind, note
         self.passes = int(kind == "pass")
@@ -177,7 +177,9 @@ class Journal:
     """
 
     def __init__(self, progress: Any = False, *, within: Journal | None = None) -> None:
-        self._display: Display | None = display_of(progress) if within is None else within._display
+        self._display: ProgressDisplay | None = (
+            display_of(progress) if within is None else within._display
+        )
         self._thread: int = get_ident() if within is None else within._thread
         self._within, self._tallies, self._start = within, Tallies(), perf_counter()
         self._counted: int | None = None
@@ -207,10 +209,10 @@ class Journal:
         kind: Kind = "solver",
         row_bytes: float = 0.0,
         note: str = "",
-    ) -> Iterator[Stage]:
+    ) -> Iterator[RunningStage]:
         """A stage of `total` steps; a pass is over rows of `row_bytes` each."""
         display = self._display if get_ident() == self._thread else None
-        stage = Stage(name, total, kind, note, display)
+        stage = RunningStage(name, total, kind, note, display)
         try:
             yield stage
             stage.finish()
@@ -250,7 +252,7 @@ class Journal:
             self._within._add(name, tally)
 
 
-def _log(stage: Stage, tally: Tally) -> None:
+def _log(stage: RunningStage, tally: Tally) -> None:
     """Solvers, of which a fit may have many, at DEBUG; the rest at INFO."""
     level = logging.DEBUG if stage.kind == "solver" else logging.INFO
     if not LOG.isEnabledFor(level):

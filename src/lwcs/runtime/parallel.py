@@ -186,7 +186,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_HELPERS.reset)
 
 
-class Task(Generic[R]):
+class PendingCall(Generic[R]):
     """A function and its argument, and later its result or its error."""
 
     __slots__ = ("_error", "_todo", "_value", "done")
@@ -227,7 +227,7 @@ class Tasks:
         self.most_helpers = max(usable_cores(), threads) - 1
         """So many threads help all callers together."""
         self._lock, self._running = threading.Lock(), 0
-        self._todo: deque[Task[Any]] = deque()
+        self._todo: deque[PendingCall[Any]] = deque()
         # Something for every task that a helper has ended, after that can be seen.
         self._ended: SimpleQueue[None] = SimpleQueue()
 
@@ -247,9 +247,9 @@ class Tasks:
         while self._running:
             self._ended.get()
 
-    def add(self, function: Callable[[Any], R], argument: Any) -> Task[R]:
+    def add(self, function: Callable[[Any], R], argument: Any) -> PendingCall[R]:
         """Have a task run soon."""
-        task = Task(function, argument)
+        task = PendingCall(function, argument)
         with self._lock:
             self._todo.append(task)
             more = self._helpers < self._threads - 1
@@ -258,7 +258,7 @@ class Tasks:
             _HELPERS.help(self)
         return task
 
-    def result(self, task: Task[R]) -> R:
+    def result(self, task: PendingCall[R]) -> R:
         """The result of a task; meanwhile, this thread runs what has not started."""
         while not task.done:
             with self._lock:
@@ -418,7 +418,7 @@ def ordered_map(
         if threads == 1:
             yield from map(function, arguments)
             return
-        waiting: deque[Task[R]] = deque()
+        waiting: deque[PendingCall[R]] = deque()
         with Tasks(threads) as tasks:
             for argument in arguments:
                 waiting.append(tasks.add(function, argument))

@@ -92,7 +92,7 @@ class Progress:
         return f"{self.label}: {', '.join(words)}"
 
 
-class Display(Protocol):
+class ProgressDisplay(Protocol):
     """Who is shown the progress of a job; always by the thread that started the job."""
 
     def show(self, now: Progress, kind: Kind) -> None:
@@ -102,7 +102,7 @@ class Display(Protocol):
         """The stage has ended, or was broken off."""
 
 
-def display_of(progress: Any) -> Display | None:
+def display_of(progress: Any) -> ProgressDisplay | None:
     """The display that a parameter `progress` or `verbose` asks for."""
     if callable(progress):
         return Calls(progress)

@@ -81,7 +81,7 @@ def as_seed(random_state: object) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subsample:
     """Some of the draws: which rows of the whole, how often each, and their weights."""
 
     at: IntArray
@@ -102,8 +102,8 @@ def deal(counts: IntArray, sizes: Sequence[int], rng: np.random.Generator) -> li
     ]
 
 
-def part_of(weights: FloatArray, counts: IntArray, kept: IntArray) -> Part:
+def part_of(weights: FloatArray, counts: IntArray, kept: IntArray) -> Subsample:
     """The rows of a part, with the weights of a coreset of its size."""
     at = np.flatnonzero(kept)
     share = (kept[at] / counts[at]) * (counts.sum() / kept.sum())
-    return Part(at, kept[at], weights[at] * share)
+    return Subsample(at, kept[at], weights[at] * share)

@@ -18,7 +18,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count
-from lwcs.geometry.base import weigh_clusters
+from lwcs.geometry.measured import weigh_clusters
 from lwcs.passes import AssignTask
 from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers import device_draws

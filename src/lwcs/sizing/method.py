@@ -16,7 +16,7 @@ import numpy as np
 
 from lwcs.arrays.checks import BadValueError, check_choice
 from lwcs.geometry import Centers
-from lwcs.geometry.dense import DenseRows
+from lwcs.geometry.dense_rows import DenseRows
 from lwcs.runtime.randomness import Stage
 from lwcs.runtime.warnings import decided, warn
 from lwcs.samplers import Lightweight, Uniform, as_sampler, available

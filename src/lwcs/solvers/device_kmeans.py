@@ -13,7 +13,7 @@ import numpy as np
 from lwcs.arrays.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.centers import LARGEST_SPLIT, SPLIT
-from lwcs.geometry.device import DeviceRows
+from lwcs.geometry.device_rows import DeviceRows
 from lwcs.solvers.lloyd import NOTHING
 from lwcs.solvers.local_search import CANCELLED, WORTH
 from lwcs.solvers.points import FLOAT32_DOWN_TO
@@ -33,7 +33,7 @@ def choose_on_device(
 
     Rounds in float32 end when the cost has fallen to the part `down_to` of the spread.
     """
-    from lwcs.kernels.device.seeding import Seeding, choose
+    from lwcs.kernels.device.seeding_rounds import Seeding, choose
 
     rows = points.rows
     assert isinstance(rows, DeviceRows)
@@ -74,7 +74,7 @@ class DeviceState:
     def __init__(self, points: Points, centers: Centers) -> None:
         import torch
 
-        from lwcs.kernels.device.forms import Replayed
+        from lwcs.kernels.device.common import Replayed
 
         assert isinstance(points.rows, DeviceRows)
         self._points, self._device = points, points.rows
@@ -232,7 +232,7 @@ class DeviceSearch:
     def __init__(self, points: Points, centers: Centers, dtype: npt.DTypeLike) -> None:
         import torch
 
-        from lwcs.kernels.device.forms import Replayed
+        from lwcs.kernels.device.common import Replayed
 
         rows = points.rows
         assert isinstance(rows, DeviceRows)

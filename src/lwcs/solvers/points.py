@@ -14,7 +14,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.device import DeviceArray, copied
 from lwcs.geometry import Centers, Geometry
-from lwcs.geometry.device import DeviceRows
+from lwcs.geometry.device_rows import DeviceRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

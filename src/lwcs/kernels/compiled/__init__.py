@@ -7,15 +7,15 @@ go through every sum: that is how bad data is found without looking for it.
 
 from __future__ import annotations
 
-from lwcs.kernels.compiled import seeding
-from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
-from lwcs.kernels.compiled.sparse import (
+from lwcs.kernels.compiled import seeding_rounds
+from lwcs.kernels.compiled.csr import (
     best_scores_sparse,
     distances_sparse,
     hit_rows_sparse,
     moments_sparse,
     scan_sparse,
 )
+from lwcs.kernels.compiled.scans import closer, hit_rows, moments, scan, scan_cells
 from lwcs.kernels.compiled.tiles import assign, cluster_sums, nearest, own_distances, second_best
 
 __all__ = [
@@ -34,5 +34,5 @@ __all__ = [
     "scan_cells",
     "scan_sparse",
     "second_best",
-    "seeding",
+    "seeding_rounds",
 ]

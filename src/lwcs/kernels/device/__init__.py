@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from lwcs.kernels import BlockMoments, Hits
 from lwcs.kernels.device import plain
-from lwcs.kernels.device.forms import Hits, Mode, Moments, Nearest, Scan, ScanSums
+from lwcs.kernels.device.common import Mode, Nearest, RowScan, ScanSums
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from lwcs.kernels.device.forms import Tensor
+    from lwcs.kernels.device.common import Tensor
 
 __all__ = [
     "Hits",
     "Mode",
-    "Moments",
     "Nearest",
-    "Scan",
+    "RowScan",
     "ScanSums",
     "bisect",
     "closer",
@@ -73,7 +73,7 @@ def scan_cells(
     return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows)
 
 
-def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:
+def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> RowScan:
     """The distance of every row to a pivot, and the sums of a scan around it."""
     return _kernels(X).scan(X, weights, pivot, precision)
 
@@ -98,7 +98,7 @@ def hit_rows(
     return _kernels(X).hit_rows(X, weights, *around, scale, floor, cell_rows, cells, targets)
 
 
-def moments(X: Tensor, weights: Tensor | None) -> Moments:
+def moments(X: Tensor, weights: Tensor | None) -> BlockMoments:
     """Weight, mean and scatter, in two reads: the second is around the mean of the first."""
     column_sums = _kernels(X).column_sums
     if weights is None:
@@ -114,7 +114,7 @@ def moments(X: Tensor, weights: Tensor | None) -> Moments:
     slip = shift / divisor
     # Without weight nothing is left but the NaN of a row that is not finite.
     mean = torch.where(some, center + slip, shift)
-    return Moments(weight, mean, (squares - weight * slip * slip).clamp_min(0.0))
+    return BlockMoments(weight, mean, (squares - weight * slip * slip).clamp_min(0.0))
 
 
 def closer(

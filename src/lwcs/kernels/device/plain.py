@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from lwcs.arrays.rows import pieces
-from lwcs.kernels.device.forms import Hits, Nearest, Scan, ScanSums
+from lwcs.kernels import Hits
+from lwcs.kernels.device.common import Nearest, RowScan, ScanSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.kernels.device.forms import Mode, Tensor
+    from lwcs.kernels.device.common import Mode, Tensor
 
 # float64 values of a piece: on a GPU 64 MB, on a CPU what stays in its cache.
 _GPU_VALUES, _CPU_VALUES = 2**23, 2**17
@@ -33,7 +34,7 @@ def _distances(offset: Tensor, precision: Tensor | None) -> Tensor:
     return squares.sum(dim=1) if precision is None else squares @ precision
 
 
-def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:
+def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> RowScan:
     """d(x, pivot) of every row, Σω(x − pivot) and Σω·d."""
     found = torch.empty(len(X), dtype=torch.float64, device=X.device)
     shift, cost = torch.zeros_like(pivot), torch.zeros_like(pivot[:1].sum())
@@ -44,7 +45,7 @@ def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | N
             shift, cost = shift + offset.sum(dim=0), cost + distance.sum()
         else:
             shift, cost = shift + weights[piece] @ offset, cost + weights[piece] @ distance
-    return Scan(found, shift, cost)
+    return RowScan(found, shift, cost)
 
 
 def scan_cells(

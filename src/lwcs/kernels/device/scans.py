@@ -13,11 +13,11 @@ import torch
 import triton
 import triton.language as tl
 
-from lwcs.kernels.device.forms import Hits, Scan, ScanSums
-from lwcs.kernels.device.rows import programs
+from lwcs.kernels import Hits
+from lwcs.kernels.device.common import RowScan, ScanSums, programs
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.forms import Tensor
+    from lwcs.kernels.device.common import Tensor
 
 _WARPS = 4
 # Values of one row of every cell of a tile, 32 bytes per thread; all rows are read at once.
@@ -136,11 +136,11 @@ def scan_cells(
     return ScanSums(shift, cost, cells)
 
 
-def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> Scan:
+def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> RowScan:
     """d(x, pivot) of every row, Σω(x − pivot) and Σω·d."""
     distances = torch.empty(len(X), dtype=torch.float64, device=X.device)
     shift, cost = _launch_scan(X, weights, pivot, precision, distances, 1, distances=True)
-    return Scan(distances, shift, cost)
+    return RowScan(distances, shift, cost)
 
 
 def _launch_scan(

@@ -88,7 +88,7 @@ class Tiles(NamedTuple):
     precision: Any
 
 
-class Centers(NamedTuple):
+class CenterFactors(NamedTuple):
     """Some of the points, as one factor of a product: d = height + offset + x·slope."""
 
     slopes: Any
@@ -103,7 +103,7 @@ class Rounds(NamedTuple):
     """One row per center to choose, one column per candidate."""
     weights: Any
     stop_at: float
-    candidates: Centers
+    candidates: CenterFactors
     closest: Any
     """The distance of every point to its nearest center."""
     reached: Any
@@ -242,7 +242,9 @@ def fold(tiles, first, last, centers, closest):  # type: ignore[no-untyped-def]
     for t in range(first, last):
         for c in range(0, len(centers.points), _TOGETHER):
             end = min(c + _TOGETHER, len(centers.points))
-            some = Centers(centers.slopes[c:end], centers.offsets[c:end], centers.points[c:end])
+            some = CenterFactors(
+                centers.slopes[c:end], centers.offsets[c:end], centers.points[c:end]
+            )
             _distances(tiles, t, some, found)
             for each in range(end - c):
                 _lower(closest[t], found[each])

@@ -9,8 +9,8 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import pieces, row_numbers, sparse_pieces
-from lwcs.geometry.base import Measured
-from lwcs.geometry.dense import mean_alone
+from lwcs.geometry.dense_rows import mean_alone
+from lwcs.geometry.measured import Measured
 from lwcs.geometry.products import ACCURATE, Best, CenterMatrix, Products
 from lwcs.kernels import BlockMoments, Pivot
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
-    from lwcs.geometry.base import Measured
+    from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers, Frame, Tangents
-    from lwcs.geometry.geometry import Geometry
+    from lwcs.geometry.measured import Measured
     from lwcs.geometry.products import Memory
     from lwcs.kernels import Scan
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from lwcs.arrays.rows import pieces
-from lwcs.kernels.device.forms import captured
+from lwcs.kernels.device.common import captured
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.forms import Tensor
+    from lwcs.kernels.device.common import Tensor
 
-SolverParams = Literal["fused", "graph", "plain"]
+RoundsMethod = Literal["fused", "graph", "plain"]
 """Triton kernels, plain torch as a graph on a GPU, or plain torch, launch by launch."""
 
 # Rounds of a graph, and those after which the host looks whether they have ended.
@@ -63,7 +63,7 @@ class Seeding:
 
 
 def choose(
-    seeding: Seeding, chosen: Tensor, closest: Tensor | None = None, how: SolverParams | None = None
+    seeding: Seeding, chosen: Tensor, closest: Tensor | None = None, how: RoundsMethod | None = None
 ) -> Tensor:
     """Go on from the points already chosen; the points chosen in the end, on the device.
 
@@ -71,7 +71,7 @@ def choose(
     One wait for the device, or one per 2,048 rounds.
     """
     how = how or ("fused" if _has_triton(seeding.rows.is_cuda) else "graph")
-    make = _Fused if how == "fused" else _Plain
+    make = _FusedRounds if how == "fused" else _TorchRounds
     with torch.cuda.device_of(seeding.rows):
         rounds = make(seeding, chosen, closest)
         _run(rounds, len(seeding.uniforms) - len(chosen) + 1, graph=how != "plain")
@@ -129,7 +129,7 @@ def _run(rounds: _Rounds, many: int, *, graph: bool) -> None:
             step()
 
 
-class _Plain(_Rounds):
+class _TorchRounds(_Rounds):
     """A round as some twenty operations of torch."""
 
     def __init__(self, seeding: Seeding, chosen: Tensor, closest: Tensor | None) -> None:
@@ -190,7 +190,7 @@ class _Plain(_Rounds):
         return int(self._round)
 
 
-class _Fused(_Rounds):
+class _FusedRounds(_Rounds):
     """A round as two Triton kernels."""
 
     def __init__(self, seeding: Seeding, chosen: Tensor, closest: Tensor | None) -> None:

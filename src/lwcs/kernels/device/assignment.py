@@ -14,12 +14,11 @@ import torch
 import triton
 
 from lwcs.arrays.rows import pieces
-from lwcs.kernels.device import assign_kernels as kernels
-from lwcs.kernels.device.forms import Nearest
-from lwcs.kernels.device.rows import own_distances, programs
+from lwcs.kernels.device import assignment_kernels as kernels
+from lwcs.kernels.device.common import programs
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.forms import Mode, Tensor
+    from lwcs.kernels.device.common import Mode, Tensor
 
 # Rows whose numbers are listed at a time, in 4 bytes each and twice.
 _PIECE_ROWS = 2**24
@@ -96,14 +95,13 @@ def prepare(centers: Tensor, precision: Tensor | None, chunk: int) -> Prepared:
     return Prepared(high, low, offsets, origin, rounded, constants.view(torch.float32))
 
 
-def nearest(
-    X: Tensor,
-    centers: Tensor,
-    precision: Tensor | None,
-    distances: bool = False,
-    mode: Mode = "tf32x3",
-) -> Nearest:
-    """The nearest center of every row, −1 for a row that is not finite."""
+def nearest_labels(
+    X: Tensor, centers: Tensor, precision: Tensor | None, mode: Mode
+) -> tuple[Tensor, Tensor]:
+    """The nearest center of every row, −1 for a row that is not finite.
+
+    Also the number of rows that were decided by differences, without dimensions.
+    """
     d = X.shape[1]
     chunk = max(16, triton.next_power_of_2(d)) if d <= _RESIDENT else 64
     prepared = prepare(centers, precision, chunk)
@@ -123,8 +121,7 @@ def nearest(
             second = first
         _differences(some, second, columns, precision, own)
         n_unclear += second[1][0]
-    found = own_distances(X, centers, labels, precision) if distances else None
-    return Nearest(labels, found, n_unclear)
+    return labels, n_unclear
 
 
 def _assign(

@@ -15,7 +15,7 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
-from lwcs.geometry.base import Measured, single_or_double
+from lwcs.geometry.measured import Measured, single_or_double
 from lwcs.geometry.products import DenseProducts
 from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan, as_floats
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask
+    from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers
-    from lwcs.geometry.geometry import Geometry
 
 # Values of a temporary with one number per row and center.
 _PIECE_VALUES = 2**25
@@ -217,14 +217,14 @@ class DeviceRows(Measured):
             own = self.put(inside.ravel()).double()
             rows, omega = rows[at], own if omega is None else omega[at] * own
             cells = np.arange(len(starts))
-        found, bounds, distances = kernels.hit_rows(
+        hits: Any = kernels.hit_rows(
             rows, omega, self.put(pivot.point), self.put(mean.point), self.put(pivot.precision),
             scale, floor, width, self.put(cells), self.put(targets),
         )  # fmt: skip
-        hit = found.cpu().numpy()
+        found, bounds, distances = (each.cpu().numpy() for each in hits)
         if not as_cells:
-            hit = starts + hit % width
-        return Hits(hit, bounds.cpu().numpy(), distances.cpu().numpy())
+            found = starts + found % width
+        return Hits(found, bounds, distances)
 
     def add_center(
         self,

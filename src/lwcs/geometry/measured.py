@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
-    from lwcs.geometry.geometry import Geometry
+    from lwcs.geometry import Geometry
     from lwcs.geometry.products import Products
     from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan
 
@@ -297,7 +297,7 @@ def weigh_clusters(
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·d of every cluster, from the label and the distance of every row."""
     if isinstance(labels, DeviceArray):
-        from lwcs.geometry.device import weigh_on_device
+        from lwcs.geometry.device_rows import weigh_on_device
 
         return weigh_on_device(labels, distances, weights, k)
     omega = kernels.unit_weights(weights, len(labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -29,20 +30,12 @@ class ScanSums(NamedTuple):
     """Σω·d(x, pivot) of every cell."""
 
 
-class Scan(NamedTuple):
+class RowScan(NamedTuple):
     """The distance of every row to a pivot, and the sums of a scan around it."""
 
     distances: Tensor
     shift: Tensor
     cost: Tensor
-
-
-class Hits(NamedTuple):
-    """Rows that were hit, the bound h of each, and its distance to the mean."""
-
-    rows: Tensor
-    bounds: Tensor
-    distances: Tensor
 
 
 class Nearest(NamedTuple):
@@ -54,12 +47,14 @@ class Nearest(NamedTuple):
     """How many rows were decided by differences; without dimensions."""
 
 
-class Moments(NamedTuple):
-    """Weight, mean and scatter Σω(x − mean)² per column."""
+@cache
+def _multiprocessors(index: int) -> int:
+    return int(torch.cuda.get_device_properties(index).multi_processor_count)
 
-    weight: Tensor
-    mean: Tensor
-    scatter: Tensor
+
+def programs(X: Tensor, each: int) -> int:
+    """`each` for every multiprocessor; a few in the interpreter, which runs on the CPU."""
+    return each * _multiprocessors(X.device.index) if X.is_cuda else 3
 
 
 # Calls before a capture: the first one compiles kernels, and a capture takes as long as a few more.

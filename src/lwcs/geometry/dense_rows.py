@@ -9,7 +9,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import pieces
-from lwcs.geometry.base import Measured
+from lwcs.geometry.measured import Measured
 from lwcs.geometry.products import ACCURATE, DenseProducts
 from lwcs.kernels import BlockMoments, Pivot
 
