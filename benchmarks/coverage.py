@@ -17,9 +17,9 @@ import numpy as np
 
 import lwcs
 from benchmarks import cells
+from benchmarks.hard_clusters import FAMILIES
 from benchmarks.paper import RESULTS
 from lwcs import CoresetKMeans, CoresetMixture
-from lwcs.comparing.families import FAMILIES
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset
 from lwcs.divergences import as_divergence

@@ -1,7 +1,7 @@
 """`python -m benchmarks.families [--markdown FILE]`: data on which coresets fail.
 
 Distortion of every method's coreset, and what the default estimator costs against the best
-solution known, over the families of `lwcs.comparing.families`.
+solution known, over the families of `benchmarks.hard_clusters`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import lwcs
+from benchmarks.hard_clusters import FAMILIES, distortion
 from benchmarks.measure import machine
 from lwcs import CoresetKMeans
-from lwcs.comparing.families import FAMILIES, distortion
 from lwcs.passes import euclidean_cost
 from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points

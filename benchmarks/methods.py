@@ -21,9 +21,9 @@ import numpy as np
 import lwcs
 from benchmarks.cells import BestKnown, customers, read
 from benchmarks.families import best_known
+from benchmarks.hard_clusters import AT_THE_MEAN, FAMILIES
 from benchmarks.measure import machine
 from lwcs import CoresetKMeans
-from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
 from lwcs.passes import euclidean_cost
 from lwcs.sizing import kmeans as fitting
 
@@ -272,7 +272,7 @@ def page() -> Iterator[str]:
     yield from ("# Methods, and what the diagnosis says of them", "")
     yield (
         f"Measured {machine()}, by `LWCS_DATA=… python -m benchmarks.methods --markdown "
-        f"docs/results/methods.md`. {SEEDS} seeds; families of `lwcs.comparing.families` with "
+        f"docs/results/methods.md`. {SEEDS} seeds; families of `benchmarks.hard_clusters` with "
         f"{ROWS:,} × {COLUMNS} rows."
     )
     for labels in (False, True):

@@ -19,8 +19,7 @@ import lwcs
 from benchmarks.measure import machine
 from lwcs.description.projection import BLACK, BLUE
 from lwcs.passes import euclidean_cost
-from lwcs.plotting import style as figures
-from lwcs.plotting.style import log_ticks, look, number_tick, percent_tick, subplots
+from lwcs.plotting.style import log_ticks, look, number_tick, percent_tick, save_figure, subplots
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10
@@ -96,7 +95,7 @@ def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
         log_ticks(ax.yaxis, percent_tick)
         ax.legend(loc="lower left", title="mean and 95 % interval", alignment="left")
     for ending in ("svg", "png"):
-        figures.save_figure(figure, RESULTS / f"statistical.{ending}")
+        save_figure(figure, RESULTS / f"statistical.{ending}")
 
 
 def drawn() -> tuple[list[float], np.ndarray, np.ndarray]:

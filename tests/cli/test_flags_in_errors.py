@@ -15,8 +15,7 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs.cli import main
-from lwcs.cli.errors import Commands
-from lwcs.cli.flags import Flags
+from lwcs.cli.errors import Commands, Flags
 from tests.cli.running import run
 
 

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks.hard_clusters import FAMILIES
 
 import lwcs
-from lwcs.comparing.families import FAMILIES
 from tests.cli.running import run
 
 

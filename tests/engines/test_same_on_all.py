@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from benchmarks.hard_clusters import FAMILIES
 
 import lwcs
 from lwcs import divergences
-from lwcs.comparing.families import FAMILIES
 from tests.engines.sameness import assert_same, cut
 from tests.statistical.paths import data, weights
 from tests.statistical.verdicts import assert_follows

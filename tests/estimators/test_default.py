@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks.hard_clusters import FAMILIES
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
 from lwcs.solvers.lloyd import cluster
 from lwcs.sources.memory.partitioned import PartitionedSource

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks.hard_clusters import AT_THE_MEAN, FAMILIES
 
 import lwcs
 from lwcs import CoresetKMeans
-from lwcs.comparing.families import AT_THE_MEAN, FAMILIES
 from lwcs.passes import euclidean_cost
 from lwcs.sizing import method as choice
 from lwcs.solvers.lloyd import solve

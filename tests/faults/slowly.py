@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from lwcs.cli import formats, main
+from lwcs.cli import main, outputs
 from lwcs.storage import atomic_write as replacing
 from lwcs.storage import stores
 
@@ -42,7 +42,7 @@ def part_of_it(source: Any, target: Any, *_: object) -> None:
 if __name__ == "__main__":
     match sys.argv.pop(1):
         case "write":
-            after(formats.TableFile, "write")
+            after(outputs.TableFile, "write")
         case "sync":
             after(replacing, "_sync")
         case "copy":

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.cli.formats import Format, TableFile
+from lwcs.cli.outputs import Format, TableFile
 from tests.faults.commands import start
 
 ENDINGS = ("parquet", "feather", "csv", "tsv", "csv.gz", "tsv.zst")

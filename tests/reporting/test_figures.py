@@ -9,10 +9,8 @@ from matplotlib.colors import to_hex
 
 import lwcs
 from lwcs.description import describe
-from lwcs.reporting.figures import themes
-from lwcs.reporting.histograms import histogram_figure, of_sizes
-from lwcs.reporting.map_figure import Points, map_figure
-from lwcs.reporting.profile_figure import Profiles, profile_figure
+from lwcs.reporting.figures import Profiles, histogram_figure, of_sizes, profile_figure, themes
+from lwcs.reporting.map_figure import MapPoints, map_figure
 
 
 @pytest.mark.parametrize("k", [4, 12])
@@ -32,7 +30,7 @@ def test_components_of_a_mixture_are_called_so_everywhere():
     few = describe(lwcs.CoresetMixture(2, random_state=0).fit(X))
     light = themes(few.k)["light"]
     made = [
-        map_figure(few, Points.of_description(few), light),
+        map_figure(few, MapPoints.of_description(few), light),
         profile_figure(few, Profiles.of(few), light),
         histogram_figure(few, of_sizes(few), light),
     ]

@@ -99,8 +99,8 @@ def test_columns_that_are_left_out_are_told(folder):
 
 
 def test_secrets_of_stores_are_not_in_the_report():
+    from lwcs.cli.commands.report import command_line
     from lwcs.cli.errors import ARGUMENTS
-    from lwcs.cli.report_option import command_line
 
     context = click.Context(click.Command("fit"))
     context.meta[ARGUMENTS] = (
@@ -127,7 +127,7 @@ def test_secrets_of_stores_are_not_in_the_report():
     ],
 )
 def test_the_title_has_no_secrets(folder, data, title):
-    from lwcs.cli.report_option import write_report
+    from lwcs.cli.commands.report import write_report
 
     model = lwcs.CoresetKMeans(2, random_state=0).fit(np.arange(12.0).reshape(6, 2))
     with click.Context(click.Command("fit")):

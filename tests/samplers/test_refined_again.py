@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.hard_clusters import FAMILIES, distortion, halving
 from sklearn.exceptions import ConvergenceWarning
 
 import lwcs
-from lwcs.comparing.families import FAMILIES, distortion, halving
 from lwcs.samplers import refined
 
 ROWS, COLUMNS, K = 50_000, 50, 20

@@ -7,10 +7,10 @@ from math import isnan
 
 import numpy as np
 import pytest
+from benchmarks.hard_clusters import FAMILIES
 
 import lwcs
 from lwcs import CoresetKMeans, Lightweight
-from lwcs.comparing.families import FAMILIES
 from lwcs.geometry import Geometry
 from lwcs.sizing import method as choice
 from lwcs.sizing.method import seen_by, warn_of_method

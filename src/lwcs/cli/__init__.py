@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
 
 import lwcs
 from lwcs.cli.commands.assign import assign
@@ -16,14 +17,27 @@ from lwcs.cli.commands.fit import fit
 from lwcs.cli.commands.inspect import inspect
 from lwcs.cli.commands.mixture import mixture
 from lwcs.cli.commands.report import report
-from lwcs.cli.completion import completion
 from lwcs.cli.errors import Commands
+from lwcs.cli.options import logging
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(lwcs.__version__, prog_name="lwcs")
 def main() -> None:
     """Cluster data of any size through lightweight coresets."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@logging
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    Example: eval "$(lwcs completion bash)"
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(main, {}, "lwcs", "_LWCS_COMPLETE").source())
 
 
 for command in (

@@ -15,9 +15,8 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lwcs.cli.formats import Format, TableFile
 from lwcs.cli.inputs import access_to
-from lwcs.cli.outputs import check_with, refuse_within
+from lwcs.cli.outputs import Format, TableFile, check_with, refuse_within
 from lwcs.sources.options import PACKED
 from lwcs.storage.atomic_write import check_folder, explaining, filling
 

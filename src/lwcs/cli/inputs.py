@@ -6,18 +6,24 @@ import json
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+import lwcs
 from lwcs.cli.errors import STAND_INS
 from lwcs.sources.files.unclosed_quotes import Chained
+from lwcs.sources.options import Fitted
 from lwcs.storage.atomic_write import explaining, temporary_folder
 from lwcs.storage.locations import Access, is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+    from lwcs.coreset.coreset import Coreset
+    from lwcs.sources import Source
 
 
 _NAME = "storage_option"
@@ -167,3 +173,210 @@ def _copied(file: IO[bytes] | Chained, ending: str) -> Piped:
         shutil.copyfileobj(file, copy, 2**20)
     context.meta.setdefault(STAND_INS, {})[path] = NAME
     return Piped(ending[1:], path=path)
+
+
+def open_rows(
+    data: tuple[str, ...],
+    *,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    missing: str,
+    format: str | None = None,  # noqa: A002
+    exclude: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    standardize: bool = False,
+    memory: int | None = None,
+    storage_option: Sequence[str] = (),
+    **dialect: Any,
+) -> Source:
+    """Open the DATA of a command: files or standard input; `keep` columns beside the rows."""
+    options: dict[str, Any] = {
+        "columns": columns,
+        "exclude": exclude,
+        "weight": weight,
+        "missing": missing,
+        "scale": "standard" if standardize else None,
+        "memory_limit": memory,
+    }
+    refuse_unused()
+    # The format of standard input is said already where it is a temporary file.
+    given = None if "-" in data else "feather" if format == "arrow" else format
+    data = in_files(data, format)
+    if len(data) > 1 and "-" in data:
+        raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
+    if data == ("-",):
+        from lwcs.sources.files.pipes import open_pipe
+        from lwcs.sources.options import Dialect
+
+        piped = standard_input(format)
+        as_text = _kept_alone(keep, options["columns"], weight)
+        if piped.kind == "arrow":
+            _refuse_dialect(dialect)
+        reader = open_pipe(piped.file, piped.kind, Dialect(**dialect), as_text)
+        source = lwcs.scan(reader, **options)
+    elif not data:
+        raise click.UsageError(
+            "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
+        )
+    else:
+        files = data[0] if len(data) == 1 else list(data)
+        # Without a URI in DATA, they are for the output.
+        store = access_of(storage_option) if any(map(is_uri, data)) else Access()
+        options |= {"format": given, "storage_options": store.storage_options}
+        source = lwcs.scan(files, **options, **dialect)
+    if keep:
+        _keep(source, keep)
+    return source
+
+
+def in_files(data: tuple[str, ...], kind: str | None) -> tuple[str, ...]:
+    """DATA, with standard input as a temporary file where it has one; else it is read once."""
+    if data != ("-",):
+        return data
+    path = standard_input(kind).path
+    return data if path is None else (path,)
+
+
+def _refuse_dialect(dialect: dict[str, Any]) -> None:
+    if given := given_flags(dialect):
+        raise click.UsageError(f"{given[0]} is for CSV, not for Arrow; leave it out")
+
+
+def _keep(source: Source, columns: Sequence[str]) -> None:
+    from lwcs.sources.sequence import SequenceSource
+
+    if not isinstance(source, SequenceSource):
+        raise click.UsageError(
+            f"--keep {','.join(columns)} names columns, but DATA has no column names; leave it out"
+        )
+    source.keep(columns)
+
+
+def _kept_alone(
+    keep: Sequence[str], columns: Sequence[str] | None, weight: str | None
+) -> Callable[[list[str]], list[str]]:
+    """Which columns of CSV are kept and neither features nor weights, so that they stay text."""
+    from lwcs.sources.columns import matched, named
+
+    def find(names: list[str]) -> list[str]:
+        if not keep or columns is None:
+            return []
+        used = {*named(columns, names, weight), weight}
+        return [name for name in matched(keep, names, "keep") if name not in used]
+
+    return find
+
+
+def given_flags(names: Collection[str]) -> list[str]:
+    """The flags of these options that were given on the command line, as they were written."""
+    ctx = click.get_current_context()
+    flags = []
+    for option in ctx.command.params:
+        if (
+            isinstance(option, click.Option)
+            and option.name in names
+            and ctx.get_parameter_source(option.name) == ParameterSource.COMMANDLINE
+        ):
+            off = option.secondary_opts and ctx.params.get(option.name) is False
+            flags.append((option.secondary_opts if off else option.opts)[-1])
+    return flags
+
+
+_ALWAYS = {"format", "storage_option"}
+
+
+_FIXED = ("size", "target_error", "method", "standardize", "memory")
+
+
+ON_ALL_ROWS = ("polish", "cost")
+
+
+def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None:
+    """Return the union of DATA if they are coresets or streams, and None if they are not.
+
+    Options that a coreset fixes are refused; `options` are those for reading rows.
+    """
+    from lwcs.storage.parquet import is_ours
+
+    data = in_files(data, options["format"])
+    if not data or not all(is_ours(one, access_to(one)) for one in data):
+        return None
+    found = []
+    for name in data:
+        one = lwcs.load(name, **keywords(name))
+        if isinstance(one, lwcs.StreamingCoreset):
+            if not one.n_samples:
+                raise ValueError(f"{name!r} is a saved stream that has no rows yet; pass another")
+            one = one.coreset()
+        if not isinstance(one, lwcs.Coreset):
+            raise ValueError(
+                f"{name!r} is a saved {type(one).__name__}, not rows or a coreset; pass data "
+                "files, coresets that `lwcs build` wrote, or saved streams"
+            )
+        found.append(one)
+    whole = found[0]
+    for one in found[1:]:
+        whole = whole + one
+    dropped = sum(one.details.get("dropped", 0) for one in found)
+    whole = replace(whole, details={**whole.details, "dropped": dropped})
+    if given := given_flags({*options, *_FIXED, *ON_ALL_ROWS} - _ALWAYS):
+        raise click.UsageError(
+            "DATA is a coreset, whose size, columns, weights and scale are fixed and whose "
+            f"original rows are not available; leave out {', '.join(given)}"
+        )
+    return whole
+
+
+DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
+
+
+def load_model(
+    model: str, data: tuple[str, ...], instead: str = DATA_FIRST
+) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """Load MODEL, or say that it is something else, and what to do instead."""
+    from lwcs.storage.parquet import NotOursError
+
+    if model == "-" and "-" in data:
+        raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
+    try:
+        found = lwcs.load(saved_file(model), **keywords(model))
+    except NotOursError as error:
+        raise click.UsageError(
+            f"MODEL {model!r} is not a file that lwcs wrote, or is damaged; {instead}"
+        ) from error
+    if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
+        raise click.UsageError(
+            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
+        )
+    return found
+
+
+def open_for(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
+    data: tuple[str, ...],
+    columns: Sequence[str] | None,
+    **options: Any,
+) -> Source:
+    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
+    if columns is None and hasattr(model, "feature_names_in_"):
+        columns = Fitted(map(str, model.feature_names_in_))
+    source = open_rows(data, columns=columns, **options)
+    _check_features(model, source)
+    return source
+
+
+def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
+    """Refuse columns of another number or, if both have names, of another name or order."""
+    names = getattr(model, "feature_names_in_", None)
+    if source.n_features != model.n_features_in_:
+        raise ValueError(
+            f"DATA has {source.n_features} column{'s' * (source.n_features != 1)}, but MODEL was "
+            f"fitted on {model.n_features_in_}; choose the same columns with --columns"
+        )
+    if names is not None and source.feature_names not in (None, tuple(names)):
+        own = ",".join(map(str, names))
+        raise click.UsageError(
+            f"--columns selects {','.join(source.feature_names or ())}, but MODEL was fitted on "
+            f"{own}, in this order; leave out --columns, so that they are found by name (rename "
+            "columns of DATA that have other names)"
+        )

@@ -8,24 +8,21 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from lwcs.cli.inputs import FORMATS, STORAGE_OPTION, access_of, refuse_unused, standard_input
+from lwcs.cli.inputs import FORMATS, STORAGE_OPTION
 from lwcs.cli.logs import FLAG, write, write_result
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.runtime.formatting import parsed
 from lwcs.samplers import available as available_samplers
-from lwcs.storage.locations import Access, is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable
 
     from lwcs.coreset.coreset import Coreset
     from lwcs.divergences import Divergence
-    from lwcs.sources import Source
 
 
-class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+class IntegerList(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """Parameter type: integers separated by commas."""
 
     name = "numbers"
@@ -273,115 +270,6 @@ def divergence_of(
     return kind(**options)
 
 
-def open_rows(
-    data: tuple[str, ...],
-    *,
-    columns: Sequence[str] | None,
-    weight: str | None,
-    missing: str,
-    format: str | None = None,  # noqa: A002
-    exclude: Sequence[str] | None = None,
-    keep: Sequence[str] = (),
-    standardize: bool = False,
-    memory: int | None = None,
-    storage_option: Sequence[str] = (),
-    **dialect: Any,
-) -> Source:
-    """Open the DATA of a command: files or standard input; `keep` columns beside the rows."""
-    import lwcs
-
-    options: dict[str, Any] = {
-        "columns": columns,
-        "exclude": exclude,
-        "weight": weight,
-        "missing": missing,
-        "scale": "standard" if standardize else None,
-        "memory_limit": memory,
-    }
-    refuse_unused()
-    # The format of standard input is said already where it is a temporary file.
-    given = None if "-" in data else "feather" if format == "arrow" else format
-    data = in_files(data, format)
-    if len(data) > 1 and "-" in data:
-        raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
-    if data == ("-",):
-        from lwcs.sources.files.pipes import open_pipe
-        from lwcs.sources.options import Dialect
-
-        piped = standard_input(format)
-        as_text = _kept_alone(keep, options["columns"], weight)
-        if piped.kind == "arrow":
-            _refuse_dialect(dialect)
-        reader = open_pipe(piped.file, piped.kind, Dialect(**dialect), as_text)
-        source = lwcs.scan(reader, **options)
-    elif not data:
-        raise click.UsageError(
-            "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
-        )
-    else:
-        files = data[0] if len(data) == 1 else list(data)
-        # Without a URI in DATA, they are for the output.
-        store = access_of(storage_option) if any(map(is_uri, data)) else Access()
-        options |= {"format": given, "storage_options": store.storage_options}
-        source = lwcs.scan(files, **options, **dialect)
-    if keep:
-        _keep(source, keep)
-    return source
-
-
-def given_flags(names: Collection[str]) -> list[str]:
-    """The flags of these options that were given on the command line, as they were written."""
-    ctx = click.get_current_context()
-    flags = []
-    for option in ctx.command.params:
-        if (
-            isinstance(option, click.Option)
-            and option.name in names
-            and ctx.get_parameter_source(option.name) == ParameterSource.COMMANDLINE
-        ):
-            off = option.secondary_opts and ctx.params.get(option.name) is False
-            flags.append((option.secondary_opts if off else option.opts)[-1])
-    return flags
-
-
-def _refuse_dialect(dialect: dict[str, Any]) -> None:
-    if given := given_flags(dialect):
-        raise click.UsageError(f"{given[0]} is for CSV, not for Arrow; leave it out")
-
-
-def in_files(data: tuple[str, ...], kind: str | None) -> tuple[str, ...]:
-    """DATA, with standard input as a temporary file where it has one; else it is read once."""
-    if data != ("-",):
-        return data
-    path = standard_input(kind).path
-    return data if path is None else (path,)
-
-
-def _keep(source: Source, columns: Sequence[str]) -> None:
-    from lwcs.sources.sequence import SequenceSource
-
-    if not isinstance(source, SequenceSource):
-        raise click.UsageError(
-            f"--keep {','.join(columns)} names columns, but DATA has no column names; leave it out"
-        )
-    source.keep(columns)
-
-
-def _kept_alone(
-    keep: Sequence[str], columns: Sequence[str] | None, weight: str | None
-) -> Callable[[list[str]], list[str]]:
-    """Which columns of CSV are kept and neither features nor weights, so that they stay text."""
-    from lwcs.sources.columns import matched, named
-
-    def find(names: list[str]) -> list[str]:
-        if not keep or columns is None:
-            return []
-        used = {*named(columns, names, weight), weight}
-        return [name for name in matched(keep, names, "keep") if name not in used]
-
-    return find
-
-
 def rows_words(rows: int, dropped: int) -> str:
     """How many rows were used, and of how many if some were dropped."""
     return f"{rows - dropped:,} of {rows:,} rows" if dropped else f"{rows:,} row{'s' * (rows != 1)}"
@@ -407,3 +295,78 @@ def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> 
         click.echo(json.dumps(facts))
     elif not quiet:
         write(sentence, event="result", result=facts)
+
+
+class OrWord(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """Parameter type: a number in a range, or one word, which stands for `meaning`."""
+
+    def __init__(self, number: click.ParamType, word: str, meaning: Any) -> None:  # type: ignore[type-arg]
+        self._number, self._word, self._meaning = number, word, meaning
+        self.name = f"{number.name.removesuffix(' range')}|{word}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Turn the word into its meaning, anything else into a number."""
+        if value in (self._word, self._meaning):
+            return self._meaning
+        try:
+            return self._number.convert(value, param, ctx)
+        except click.BadParameter as bad:
+            self.fail(f"{bad.message.rstrip('.')}; pass a number or {self._word!r}", param, ctx)
+
+
+_SIZING = [
+    click.option(
+        "--target-error",
+        default="0.02",
+        show_default=True,
+        metavar="FLOAT|none",
+        type=OrWord(click.FloatRange(0.0, min_open=True), "none", None),
+        help="Without --size: how far the answer may be off because of sampling; more rows are "
+        "drawn until it is nearer. none: one draw, without an estimate.",
+    ),
+    click.option(
+        "--holdout",
+        default=0.0,
+        show_default=True,
+        type=click.FloatRange(0.0, 0.5),
+        help="With --size, or for a coreset: part of the draws that is held back to estimate how "
+        "far the answer is off.",
+    ),
+    click.option(
+        "--n-init",
+        default="auto",
+        show_default=True,
+        metavar="INTEGER|auto",
+        type=OrWord(click.IntRange(1), "auto", "auto"),
+        help="Number of restarts; the best one is kept. auto: several where they are cheap.",
+    ),
+]
+
+
+def sizing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --target-error, --holdout and --n-init."""
+    for option in reversed(_SIZING):
+        command = option(command)
+    return command
+
+
+def judging(size: str, confidence: str) -> Callable[[Any], Any]:
+    """Add --confidence, --size and --seed to a command that draws rows, with words of help."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = SEED(command)
+        command = click.option("--size", type=click.IntRange(1), help=size)(command)
+        return confidence_option(confidence)(command)
+
+    return add
+
+
+def confidence_option(words: str) -> Callable[[Any], Any]:
+    """The option --confidence, a probability that is neither 0 nor 1, with these words of help."""
+    return click.option(
+        "--confidence",
+        default=0.95,
+        show_default=True,
+        type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+        help=words,
+    )

@@ -53,7 +53,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Solution:
     """Centers, and the time that it took to find them."""
 
     polish: int
@@ -94,7 +94,7 @@ def missing(method: str, source: LocalSource) -> str | None:
     return None
 
 
-def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Outcome]:
+def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Solution]:
     """Run one method; a coreset method gives one answer per number of polish steps."""
     with warnings.catch_warnings():
         # Convergence is not part of the comparison.
@@ -102,12 +102,12 @@ def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...])
         if sized(method):
             return list(_on_coreset(method, problem, size, polishes))
         centers, seconds = _timed(lambda: _ALL_ROWS[method](problem))
-        return [Outcome(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
+        return [Solution(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
 
 
 def _on_coreset(
     method: str, problem: Problem, size: int, polishes: tuple[int, ...]
-) -> Iterator[Outcome]:
+) -> Iterator[Solution]:
     source = problem.source
     coreset, build_seconds = _timed(
         lambda: build(
@@ -127,7 +127,7 @@ def _on_coreset(
             centers = polish(source, centers, problem.n_jobs).centers
             seconds += time.perf_counter() - start
         done = steps
-        yield Outcome(steps, centers.points, build_seconds, seconds)
+        yield Solution(steps, centers.points, build_seconds, seconds)
 
 
 def _solved(problem: Problem, points: Any, weights: FloatArray) -> Centers:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs import kernels
-from lwcs.arrays.checks import check_choice, check_count
+from lwcs.arrays.checks import BadValueError, check_choice, check_count
+from lwcs.arrays.rows import stack, stored_values
 from lwcs.comparing.methods import FULL, METHODS, Problem, answers, missing, sized
 from lwcs.comparing.result import CompareResult, Key, Log, Setup, Trial
 from lwcs.geometry import Geometry
@@ -17,7 +18,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
 from lwcs.runtime.warnings import warn
 from lwcs.samplers.first_pass import MomentsTask
-from lwcs.sources import LocalSource, scan
+from lwcs.sources import Block, LocalSource, scan
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.options import ScanOptions
 from lwcs.sources.watching import gathered
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import IntArray
     from lwcs.runtime.progress import Callback
+    from lwcs.sources import Source
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
@@ -293,3 +295,34 @@ def _setup(source: LocalSource, holdout_rows: int, first: int, n_jobs: int | Non
     total = sum(parts[1:], start=parts[0])
     spread = total.cost_around(total.mean)
     return Setup(source.n_rows, source.n_features, spread, holdout_rows, first)
+
+
+def read_into_memory(
+    source: Source, *, n_jobs: int | None = None, progress: bool | Callback = False
+) -> LocalSource:
+    """Read all rows that are not dropped; `dropped` of the result tells how many were."""
+    if isinstance(source, LocalSource) and not source.dropped:
+        return source
+    parts = gathered(source, _kept, "reading", journal=Journal(progress), n_jobs=n_jobs)
+    with source.explaining():
+        blocks = [block for part in parts for block in part]
+    weights = np.concatenate([each.weights for each in blocks]) if source.weighted else None
+    read = scan(stack([each.points for each in blocks]), weight=weights)
+    assert isinstance(read, LocalSource)
+    read.dropped = source.dropped
+    return read
+
+
+def _kept(blocks: Iterator[Block], partition: int) -> list[Block]:
+    """The rows of a partition that are not dropped, checked."""
+    return [_without_dropped(block, partition) for block in blocks]
+
+
+def _without_dropped(block: Block, partition: int) -> Block:
+    if not np.isfinite(stored_values(block.points)).all():
+        raise BadValueError.found_in(block.points, block.first_row, partition)
+    if block.dropped is None:
+        return block
+    there = np.flatnonzero(~block.dropped)
+    weights = None if block.weights is None else block.weights[there]
+    return Block(block.points[there], weights, block.first_row)

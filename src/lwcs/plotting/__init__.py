@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from lwcs.plotting.cluster_map import ClusterMapDisplay
-from lwcs.plotting.compare import CompareDisplay
-from lwcs.plotting.coreset import CoresetDisplay
-from lwcs.plotting.elbow import ElbowDisplay
-from lwcs.plotting.profile import ProfileDisplay
-from lwcs.plotting.silhouette import SilhouetteDisplay
+from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
+from lwcs.plotting.coreset_draws import CoresetDisplay
+from lwcs.plotting.curves import CompareDisplay, ElbowDisplay
 
 __all__ = [
     "ClusterMapDisplay",

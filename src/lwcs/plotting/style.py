@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.plotting import style as figures
 from lwcs.runtime.formatting import shortened
 from lwcs.storage.atomic_write import explaining, replacing
 from lwcs.storage.locations import DEFAULT, Access
@@ -49,7 +48,7 @@ _LOOK = {
 @contextmanager
 def look(ax: Any = None) -> Iterator[None]:
     """Draw in the look of this library, with the fonts of the user; in `ax`, in its own look."""
-    plt = figures.pyplot()
+    plt = pyplot()
     if ax is not None:
         yield
         return
@@ -63,7 +62,7 @@ def subplots(
 ) -> tuple[Any, Any]:
     """A figure of this size in inches, and an array of its axes, in the look of this library."""
     with look():
-        figure, axes = figures.pyplot().subplots(
+        figure, axes = pyplot().subplots(
             n_rows, n_columns, figsize=size, squeeze=False, layout="constrained", **options
         )
     for ax in axes.flat:
@@ -159,7 +158,7 @@ def number_ticks(axis: Any) -> None:
     """Label a linear axis with numbers, with as many digits as tell its ticks apart."""
     from matplotlib.ticker import FuncFormatter
 
-    class Numbers(FuncFormatter):
+    class TickNumbers(FuncFormatter):
         def format_ticks(self, values: Any) -> list[str]:
             for digits in range(3, 12):
                 shown = [number_tick(value, digits) for value in values]
@@ -167,7 +166,7 @@ def number_ticks(axis: Any) -> None:
                     break
             return shown
 
-    axis.set_major_formatter(Numbers(lambda value, _: number_tick(value)))
+    axis.set_major_formatter(TickNumbers(lambda value, _: number_tick(value)))
 
 
 def log_ticks(axis: Any, text: Callable[[float], str]) -> None:

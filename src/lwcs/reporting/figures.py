@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lwcs.description.projection import cluster_colours, oklch
+import numpy as np
+
+from lwcs.description.projection import cluster_colours, oklch, quantiles
+from lwcs.reporting.facts import size_words
+from lwcs.runtime.formatting import number, shortened, signed
+
+if TYPE_CHECKING:
+    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.description import Description
+
 
 _HEAT_STEPS = 33
 
@@ -138,3 +147,249 @@ def as_json(made: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = json_item(made)  # type: ignore[assignment]
     return found
+
+
+HEIGHT = 300
+BARS = 40
+"""So many clusters have a bar each; more are counted in a histogram."""
+_BINS = 40
+# Sizes that span a larger factor are drawn on a log axis.
+_WIDE = 30.0
+# Distances beyond this quantile are counted in the last bin.
+_TAIL = 0.995
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Bars between edges, and what they are about."""
+
+    name: str
+    label: str
+    counted: str
+    left: FloatArray
+    right: FloatArray
+    top: FloatArray
+    words: str
+    """The same in a sentence."""
+    log: bool = False
+    clusters: bool = False
+    """Whether there is one bar per cluster."""
+
+
+def of_sizes(found: Description) -> Histogram:
+    """Sizes of the clusters: one bar each, or a histogram if there are many."""
+    sizes, what = found.size, found.called
+    rows = "weight of rows" if found.has_weights else "rows"
+    low, middle, high = np.quantile(sizes, [0.0, 0.5, 1.0])
+    least, usual, most = (size_words(each, found) for each in (low, middle, high))
+    has = f"a weight of {least}" if found.has_weights else f"{least} rows"
+    words = f"The smallest {what} has {has}, the median one {usual}, the largest {most}."
+    if found.k == 1:
+        words = f"The only {what} has all rows."
+    if found.k <= BARS:
+        at = np.arange(found.k, dtype=np.float64)
+        order = np.argsort(-sizes, kind="stable")
+        return Histogram(
+            "sizes", f"{what}, the largest first", rows, at - 0.4, at + 0.4, sizes[order], words,
+            clusters=True,
+        )  # fmt: skip
+    some = sizes[sizes > 0.0]
+    log = bool(some.max() > _WIDE * some.min())
+    ends = np.log10(some) if log else some
+    low, end = _ends(float(ends.min()), float(ends.max()))
+    counts, edges = np.histogram(ends, min(_BINS, 2 * int(np.sqrt(found.k))), (low, end))
+    edges = 10.0**edges if log else edges
+    return Histogram(
+        "sizes", f"{rows} of a {what}", f"{what}s", edges[:-1], edges[1:],
+        counts.astype(np.float64), words, log=log,
+    )  # fmt: skip
+
+
+def of_distances(found: Description) -> Histogram:
+    """Distances of all rows from their centers, by the weighted points of the coreset."""
+    values, label = _distances(found)
+    weights = found.coreset.host_weights / found.coreset.host_weights.sum()
+    middle, most, end = map(float, quantiles(values, weights, (0.5, 0.95, _TAIL)))
+    low, largest = float(values.min()), float(values.max())
+    if largest <= 1.5 * end or end <= low:
+        end = largest
+    low, end = _ends(low, end)
+    cut = np.minimum(values, end)
+    counts, edges = np.histogram(cut, bins=_BINS, range=(low, end), weights=100.0 * weights)
+    words = (
+        f"Half of the rows have a {label} of at most {number(middle, 3)}, and "
+        f"95\N{NO-BREAK SPACE}% of at most {number(most, 3)}"
+    )
+    words += (
+        f"; the last bar has all above {number(end, 3)}, up to {number(largest, 3)}."
+        if end < largest
+        else "."
+    )
+    return Histogram(
+        "distances", label, "percent of rows", edges[:-1], edges[1:], counts.astype(np.float64),
+        words,
+    )  # fmt: skip
+
+
+def _ends(low: float, high: float) -> tuple[float, float]:
+    """Ends of a histogram; values that are equal to rounding are in its middle."""
+    if high - low > 1e-9 * max(abs(low), abs(high)):
+        return low, high
+    half = 0.5 * abs(low) or 0.5
+    return low - half, low + half
+
+
+def _distances(found: Description) -> tuple[FloatArray, str]:
+    """A value for every point of the coreset, and its name."""
+    if found.is_mixture:
+        return found.costs, "negative log-likelihood"
+    own = found.geometry
+    return own.lengths(found.costs), f"{own.length_name} from the center"
+
+
+def histogram_figure(found: Description, histogram: Histogram, theme: Theme) -> Any:
+    """Draw a histogram."""
+    from bokeh.models import ColumnDataSource, FixedTicker, HoverTool
+
+    own = histogram
+    made = new_figure(own.name, HEIGHT, x_axis_type="log" if own.log else "auto")
+    source = ColumnDataSource(
+        {
+            "left": own.left,
+            "right": own.right,
+            "top": own.top,
+            "count": [number(each, 3) for each in own.top],
+            "range": [
+                f"{number(low, 3)} to {number(high, 3)}"
+                for low, high in zip(own.left, own.right, strict=True)
+            ],
+        }
+    )
+    drawn = made.quad(
+        left="left", right="right", top="top", bottom=0, source=source, name="bars",
+        fill_color=theme.bar, line_color=None if own.clusters else theme.bar,
+        line_alpha=0.0, fill_alpha=0.9,
+    )  # fmt: skip
+    first = (found.called, "@cluster") if own.clusters else (own.label, "@range")
+    made.add_tools(HoverTool(renderers=[drawn], tooltips=[first, (own.counted, "@count")]))
+    made.y_range.start = 0
+    made.xgrid.visible = False
+    made.xaxis.axis_label, made.yaxis.axis_label = own.label, own.counted
+    if own.clusters:
+        order = np.argsort(-found.size, kind="stable")
+        source.data["cluster"] = order.astype(np.int32)
+        made.xaxis.ticker = FixedTicker(ticks=list(range(found.k)))
+        made.xaxis.major_label_overrides = {j: str(c) for j, c in enumerate(order)}
+    return made
+
+
+MOST_CLUSTERS, MOST_COLUMNS = 40, 30
+# So many clusters have numbers of two digits; fewer with longer ones fit side by side.
+_SHORT, MOST_LONG = 100, 28
+_ROW, _NAME = 22, 26
+# The largest colour stands for this quantile of the differences, and at least for one deviation.
+_SATURATED = 0.98
+# Unless the largest difference is no more than this many times as large.
+_FAR = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """The part of the profiles that is shown: the largest clusters, the most telling columns."""
+
+    clusters: IntArray
+    columns: IntArray
+    values: FloatArray
+    """One row per column of the data, one column per cluster, in standard deviations."""
+    end: float
+    """The difference of the strongest colour; larger ones have it too."""
+
+    @classmethod
+    def of(cls, found: Description) -> Profiles:
+        """Choose what is readable."""
+        most = MOST_CLUSTERS if found.k <= _SHORT else MOST_LONG
+        heavy = np.argsort(-found.share, kind="stable")[:most]
+        clusters, columns = np.sort(heavy), found.telling_columns[:MOST_COLUMNS]
+        values = found.profile[np.ix_(clusters, columns)].T
+        sizes = np.abs(values[np.isfinite(values)])
+        largest = float(sizes.max(initial=1.0))
+        end = float(np.quantile(sizes, _SATURATED)) if sizes.size else largest
+        return cls(clusters, columns, values, largest if largest < _FAR * end else max(end, 1.0))
+
+    def words(self, found: Description) -> str:
+        """What is left out, and which colours are cut."""
+        said = []
+        if len(self.clusters) < found.k:
+            said.append(f"the {len(self.clusters)} largest of {found.k:,} {found.called}s")
+        if len(self.columns) < len(found.names):
+            said.append(
+                f"the {len(self.columns)} columns of {len(found.names):,} that tell "
+                f"{found.called}s apart best"
+            )
+        shown = f"Shown are {' and '.join(said)}. " if said else ""
+        beyond = float(np.abs(self.values).max(initial=0.0)) > self.end * 1.001
+        cut = f"; larger differences, up to {number(np.abs(self.values).max(), 3)}, have the same"
+        return f"{shown}The strongest colour is ±{number(self.end, 3)} standard deviations" + (
+            f"{cut}." if beyond else "."
+        )
+
+    def cells(self, found: Description) -> list[tuple[str, list[str]]]:
+        """The same as text: the name of every column, and its differences."""
+        return [
+            (found.names[j], [signed(value) for value in row])
+            for j, row in zip(self.columns, self.values, strict=True)
+        ]
+
+
+def profile_figure(found: Description, profiles: Profiles, theme: Theme) -> Any:
+    """Draw the profiles as a heat map: one row per column of the data, one column per cluster."""
+    from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d
+    from bokeh.transform import linear_cmap
+
+    rows, columns = profiles.values.shape
+    made = new_figure(
+        "profiles", 60 + _ROW * rows, x_range=Range1d(start=-0.5, end=columns - 0.5),
+        y_range=Range1d(start=rows - 0.5, end=-0.5), x_axis_location="above",
+    )  # fmt: skip
+    y, x = np.divmod(np.arange(rows * columns), columns)
+    clusters, names = profiles.clusters[x], [found.names[j] for j in profiles.columns]
+    values = profiles.values.ravel()
+    source = ColumnDataSource(
+        {
+            "x": x.astype(np.int32),
+            "y": y.astype(np.int32),
+            "value": np.nan_to_num(values).astype(np.float32),
+            "cluster": clusters.astype(np.int32),
+            "name": [shortened(names[place], 60) for place in y],
+            "difference": [signed(value) for value in values],
+            "center": [number(float(found.own_centers.points[c, j]))
+                       for c, j in zip(clusters, profiles.columns[y], strict=True)],
+        }
+    )  # fmt: skip
+    colours = linear_cmap("value", theme.heat, low=-profiles.end, high=profiles.end)
+    drawn = made.rect(
+        "x", "y", 1, 1, source=source, name="cells", fill_color=colours, line_width=1,
+        line_color=theme.grid,
+    )  # fmt: skip
+    made.add_tools(
+        HoverTool(
+            renderers=[drawn],
+            tooltips=[
+                ("column", "@name"),
+                (found.called, "@cluster"),
+                ("difference", "@difference standard deviations"),
+                ("center", "@center"),
+            ],
+        )
+    )
+    made.xaxis.ticker = FixedTicker(ticks=list(range(columns)))
+    made.yaxis.ticker = FixedTicker(ticks=list(range(rows)))
+    made.xaxis.major_label_overrides = {j: str(c) for j, c in enumerate(profiles.clusters)}
+    made.yaxis.major_label_overrides = {
+        j: plain_text(shortened(name, _NAME)) for j, name in enumerate(names)
+    }
+    made.axis.axis_line_color = None
+    made.axis.major_tick_out = 0
+    made.grid.visible = False
+    made.xaxis.axis_label = found.called
+    return made

@@ -33,7 +33,7 @@ _WHOLE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class MapPoints:
     """What is known of every point on the map, the heaviest first; arrays as small as they can be.
 
     Heavy points are drawn first, so that they do not cover others.
@@ -52,7 +52,7 @@ class Points:
     """Number of points of the coreset."""
 
     @classmethod
-    def of_description(cls, found: Description) -> Points:
+    def of_description(cls, found: Description) -> MapPoints:
         """Choose the points, and the columns whose values fit."""
         chosen = _chosen(found.coreset.host_weights)
         view = found.projection.view
@@ -144,7 +144,7 @@ _KNOTS = 96
 _LABEL = 32
 
 
-def map_figure(found: Description, points: Points, theme: Theme) -> Any:
+def map_figure(found: Description, points: MapPoints, theme: Theme) -> Any:
     """Draw the map."""
     from bokeh.models import (
         CDSView,
@@ -200,7 +200,7 @@ def map_figure(found: Description, points: Points, theme: Theme) -> Any:
     return made
 
 
-def _tooltips(found: Description, points: Points) -> list[tuple[str, str]]:
+def _tooltips(found: Description, points: MapPoints) -> list[tuple[str, str]]:
     """What is shown of a point; names of columns are text, and never a part of a template."""
     own = [("row", "@row{0,0}"), (found.called, "@cluster"), ("weight", "@weight{%.4g}")]
     return own + [
@@ -209,7 +209,7 @@ def _tooltips(found: Description, points: Points) -> list[tuple[str, str]]:
     ]
 
 
-def _formatters(points: Points) -> Any:
+def _formatters(points: MapPoints) -> Any:
     return dict.fromkeys(("@weight", *(f"@v{j}" for j in range(len(points.values)))), "printf")
 
 

@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs.description import describe
 from lwcs.reporting import facts
-from lwcs.reporting.clusters import TELLING, table_of
+from lwcs.reporting.cluster_table import TELLING, table_of
 from lwcs.reporting.facts import Origin, answers
-from lwcs.reporting.figures import as_json, bokeh, scripts, themes
-from lwcs.reporting.histograms import histogram_figure, of_distances, of_sizes
-from lwcs.reporting.map_figure import MOST_COLUMNS, Points, map_figure
-from lwcs.reporting.profile_figure import Profiles, profile_figure
+from lwcs.reporting.figures import (
+    Profiles,
+    as_json,
+    bokeh,
+    histogram_figure,
+    of_distances,
+    of_sizes,
+    profile_figure,
+    scripts,
+    themes,
+)
+from lwcs.reporting.map_figure import MOST_COLUMNS, MapPoints, map_figure
 from lwcs.reporting.recipe import recipe_of
 from lwcs.runtime.formatting import percent
 from lwcs.statistics.certificate import Certificate
@@ -58,7 +66,7 @@ def render(found: Description, certificate: Certificate | None, origin: Origin) 
     from jinja2 import Environment, StrictUndefined
 
     colours = themes(found.k)
-    points, profiles = Points.of_description(found), Profiles.of(found)
+    points, profiles = MapPoints.of_description(found), Profiles.of(found)
     sizes, distances = of_sizes(found), of_distances(found)
     light = colours["light"]
     figures = {
@@ -110,7 +118,7 @@ def render(found: Description, certificate: Certificate | None, origin: Origin) 
     )
 
 
-def _map_words(found: Description, points: Points) -> list[str]:
+def _map_words(found: Description, points: MapPoints) -> list[str]:
     """What the map shows, and what it does not."""
     said = []
     if found.projection.explained is not None:

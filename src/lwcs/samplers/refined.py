@@ -56,7 +56,7 @@ AGAIN = (Stage.PILOT_AGAIN, Stage.PILOT_ONCE_MORE)
 # Cost on all rows over cost on the pilot's own draws. On KDD, RNA, covtype and GloVe with k from 5
 # to 500 it was 1.0–2.2; on small and heavy-tailed tables with k from 1 to 100 below 3.5, but for 2
 # seeds of 50 on one of them with k = 2. Where clusters are missed it was 8–300 on imbalanced sizes,
-# 100–1,300 on geometric ones, 10⁵ and more on n/2, n/4, …, 1 (`lwcs.comparing.families`).
+# 100–1,300 on geometric ones, 10⁵ and more on n/2, n/4, …, 1 (`benchmarks.hard_clusters`).
 FAR_ABOVE = 4.0
 # Further pilots have more draws and are solved well: the last one of a family had 0.9–1.4.
 STILL_ABOVE = 1.5

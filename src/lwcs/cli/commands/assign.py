@@ -13,30 +13,20 @@ import pyarrow as pa
 import lwcs
 from lwcs.arrays.checks import BadValueError
 from lwcs.cli.folders import Partitioned, PerFile
-from lwcs.cli.inputs import keywords, saved_file
+from lwcs.cli.inputs import load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import (
-    Names,
-    computing,
-    dropped_words,
-    open_rows,
-    reading,
-    rows_words,
-    say,
-    saying,
-)
+from lwcs.cli.options import Names, computing, dropped_words, reading, rows_words, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
-from lwcs.sources.options import Fitted
 from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from lwcs.arrays.types import FloatArray
-    from lwcs.cli.formats import Format
+    from lwcs.cli.outputs import Format
     from lwcs.sources import Block, Source
 
 
@@ -47,9 +37,6 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     else:
         quantity = model.geometry_.distance_name
     return pa.schema([("row", pa.int64()), ("label", pa.int32()), (quantity, pa.float64())])
-
-
-DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
 
 
 @click.command()
@@ -157,27 +144,6 @@ def _writing(
     return target.writing(schema, source) if isinstance(target, PerFile) else target.writing(schema)
 
 
-def load_model(
-    model: str, data: tuple[str, ...], instead: str = DATA_FIRST
-) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
-    """Load MODEL, or say that it is something else, and what to do instead."""
-    from lwcs.storage.parquet import NotOursError
-
-    if model == "-" and "-" in data:
-        raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
-    try:
-        found = lwcs.load(saved_file(model), **keywords(model))
-    except NotOursError as error:
-        raise click.UsageError(
-            f"MODEL {model!r} is not a file that lwcs wrote, or is damaged; {instead}"
-        ) from error
-    if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
-        raise click.UsageError(
-            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
-        )
-    return found
-
-
 def _on_device(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture, device: str | None
 ) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
@@ -190,37 +156,6 @@ def _on_device(
             "CPU: leave it out"
         )
     return model
-
-
-def open_for(
-    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
-    data: tuple[str, ...],
-    columns: Sequence[str] | None,
-    **options: Any,
-) -> Source:
-    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
-    if columns is None and hasattr(model, "feature_names_in_"):
-        columns = Fitted(map(str, model.feature_names_in_))
-    source = open_rows(data, columns=columns, **options)
-    _check_features(model, source)
-    return source
-
-
-def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
-    """Refuse columns of another number or, if both have names, of another name or order."""
-    names = getattr(model, "feature_names_in_", None)
-    if source.n_features != model.n_features_in_:
-        raise ValueError(
-            f"DATA has {source.n_features} column{'s' * (source.n_features != 1)}, but MODEL was "
-            f"fitted on {model.n_features_in_}; choose the same columns with --columns"
-        )
-    if names is not None and source.feature_names not in (None, tuple(names)):
-        own = ",".join(map(str, names))
-        raise click.UsageError(
-            f"--columns selects {','.join(source.feature_names or ())}, but MODEL was fitted on "
-            f"{own}, in this order; leave out --columns, so that they are found by name (rename "
-            "columns of DATA that have other names)"
-        )
 
 
 def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:

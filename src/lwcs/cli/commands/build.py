@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from lwcs.cli.inputs import open_rows
 from lwcs.cli.logs import progress
 from lwcs.cli.options import (
     computing,
@@ -14,7 +15,6 @@ from lwcs.cli.options import (
     drawing,
     dropped_words,
     measuring,
-    open_rows,
     reading,
     rows_words,
     say,

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.commands.assign import load_model, open_for
-from lwcs.cli.commands.fit import coreset_of
-from lwcs.cli.flags import Flags
+from lwcs.cli.errors import Flags
+from lwcs.cli.inputs import coreset_of, given_flags, load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import answer, dropped_words, given_flags, reading, saying
-from lwcs.cli.sizing import judging
+from lwcs.cli.options import answer, dropped_words, judging, reading, saying
 
 if TYPE_CHECKING:
     import lwcs

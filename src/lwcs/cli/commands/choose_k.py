@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.commands.fit import coreset_of
 from lwcs.cli.commands.mixture import LazyChoice, covariances, families
-from lwcs.cli.inputs import keywords
+from lwcs.cli.inputs import coreset_of, given_flags, keywords, open_rows
 from lwcs.cli.logs import progress, write, write_result
 from lwcs.cli.options import (
+    confidence_option,
     divergence_of,
     drawing,
     dropped_words,
-    given_flags,
     measuring,
-    open_rows,
     reading,
     saying,
 )
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
-from lwcs.cli.sizing import confidence_option
 
 if TYPE_CHECKING:
     from lwcs.evaluation.k_choice import KChoice
@@ -66,7 +63,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
     "--k",
     "ks",
     type=Counts(),
-    help="Numbers of clusters to try, for example 2-50 or 2,4,8.  "
+    help="IntegerList of clusters to try, for example 2-50 or 2,4,8.  "
     "[default: 2-50, as far as they are below the number of rows]",
 )
 @click.option(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lwcs.cli.inputs import access_to, keywords
+from lwcs.cli.inputs import access_to, given_flags, keywords, open_rows
 from lwcs.cli.logs import progress, write
-from lwcs.cli.options import Names, Numbers, dropped_words, given_flags, open_rows, reading, saying
+from lwcs.cli.options import IntegerList, Names, dropped_words, reading, saying
 from lwcs.cli.outputs import check_with, refuse_input
 from lwcs.storage.locations import is_uri
 
@@ -33,7 +33,7 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.IntRange(1),
     help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=Numbers(), help="Coreset sizes m.")
+@click.option("--sizes", default=_SIZES, type=IntegerList(), help="Coreset sizes m.")
 @click.option(
     "--methods", type=Names(), help="Names of methods, separated by commas.  [default: all]"
 )
@@ -165,7 +165,7 @@ def _refuse_reading(options: dict[str, Any]) -> None:
 
 def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
     """Paths of the data sets, and the name of each; refuse names and results that collide."""
-    from lwcs.comparing.datasets import KNOWN
+    from lwcs.comparing.paper_data import KNOWN
 
     places: dict[str, str] = {}
     for one in data:
@@ -198,7 +198,7 @@ def _reader(
     places: dict[str, str], jobs: int | None, *, quiet: bool, **options: Any
 ) -> Callable[[str, str], tuple[str, LocalSource]]:
     """Open all data sets, so that mistakes show at once; return a function that reads one."""
-    from lwcs.comparing.datasets import read_into_memory
+    from lwcs.comparing.runner import read_into_memory
 
     opened = {path: open_rows((path,), **options) for path in places}
 
@@ -211,7 +211,7 @@ def _reader(
 
 def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
     import lwcs
-    from lwcs.comparing.datasets import read_known
+    from lwcs.comparing.paper_data import read_known
 
     title, rows = read_known(name, path)
     return title, cast("LocalSource", lwcs.scan(rows))

@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from lwcs.cli.inputs import access_to, keywords
-from lwcs.cli.logs import progress
-from lwcs.cli.options import (
-    computing,
-    divergence_of,
-    drawing_or_auto,
-    dropped_words,
-    given_flags,
-    in_files,
-    measuring,
-    open_rows,
-    reading,
-    rows_words,
-    say,
-    saying,
-)
-from lwcs.cli.outputs import check_output, write_to
-from lwcs.cli.report_option import (
+from lwcs.cli.commands.report import (
     check_report,
     command_line,
     reporting,
@@ -34,14 +16,22 @@ from lwcs.cli.report_option import (
     write_report,
     wrote_words,
 )
-from lwcs.cli.sizing import OrWord, sizing
-
-if TYPE_CHECKING:
-    from lwcs.coreset.coreset import Coreset
-
-_ON_ALL_ROWS = ("polish", "cost")
-_ALWAYS = {"format", "storage_option"}
-_FIXED = ("size", "target_error", "method", "standardize", "memory")
+from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
+from lwcs.cli.logs import progress
+from lwcs.cli.options import (
+    OrWord,
+    computing,
+    divergence_of,
+    drawing_or_auto,
+    dropped_words,
+    measuring,
+    reading,
+    rows_words,
+    say,
+    saying,
+    sizing,
+)
+from lwcs.cli.outputs import check_output, write_to
 
 
 @click.command()
@@ -125,7 +115,7 @@ def fit(
     Example: lwcs fit "events/*.parquet" -k 100 -o model.parquet
     """
     import lwcs
-    from lwcs.cli.clusters import clusters_of
+    from lwcs.cli.commands.inspect import clusters_of
     from lwcs.estimators.saved import saved_errors
 
     start = time.perf_counter()
@@ -214,47 +204,10 @@ def _error_words(model: Any, *, on_all: bool) -> str:
 
 def _refuse_second_pass(data: tuple[str, ...], kind: str | None) -> None:
     """Refuse options that read all rows again, if DATA can be read only once."""
-    given = given_flags(_ON_ALL_ROWS)
+    given = given_flags(ON_ALL_ROWS)
     if given and in_files(data, kind) == ("-",):
         raise click.UsageError(
             f"{' and '.join(given)} need{'s' * (len(given) == 1)} further passes over the rows, "
             "but standard input can be read only once; write the rows to a file first, or leave "
             f"out {' and '.join(given)}"
         )
-
-
-def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None:
-    """Return the union of DATA if they are coresets or streams, and None if they are not.
-
-    Options that a coreset fixes are refused; `options` are those for reading rows.
-    """
-    import lwcs
-    from lwcs.storage.parquet import is_ours
-
-    data = in_files(data, options["format"])
-    if not data or not all(is_ours(one, access_to(one)) for one in data):
-        return None
-    found = []
-    for name in data:
-        one = lwcs.load(name, **keywords(name))
-        if isinstance(one, lwcs.StreamingCoreset):
-            if not one.n_samples:
-                raise ValueError(f"{name!r} is a saved stream that has no rows yet; pass another")
-            one = one.coreset()
-        if not isinstance(one, lwcs.Coreset):
-            raise ValueError(
-                f"{name!r} is a saved {type(one).__name__}, not rows or a coreset; pass data "
-                "files, coresets that `lwcs build` wrote, or saved streams"
-            )
-        found.append(one)
-    whole = found[0]
-    for one in found[1:]:
-        whole = whole + one
-    dropped = sum(one.details.get("dropped", 0) for one in found)
-    whole = replace(whole, details={**whole.details, "dropped": dropped})
-    if given := given_flags({*options, *_FIXED, *_ON_ALL_ROWS} - _ALWAYS):
-        raise click.UsageError(
-            "DATA is a coreset, whose size, columns, weights and scale are fixed and whose "
-            f"original rows are not available; leave out {', '.join(given)}"
-        )
-    return whole

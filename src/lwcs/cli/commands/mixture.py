@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.cli.commands.fit import coreset_of
-from lwcs.cli.logs import progress
-from lwcs.cli.options import (
-    drawing,
-    dropped_words,
-    given_flags,
-    open_rows,
-    reading,
-    rows_words,
-    say,
-    saying,
-)
-from lwcs.cli.outputs import check_output, write_to
-from lwcs.cli.report_option import (
+from lwcs.cli.commands.report import (
     check_report,
     command_line,
     reporting,
@@ -28,7 +15,10 @@ from lwcs.cli.report_option import (
     write_report,
     wrote_words,
 )
-from lwcs.cli.sizing import sizing
+from lwcs.cli.inputs import coreset_of, given_flags, open_rows
+from lwcs.cli.logs import progress
+from lwcs.cli.options import drawing, dropped_words, reading, rows_words, say, saying, sizing
+from lwcs.cli.outputs import check_output, write_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

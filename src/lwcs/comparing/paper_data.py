@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.arrays.checks import BadValueError, check_choice
-from lwcs.arrays.rows import stack, stored_values
-from lwcs.runtime.journal import Journal
-from lwcs.sources import Block, LocalSource, scan
+from lwcs.arrays.checks import check_choice
+from lwcs.comparing.runner import read_into_memory
+from lwcs.sources import scan
 from lwcs.sources.remote.paths import format_of
-from lwcs.sources.watching import gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lwcs.arrays.types import DenseRows, Rows
-    from lwcs.runtime.progress import Callback
-    from lwcs.sources import Source
 
 
-class Known(NamedTuple):
+class PaperDataset(NamedTuple):
     """A data set of the paper: its shape, and which columns are not features."""
 
     rows: int
@@ -37,12 +31,12 @@ class Known(NamedTuple):
 
 
 KNOWN = {
-    "KDD": Known(145_751, 74, ("block_id", "example_id", "target"), 3),
-    "CSN": Known(80_000, 17),
-    "SONG": Known(515_345, 90, ("year",), 1),
-    "RNA": Known(488_565, 8, ("label", "part")),
-    "covtype": Known(581_012, 54, ("cover_type",)),
-    "GloVe": Known(100_000, 100, ("word",)),
+    "KDD": PaperDataset(145_751, 74, ("block_id", "example_id", "target"), 3),
+    "CSN": PaperDataset(80_000, 17),
+    "SONG": PaperDataset(515_345, 90, ("year",), 1),
+    "RNA": PaperDataset(488_565, 8, ("label", "part")),
+    "covtype": PaperDataset(581_012, 54, ("cover_type",)),
+    "GloVe": PaperDataset(100_000, 100, ("word",)),
 }
 _RNA_PARTS = ("cod-rna", "cod-rna.t", "cod-rna.r")
 
@@ -65,37 +59,6 @@ def read_known(name: str, path: str | Path) -> tuple[str, Rows]:
     if rows.shape[0] == known.rows:
         return name, rows
     return f"{name} ({rows.shape[0] / 1000:,.0f}k of {known.rows / 1000:,.0f}k rows)", rows
-
-
-def read_into_memory(
-    source: Source, *, n_jobs: int | None = None, progress: bool | Callback = False
-) -> LocalSource:
-    """Read all rows that are not dropped; `dropped` of the result tells how many were."""
-    if isinstance(source, LocalSource) and not source.dropped:
-        return source
-    parts = gathered(source, _kept, "reading", journal=Journal(progress), n_jobs=n_jobs)
-    with source.explaining():
-        blocks = [block for part in parts for block in part]
-    weights = np.concatenate([each.weights for each in blocks]) if source.weighted else None
-    read = scan(stack([each.points for each in blocks]), weight=weights)
-    assert isinstance(read, LocalSource)
-    read.dropped = source.dropped
-    return read
-
-
-def _kept(blocks: Iterator[Block], partition: int) -> list[Block]:
-    """The rows of a partition that are not dropped, checked."""
-    return [_without_dropped(block, partition) for block in blocks]
-
-
-def _without_dropped(block: Block, partition: int) -> Block:
-    if not np.isfinite(stored_values(block.points)).all():
-        raise BadValueError.found_in(block.points, block.first_row, partition)
-    if block.dropped is None:
-        return block
-    there = np.flatnonzero(~block.dropped)
-    weights = None if block.weights is None else block.weights[there]
-    return Block(block.points[there], weights, block.first_row)
 
 
 def _read_table(file: Path, others: tuple[str, ...]) -> Rows:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ClusterFamily:
     """Clusters of some sizes at some places, with Gaussian noise around them."""
 
     sizes: Sizes
@@ -115,14 +115,14 @@ def _rounded(n: int, shares: FloatArray) -> IntArray:
     return sizes
 
 
-FAMILIES: dict[str, Family] = {
-    "c-outlier": Family(one_and_outliers, scattered, 1e-3),
-    "imbalanced": Family(imbalanced, scattered, 1e-2),
-    "geometric": Family(decaying, corners, 1e-3),
-    "halving": Family(halving, scattered, 1e-4),
+FAMILIES: dict[str, ClusterFamily] = {
+    "c-outlier": ClusterFamily(one_and_outliers, scattered, 1e-3),
+    "imbalanced": ClusterFamily(imbalanced, scattered, 1e-2),
+    "geometric": ClusterFamily(decaying, corners, 1e-3),
+    "halving": ClusterFamily(halving, scattered, 1e-4),
 }
 
-AT_THE_MEAN = Family(two_and_small, around_the_mean, 1e-3)
+AT_THE_MEAN = ClusterFamily(two_and_small, around_the_mean, 1e-3)
 """Small clusters at the mean of all rows, which lightweight draws are least likely to be of."""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks import hard_clusters
+from benchmarks.hard_clusters import FAMILIES, distortion
 
 import lwcs
-from lwcs.comparing import families
-from lwcs.comparing.families import FAMILIES, distortion
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -31,14 +31,14 @@ def test_rows_lie_around_k_places_far_apart(name, k):
 
 def test_sizes_halve_down_to_single_rows():
     rng = np.random.default_rng(0)
-    sizes = families.halving(1_024, 20, rng)
+    sizes = hard_clusters.halving(1_024, 20, rng)
     assert sizes.sum() == 1_024
     np.testing.assert_allclose(sizes[:8] / sizes[1:9], 2.0, rtol=0.5)
     assert (sizes[-10:] == 1).all()
 
 
 def test_geometric_sizes_fall_from_most_rows_to_one_by_one_ratio():
-    sizes = families.decaying(50_000, 20, np.random.default_rng(0))
+    sizes = hard_clusters.decaying(50_000, 20, np.random.default_rng(0))
     assert sizes.sum() == 50_000
     assert sizes.min() == 1
     large = sizes[sizes > 100]

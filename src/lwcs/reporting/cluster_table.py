@@ -21,7 +21,7 @@ _NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """What is printed, in a smaller line below it, and the number that is sorted by."""
 
     text: str
@@ -53,7 +53,7 @@ class Row:
     number: int
     light: str
     dark: str
-    cells: list[Cell]
+    cells: list[TableCell]
     telling: list[Telling]
 
 
@@ -84,12 +84,12 @@ def _telling(found: Description, cluster: int) -> list[Telling]:
     ]
 
 
-def _columns(found: Description) -> list[tuple[Column, list[Cell]]]:
+def _columns(found: Description) -> list[tuple[Column, list[TableCell]]]:
     """The columns of numbers, each with a cell per cluster."""
     mixture = found.is_mixture
     low, high = found.share_interval
     shares = [
-        Cell(percent(share), float(share), "" if one == other else interval(one, other))
+        TableCell(percent(share), float(share), "" if one == other else interval(one, other))
         for share, one, other in zip(found.share, low, high, strict=True)
     ]
     counted = not found.share_error.any()
@@ -99,7 +99,7 @@ def _columns(found: Description) -> list[tuple[Column, list[Cell]]]:
                 "Weight of rows" if found.has_weights else "Rows",
                 "Of all rows." if counted else "Estimated by the coreset.",
             ),
-            [Cell(size_words(size, found), float(size)) for size in found.size],
+            [TableCell(size_words(size, found), float(size)) for size in found.size],
         ),
         (
             Column(
@@ -116,24 +116,24 @@ def _columns(found: Description) -> list[tuple[Column, list[Cell]]]:
     ]
     if found.score is not None:
         about = "Overlap with the best match in bootstrap coresets: above 0.85 is stable."
-        scores = [Cell(f"{each:.2f}", float(each)) for each in found.score]
+        scores = [TableCell(f"{each:.2f}", float(each)) for each in found.score]
         made.append((Column("Stability", about), scores))
     if found.k > 1:
         made.append(_nearest(found))
     return made
 
 
-def _cost(found: Description) -> tuple[Column, list[Cell]]:
+def _cost(found: Description) -> tuple[Column, list[TableCell]]:
     total = float(found.cost.sum())
     parts = found.cost / total if total > 0.0 else np.zeros(found.k)
     cells = [
-        Cell(percent(part), float(cost), number(cost, 3))
+        TableCell(percent(part), float(cost), number(cost, 3))
         for part, cost in zip(parts, found.cost, strict=True)
     ]
     return Column("Cost", "Part of the cost of all clusters, and the cost itself below."), cells
 
 
-def _likelihood(found: Description) -> tuple[Column, list[Cell]]:
+def _likelihood(found: Description) -> tuple[Column, list[TableCell]]:
     size = np.bincount(found.labels, found.coreset.host_weights, found.k)
     means = np.divide(-found.cost, size, out=np.full(found.k, np.nan), where=size > 0.0)
     return Column("Log-likelihood", "Mean of the rows that most likely belong to it."), _numbers(
@@ -141,17 +141,17 @@ def _likelihood(found: Description) -> tuple[Column, list[Cell]]:
     )
 
 
-def _numbers(values: FloatArray) -> list[Cell]:
+def _numbers(values: FloatArray) -> list[TableCell]:
     """Cells of plain numbers; those that are not known are sorted as 0."""
     return [
-        Cell(text, float(value) if isfinite(value) else 0.0)
+        TableCell(text, float(value) if isfinite(value) else 0.0)
         for value, text in zip(values, aligned(values.tolist()), strict=True)
     ]
 
 
-def _nearest(found: Description) -> tuple[Column, list[Cell]]:
+def _nearest(found: Description) -> tuple[Column, list[TableCell]]:
     cells = [
-        Cell(str(other), float(apart), f"at {text}")
+        TableCell(str(other), float(apart), f"at {text}")
         for other, apart, text in zip(
             found.nearest, found.apart, aligned(found.apart.tolist()), strict=True
         )

@@ -12,9 +12,18 @@ from lwcs.description import describe
 from lwcs.description.projection import BLUE, ORANGE, quantiles, view_of, within
 from lwcs.estimators import CoresetKMeans
 from lwcs.estimators.inputs import coreset_of_stream
-from lwcs.plotting import style as figures
-from lwcs.plotting.points import draw_points, projection_of, remark, weight_legend
-from lwcs.plotting.style import INK, MUTED, dress, log_ticks, look, number_tick, percent_tick
+from lwcs.plotting.cluster_map import draw_points, projection_of, remark, weight_legend
+from lwcs.plotting.style import (
+    INK,
+    MUTED,
+    Display,
+    dress,
+    log_ticks,
+    look,
+    number_tick,
+    percent_tick,
+    pyplot,
+)
 from lwcs.runtime.formatting import percent
 
 if TYPE_CHECKING:
@@ -29,7 +38,7 @@ _NEAREST = 0.01
 _NEAR = 0.02
 
 
-class CoresetDisplay(figures.Display):
+class CoresetDisplay(Display):
     """What a coreset has drawn: a map of its points, and how weights go with distances.
 
     Left, the points, whose area is their weight: two columns as they are, or two principal
@@ -89,7 +98,7 @@ class CoresetDisplay(figures.Display):
     def plot(self) -> CoresetDisplay:
         """Plot the coreset again."""
         with look():
-            self.figure_, panels = figures.pyplot().subplot_mosaic(
+            self.figure_, panels = pyplot().subplot_mosaic(
                 [["map", "parts"], ["map", "weights"]],
                 figsize=_SIZE, layout="constrained", width_ratios=(5, 4), height_ratios=(2, 3),
             )  # fmt: skip
