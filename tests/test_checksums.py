@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.storage.parquet import checksum
+from lwcs.storage.tables import checksum
 from tests.fuzz.saved import objects, same, table_of
 from tests.test_damaged_files import KINDS, loaded, metadata_of
 
@@ -25,22 +25,13 @@ def test_a_change_by_another_program_is_noticed(kind, tmp_path):
         loaded(edited, tmp_path)
 
 
-def test_a_file_of_version_one_is_loaded_with_a_warning(tmp_path):
+def test_a_file_without_a_checksum_is_refused(tmp_path):
     coreset = objects()["coreset"]
-    record = metadata_of(coreset.to_arrow()) | {"format_version": 1}
+    record = metadata_of(coreset.to_arrow())
     del record["checksum"]
-    early = coreset.to_arrow().replace_schema_metadata({b"lwcs": json.dumps(record)})
-    with pytest.warns(UserWarning, match=r"f\.parquet' was written by an earlier .* verified") as w:
-        assert loaded(early, tmp_path) == coreset
-    # The line that called `lwcs.load`.
-    assert w[0].filename == loaded.__code__.co_filename
-    record["depth"] = 10**12
-    early = early.replace_schema_metadata({b"lwcs": json.dumps(record)})
-    with (
-        pytest.warns(UserWarning, match="cannot be verified"),
-        pytest.raises(ValueError, match="field 'depth'"),
-    ):
-        loaded(early, tmp_path)
+    bare = coreset.to_arrow().replace_schema_metadata({b"lwcs": json.dumps(record)})
+    with pytest.raises(ValueError, match="is damaged: field 'checksum' is missing"):
+        loaded(bare, tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)

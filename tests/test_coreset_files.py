@@ -17,7 +17,8 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.storage import parquet as storage
+from lwcs.storage import atomic_write
+from lwcs.storage import persistence as storage
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_a_link_is_followed(X, tmp_path):
 def test_a_saved_file_has_ordinary_permissions(tmp_path):
     umask = os.umask(0o022)
     try:
-        with storage.replacing(tmp_path / "f") as temporary:
+        with atomic_write.replacing(tmp_path / "f") as temporary:
             temporary.write_text("x")
     finally:
         os.umask(umask)

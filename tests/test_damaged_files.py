@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from tests.fuzz.saved import objects, same, table_of
 
 KINDS = list(objects())

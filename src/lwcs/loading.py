@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lwcs.coreset import io as coreset_table
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:

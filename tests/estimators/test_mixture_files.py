@@ -9,7 +9,7 @@ import pytest
 import lwcs
 from lwcs import CoresetMixture
 from lwcs.solvers.families.gaussian import COVARIANCES
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from tests.estimators.test_mixture import PARTS, blobs, drawn_from
 
 

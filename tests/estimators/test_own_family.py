@@ -15,7 +15,7 @@ from lwcs import CoresetMixture
 from lwcs.divergences import KL, SquaredEuclidean
 from lwcs.solvers import families
 from lwcs.solvers.families import Family, Poisson
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from tests.cli.test_commands import run
 
 LOCATIONS = np.array([[0.0, 5.0], [9.0, -5.0]])

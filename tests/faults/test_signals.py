@@ -14,10 +14,11 @@ import pytest
 SLOW = """
 import os, signal, sys, time
 from lwcs.cli import main
-from lwcs.storage import parquet as storage
+from lwcs.storage import atomic_write
+from lwcs.storage import persistence as storage
 
 def slowly(table, path, access):
-    with storage.replacing(path, access) as temporary:
+    with atomic_write.replacing(path, access) as temporary:
         temporary.write_bytes(b"half of it")
         try:
             print("writing", flush=True)

@@ -17,7 +17,7 @@ from lwcs.coreset import io as coreset_table
 from lwcs.coreset import streaming_io as streaming_table
 from lwcs.estimators import kmeans_io as kmeans_table
 from lwcs.estimators import mixture_io as mixture_table
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 
 
 def _rows() -> np.ndarray:

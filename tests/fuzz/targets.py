@@ -24,7 +24,7 @@ import lwcs
 from lwcs import theory
 from lwcs.arrays.rows import same_rows
 from lwcs.sources.files.pipes import open_pipe
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from tests.fuzz import mutations as mutate
 from tests.fuzz.outcomes import attempt, demand
 from tests.fuzz.saved import objects, same, table_of

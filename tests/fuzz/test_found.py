@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs import theory
 from lwcs.sources.files.pipes import open_pipe
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from tests.fuzz.saved import objects, table_of
 
 X = np.random.default_rng(0).gamma(2.0, size=(20, 3))

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import lwcs
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.warnings import LOG
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from tests.fuzz.saved import table_of
 from tests.test_damaged_files import changed, metadata_of, refused
 

@@ -179,7 +179,7 @@ def test_a_failing_disk_is_no_damaged_file(kind, tmp_path):
 
 
 def test_errors_of_a_disk_have_an_errno_and_those_of_contents_have_none():
-    from lwcs.storage.failures import explaining
+    from lwcs.storage.locations import explaining
 
     with (
         pytest.raises(OSError, match=r"reading failed.*'a\.parquet'") as failed,

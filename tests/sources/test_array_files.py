@@ -215,7 +215,7 @@ def test_an_array_on_a_store_that_changes_during_a_pass_is_noticed(on_store):
 
 def test_threads_fetch_an_array_once_per_pass(on_store, monkeypatch):
     X, filesystem, handler, _ = on_store
-    monkeypatch.setattr("lwcs.sources.remote.remote_arrays.LARGEST", 200_000)
+    monkeypatch.setattr("lwcs.sources.remote.prefetch.LARGEST", 200_000)
     source = rows_on(filesystem)
     handler.read.clear()
     for _ in range(2):

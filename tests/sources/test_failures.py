@@ -15,11 +15,10 @@ import pytest
 from pyarrow import fs
 
 import lwcs
-from lwcs.sources.tables import delta
-from lwcs.storage import parquet as storage
-from lwcs.storage.failures import explaining
-from lwcs.storage.fsspec_files import FsspecFiles, fsspec_files
-from lwcs.storage.locations import Access
+from lwcs.sources.tables import table_formats as delta
+from lwcs.storage import persistence as storage
+from lwcs.storage.locations import Access, explaining
+from lwcs.storage.stores import FsspecFiles, fsspec_files
 
 fsspec = pytest.importorskip("fsspec")
 X = np.random.default_rng(0).standard_normal((500, 2))

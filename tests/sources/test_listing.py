@@ -53,7 +53,7 @@ def test_only_folders_that_can_match_are_opened(pattern, expected, looked, folde
         opened.append(os.path.relpath(path, folder))
         return original(path)
 
-    monkeypatch.setattr("lwcs.sources.remote.listing.os.scandir", scandir)
+    monkeypatch.setattr("lwcs.sources.remote.paths.os.scandir", scandir)
     assert names(find(f"{folder}/{pattern}").paths) == expected
     assert sorted(opened) == looked
 
@@ -95,7 +95,7 @@ def test_an_unreadable_folder_matters_only_if_it_can_match(folder, monkeypatch):
             raise PermissionError(13, "no", path)
         return original(path)
 
-    monkeypatch.setattr("lwcs.sources.remote.listing.os.scandir", scandir)
+    monkeypatch.setattr("lwcs.sources.remote.paths.os.scandir", scandir)
     assert names(find(f"{folder}/data/20*/*.parquet").paths) == ["b", "c"]
     with pytest.raises(PermissionError, match=r"data/other"):
         find(f"{folder}/data/*/*.parquet")

@@ -296,7 +296,7 @@ def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None
 
     Options that a coreset fixes are refused; `options` are those for reading rows.
     """
-    from lwcs.storage.parquet import is_ours
+    from lwcs.storage.persistence import is_ours
 
     data = in_files(data, options["format"])
     if not data or not all(is_ours(one, access_to(one)) for one in data):
@@ -334,7 +334,7 @@ def load_model(
     model: str, data: tuple[str, ...], instead: str = DATA_FIRST
 ) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
     """Load MODEL, or say that it is something else, and what to do instead."""
-    from lwcs.storage.parquet import NotOursError
+    from lwcs.storage.persistence import NotOursError
 
     if model == "-" and "-" in data:
         raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lwcs.comparing.methods import FULL, METHODS, title
-from lwcs.storage import parquet as storage
+from lwcs.storage import persistence as storage
 from lwcs.storage.atomic_write import check_target
 from lwcs.storage.fields import Fields, reading
 from lwcs.storage.locations import DEFAULT
-from lwcs.storage.savable import Tabular
+from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
     import os

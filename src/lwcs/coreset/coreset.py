@@ -27,7 +27,7 @@ from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, deal, generator
-from lwcs.storage.savable import Savable, Tabular
+from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -419,7 +419,7 @@ class Coreset(Following, Savable, Tabular):
         schema, as pyarrow does.
         """
         from lwcs.coreset.io import KIND, from_table
-        from lwcs.storage.parquet import of_kind
+        from lwcs.storage.persistence import of_kind
 
         return from_table(*of_kind(table, KIND, cls.__name__), "table")
 

@@ -26,7 +26,7 @@ from lwcs.storage.fields import (
     checked_mapping,
     reading,
 )
-from lwcs.storage.parquet import with_metadata
+from lwcs.storage.persistence import with_metadata
 from lwcs.storage.tables import (
     SPARSE_COLUMNS,
     check_columns,

@@ -30,7 +30,7 @@ from lwcs.sources.base import block_rows, check_not_empty
 from lwcs.sources.blocks import ArrayBatch, Filling
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.options import Fitted, ScanOptions
-from lwcs.storage.savable import Savable
+from lwcs.storage.persistence import Savable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@ from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
 from lwcs.sources.blocks import ArrayBatch, Filling
 from lwcs.storage.fields import Fields, reading
-from lwcs.storage.parquet import with_metadata
+from lwcs.storage.persistence import with_metadata
 from lwcs.storage.tables import (
     SPARSE_COLUMNS,
     check_columns,

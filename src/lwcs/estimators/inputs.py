@@ -24,7 +24,7 @@ from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.memory.local import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.sparse import as_csr
 from lwcs.sources.options import Fitted
-from lwcs.storage.savable import refuse_results
+from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,8 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
 
     After a fit (`reset` is False), the columns that were fitted are found by name.
     """
-    refuse_results(X)
+    if isinstance(X, Tabular):
+        raise X._refused_as_rows()
     if isinstance(X, StreamingCoreset):
         raise TypeError(
             "a StreamingCoreset is not a table of rows; fit its coreset: fit(stream.coreset())"

@@ -17,7 +17,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.watching import whole_pass
-from lwcs.storage.savable import Savable, Tabular
+from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,7 +167,7 @@ class KMeansAnswers(
     def from_arrow(cls, table: pa.Table) -> CoresetKMeans:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
         from lwcs.estimators.kmeans_io import KIND, from_table
-        from lwcs.storage.parquet import of_kind
+        from lwcs.storage.persistence import of_kind
 
         return from_table(*of_kind(table, KIND, "CoresetKMeans"), "table")
 

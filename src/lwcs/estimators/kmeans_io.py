@@ -26,7 +26,7 @@ from lwcs.sizing.stability_result import STABILITY, Stability
 from lwcs.statistics.diagnosis import Diagnosis
 from lwcs.statistics.record import FittedOn
 from lwcs.storage.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
-from lwcs.storage.parquet import with_metadata
+from lwcs.storage.persistence import with_metadata
 from lwcs.storage.tables import (
     apart_from,
     check_columns,

@@ -19,7 +19,7 @@ from lwcs.runtime.randomness import as_seed
 from lwcs.samplers.first_pass import check_total
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import gathered, whole_pass
-from lwcs.storage.savable import Savable, Tabular
+from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +130,7 @@ class MixtureAnswers(QualityHTML, Savable, Tabular):
     def from_arrow(cls, table: pa.Table) -> CoresetMixture:
         """Convert back from the table of `to_arrow`, whose metadata and checksum are checked."""
         from lwcs.estimators.mixture_io import KIND, from_table
-        from lwcs.storage.parquet import of_kind
+        from lwcs.storage.persistence import of_kind
 
         return from_table(*of_kind(table, KIND, "CoresetMixture"), "table")
 

@@ -27,7 +27,7 @@ from lwcs.solvers.families import available
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import UNKNOWN
 from lwcs.storage.fields import MOST_FEATURES, Fields, NotDefinedError, checked_mapping, reading
-from lwcs.storage.parquet import with_metadata
+from lwcs.storage.persistence import with_metadata
 from lwcs.storage.tables import (
     check_columns,
     check_dense_columns,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.evaluation import k_rows
 from lwcs.runtime import formatting as markup
-from lwcs.storage.savable import Tabular
+from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lwcs.runtime import formatting as markup
-from lwcs.storage.savable import Tabular
+from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -100,7 +100,7 @@ def _open_files(data: Any, options: ScanOptions) -> Source:
     if found.kind != "csv":
         options.refuse_dialect(f"in the file {found.paths[0]!r}")
     if found.kind == "delta":
-        from lwcs.sources.tables.delta import open_folder
+        from lwcs.sources.tables.table_formats import open_folder
 
         return open_folder(found, options)
     if found.kind in KINDS:

@@ -30,7 +30,7 @@ from lwcs.passes import LabelTask
 from lwcs.sources.engines.spark import SparkSource, quoted
 from lwcs.sources.options import ScanOptions
 from lwcs.spark.params import COSINE, CoresetKMeansParams, named_as_here
-from lwcs.storage.parquet import KEY, read_metadata
+from lwcs.storage.persistence import KEY, read_metadata
 from lwcs.storage.tables import lay_out
 
 if TYPE_CHECKING:

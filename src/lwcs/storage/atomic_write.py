@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lwcs.storage import stores
-from lwcs.storage.failures import failure, first_line, of_the_place
-from lwcs.storage.locations import DEFAULT, Access, Place
+from lwcs.storage.locations import DEFAULT, Access, Place, failure, first_line, of_the_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -88,7 +88,7 @@ def _shown(value: Any) -> str:
 
 def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
     import lwcs
-    from lwcs.storage.parquet import is_ours
+    from lwcs.storage.persistence import is_ours
 
     if not is_ours(file, access_to(file)):
         return _rows(file, options, journal)

@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
-from lwcs.storage.failures import reaching
-from lwcs.storage.locations import is_local
+from lwcs.storage.locations import is_local, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.files.parts import Files
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.sequence import SequenceSource
-from lwcs.storage.failures import explaining, some
+from lwcs.storage.locations import explaining, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,7 @@ from lwcs.sources.files.parts import (
     with_keys,
 )
 from lwcs.sources.remote.prefetch import REQUESTS, Piece, WaitingThreads
-from lwcs.storage.failures import explaining
+from lwcs.storage.locations import explaining
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 from lwcs.runtime.parallel import usable_cores
 from lwcs.sources.base import check_unique
 from lwcs.sources.remote.prefetch import WaitingThreads
-from lwcs.storage.failures import some
-from lwcs.storage.parquet import KEY
+from lwcs.storage.locations import some
+from lwcs.storage.persistence import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

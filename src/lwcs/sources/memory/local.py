@@ -18,7 +18,7 @@ from lwcs.arrays.types import is_sparse
 from lwcs.sources.base import Source, check_dtype, check_shape
 from lwcs.sources.memory.in_process import LocalSource
 from lwcs.sources.options import ScanOptions
-from lwcs.storage.savable import Tabular, refuse_results
+from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, IntArray, Mask, Rows
@@ -134,12 +134,12 @@ _ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
 _TABLES = {
     ("pyarrow", "Dataset"): "datasets",
     ("pyarrow", "Scanner"): "datasets",
-    ("deltalake", "DeltaTable"): "delta",
-    ("pyiceberg", "Table"): "iceberg",
-    ("pyiceberg", "TableScan"): "iceberg",
-    ("pyiceberg", "BaseScan"): "iceberg",
+    ("deltalake", "DeltaTable"): "table_formats",
+    ("pyiceberg", "Table"): "table_formats",
+    ("pyiceberg", "TableScan"): "table_formats",
+    ("pyiceberg", "BaseScan"): "table_formats",
 }
-"""Libraries and names of types, and the module of this package that opens them."""
+"""Libraries and names of types, and the module of sources.tables that opens them."""
 
 
 _DEFAULT = ScanOptions()
@@ -160,7 +160,8 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
 
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:
-    refuse_results(data)
+    if isinstance(data, Tabular):
+        raise data._refused_as_rows()
     _refuse_elsewhere(data)
     weight, given = options.weight_column, options.weight_array
     if isinstance(data, LocalSource):
@@ -248,7 +249,7 @@ def is_stream(data: object) -> bool:
 
 
 def library_of_table(data: object) -> str | None:
-    """What opens a dataset, or a table with versions: "datasets", "delta" or "iceberg", or None."""
+    """The module that opens a dataset, or a table with versions; None for other data."""
     known = [(base.__module__.split(".")[0], base.__name__) for base in type(data).__mro__]
     return next((_TABLES[each] for each in known if each in _TABLES), None)
 

@@ -20,9 +20,8 @@ from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_
 from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.streams import Query
-from lwcs.storage.failures import explaining
-from lwcs.storage.fsspec_files import FsspecFiles
-from lwcs.storage.locations import is_local
+from lwcs.storage.locations import explaining, is_local
+from lwcs.storage.stores import FsspecFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

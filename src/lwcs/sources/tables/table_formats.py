@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyarrow import fs
 
 from lwcs.runtime.warnings import warn
-from lwcs.storage.locations import is_local, is_uri
+from lwcs.sources.base import NO_ROWS
+from lwcs.sources.streams import Query, QuerySource
+from lwcs.storage.locations import Access, Place, explaining, first_line, is_local, is_uri, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lwcs.sources.blocks import Budget
+    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.remote.paths import Found
 
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi", "metadata": "Iceberg"}
 """Names of the folders of logs, and what they are the log of."""
@@ -211,3 +220,176 @@ def _likely_above(folder: str) -> Iterator[str]:
         parts = parts and _PARTITION.fullmatch(name) is not None
         if parts or name in ("data", "metadata"):
             yield above
+
+
+_ENTRY = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet|checkpoint\.[\w-]+\.json)")
+"""Names of the files of a log: a commit, or a checkpoint or a part of one, of a version."""
+_BY_POLARS = "read it with polars.scan_delta or Spark, and pass the LazyFrame or the DataFrame"
+_BY_DELTALAKE = (
+    "read it with Spark and pass the DataFrame, or pass DeltaTable(…).scan(), which is read once"
+)
+
+
+def query_of(data: Any, options: ScanOptions) -> Query:
+    """Open a table of deltalake at its present version, or a table or a scan of pyiceberg."""
+    return (_delta_query if hasattr(data, "table_uri") else _iceberg_query)(data, options)
+
+
+def _delta_query(table: Any, options: ScanOptions) -> Query:
+    """Open a deltalake.DeltaTable at its present version."""
+    uri = table.table_uri
+    place = Access().place(uri) if uri.startswith("file://") else None
+    return _query(table, place, options, f"the Delta table {uri!r}")
+
+
+def open_folder(found: Found, options: ScanOptions) -> QuerySource:
+    """Open the latest version of the table in a folder."""
+    options.refuse_weight_array()
+    folder = found.paths[0]
+    name = f"the Delta table {folder!r}"
+    with _log(found.filesystem, folder) as here:
+        table = _opened(here, name)
+        query = _query(table, Place(found.filesystem, folder, folder), options, name)
+    return QuerySource(query, options)
+
+
+@contextmanager
+def _log(filesystem: fs.FileSystem, folder: str) -> Iterator[str]:
+    """A folder on this machine that has the log of a table."""
+    if is_local(filesystem):
+        yield folder
+        return
+    from lwcs.storage.atomic_write import temporary_folder
+
+    with temporary_folder(gettempdir(), 0o700) as here:
+        log = here / "_delta_log"
+        log.mkdir()
+        for path, below in _entries(filesystem, f"{folder.rstrip('/')}/_delta_log"):
+            (log / below).parent.mkdir(exist_ok=True)
+            with reaching(path), filesystem.open_input_stream(path) as file:
+                content = file.read()
+            (log / below).write_bytes(content)
+        yield str(here)
+
+
+def _entries(filesystem: fs.FileSystem, log: str) -> Iterator[tuple[str, str]]:
+    """Files of a log, from its last checkpoint on: their paths, and their paths in the log."""
+    found = []
+    checkpoint = 0
+    with reaching(log):
+        infos = filesystem.get_file_info(fs.FileSelector(log))
+        # Parts of checkpoints that have names of their own.
+        more = filesystem.get_file_info(fs.FileSelector(f"{log}/_sidecars", allow_not_found=True))
+    for info in infos:
+        if entry := _ENTRY.fullmatch(info.base_name):
+            found.append((int(entry[1]), info))
+            if entry[2] != "json":
+                checkpoint = max(checkpoint, int(entry[1]))
+    for version, info in found:
+        if version >= checkpoint:
+            yield info.path, info.base_name
+    for info in more:
+        yield info.path, f"_sidecars/{info.base_name}"
+
+
+def _opened(folder: str, name: str) -> Any:
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ImportError as error:
+        raise ImportError(
+            f"{name[4:]} is read by its log, which requires deltalake; pip install 'lwcs[delta]', "
+            f"or {_BY_POLARS}"
+        ) from error
+    try:
+        return DeltaTable(folder)
+    except (DeltaError, OSError, ValueError) as error:
+        raise ValueError(f"{name} cannot be opened: {first_line(error)}") from error
+
+
+def _query(table: Any, place: Place | None, options: ScanOptions, name: str) -> Query:
+    """The rows of a table, whose files are at a place, or else where deltalake finds them."""
+    from deltalake.exceptions import DeltaProtocolError
+
+    version = str(table.version())
+    name = f"{name} (version {version})"
+    # deltalake itself would find no column by its name, and give nulls.
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        raise ValueError(
+            f"{name} uses column mapping, which deltalake does not read through pyarrow; "
+            f"{_BY_DELTALAKE}"
+        )
+    try:
+        dataset = table.to_pyarrow_dataset(filesystem=place and place.filesystem)
+    except DeltaProtocolError as error:
+        features = table.protocol().reader_features or [first_line(error)]
+        raise ValueError(
+            f"{name} uses features that deltalake does not read through pyarrow "
+            f"({', '.join(features)}); {_BY_POLARS}"
+        ) from error
+    if not dataset.files:
+        raise ValueError(f"{NO_ROWS} (in {name})")
+    if place is not None:
+        dataset = _at(place, dataset, name)
+    from lwcs.sources.tables.datasets import of_dataset
+
+    return of_dataset(dataset, options, name, version=version)
+
+
+def _at(place: Place, dataset: Any, name: str) -> Any:
+    """The files of a table, whose paths are relative to its folder, at their place."""
+    if away := [file for file in dataset.files if "://" in file or file.startswith("/")]:
+        raise ValueError(
+            f"{name} has files in other places, such as {away[0]!r} (it is a shallow clone); "
+            f"{_BY_POLARS}"
+        )
+    files = [
+        dataset.format.make_fragment(
+            f"{place.path.rstrip('/')}/{each.path}", place.filesystem, each.partition_expression
+        )
+        for each in dataset.get_fragments()
+    ]
+    return type(dataset)(files, dataset.schema, dataset.format, place.filesystem)
+
+
+def _iceberg_query(data: Any, options: ScanOptions) -> Query:
+    """Open a table at its present snapshot, or a scan with its filters and columns."""
+    del options
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+
+    scan = data.scan() if hasattr(data, "scan") else data
+    snapshot = scan.snapshot() if hasattr(scan, "snapshot") else None
+    version = None if snapshot is None else str(snapshot.snapshot_id)
+    named = getattr(scan, "table_identifier", None) or (data.name() if scan is not data else ())
+    at = "" if version is None else f" (snapshot {version})"
+    name = f"the Iceberg table {'.'.join(named)!r}{at}"
+    with explaining(name):
+        whole, tasks = scan.projection(), list(scan.plan_files())
+    schema = schema_to_pyarrow(whole, include_field_ids=False)
+
+    def run(columns: list[str], _: Budget) -> Iterator[pa.RecordBatch]:
+        wanted, left = pa.schema([schema.field(column) for column in columns]), scan.limit
+        reader = ArrowScan(
+            scan.table_metadata, scan.io, whole.select(*columns), scan.row_filter,
+            scan.case_sensitive,
+        )  # fmt: skip
+        with explaining(name):
+            for task in tasks:
+                for batch in reader.to_record_batches([task]):
+                    batch = batch.slice(0, left)
+                    yield batch.select(columns).cast(wanted)
+                    left = None if left is None else left - batch.num_rows
+                if left == 0:
+                    return
+
+    return Query(run, schema, n_rows=_n_rows(scan, tasks), version=version, name=name)
+
+
+def _n_rows(scan: Any, tasks: list[Any]) -> int | None:
+    """The number of rows, if that is known without reading them."""
+    from pyiceberg.expressions import AlwaysTrue
+
+    filtered = scan.row_filter != AlwaysTrue() or scan.limit is not None
+    if tasks and (filtered or any(task.delete_files for task in tasks)):
+        return None
+    return sum(task.file.record_count for task in tasks)

@@ -1,97 +1,76 @@
-"""The checksum of a table and its metadata, which does not depend on how Arrow lays it out.
+"""Objects that can be saved: as a Parquet file with metadata in its schema and a checksum of both.
 
-Chunks, slices, dictionaries and the width of offsets are choices of whoever wrote or read the
-table; names, types, values and nulls are what it says.
+pyarrow is imported where something is saved or loaded, and not with every class that can be saved.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import lwcs
-from lwcs.runtime.warnings import warn
-from lwcs.storage.atomic_write import explaining, replacing
-from lwcs.storage.failures import first_line, of_the_place, reaching
 from lwcs.storage.fields import Fields, reading
-from lwcs.storage.locations import DEFAULT
+from lwcs.storage.locations import DEFAULT, Access, first_line, of_the_place, reaching
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
-    from lwcs.storage.locations import Access, Place
+    from lwcs.storage.locations import Place
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+class Savable(ABC):
+    """An object with a table that holds all that is saved of it."""
 
-    Digest = Any
+    @abstractmethod
+    def _table(self) -> pa.Table:
+        """The table, with metadata in its schema."""
 
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a Parquet file, atomically; `lwcs.load` reads it, and any tool as a plain table.
 
-def checksum(table: pa.Table, metadata: Mapping[str, Any]) -> str:
-    """SHA-256 of the metadata as canonical JSON and of every column, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    # Sorted and without spaces, so that only the values count.
-    text = json.dumps(metadata, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    digest.update(text.encode())
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        digest.update(json.dumps(name).encode())
-        whole = column.combine_chunks()
-        _add(
-            digest, pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-        )
-    return digest.hexdigest()
-
-
-def _add(digest: Digest, array: pa.Array) -> None:
-    """Add the type, the length, the nulls and the values of an array."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        _add(digest, array.dictionary_decode())
-        return
-    digest.update(f"{_label(kind)}:{len(array)}:{array.null_count}:".encode())
-    if array.null_count:
-        digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
-        array = array.drop_null()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        digest.update(array.value_lengths().to_numpy().astype("<i8").tobytes())
-        _add(digest, array.flatten())
-    elif _is_text(kind):
-        texts = array.cast(pa.large_binary())
-        _, offsets, values = texts.buffers()
-        ends = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        digest.update((ends - ends[0]).astype("<i8").tobytes())
-        if values is not None:
-            digest.update(memoryview(values)[int(ends[0]) : int(ends[-1])])
-    elif pa.types.is_primitive(kind):
-        values = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
-        digest.update(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
-    else:
-        # No column of lwcs has such a type; a reader refuses it later, by its name.
-        digest.update(repr(array.to_pylist()).encode(errors="surrogatepass"))
+        Parameters
+        ----------
+        path : str or path
+            File to write; also a URI, such as ``s3://bucket/name``.
+        filesystem : pyarrow or fsspec file system, optional
+            File system to write to; by default, that of the path or URI.
+        storage_options : dict, optional
+            Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
+        """
+        write_table(self._table(), path, Access(filesystem, storage_options))
 
 
-def _label(kind: pa.DataType) -> str:
-    """The name of a type, the same for all widths of offsets."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"list<{_label(kind.value_type)}>"
-    return "string" if _is_text(kind) else str(kind)
+class Tabular(ABC):
+    """A result that pyarrow, polars, pandas and DuckDB take as a table."""
 
+    _instead_of_rows: ClassVar[str]
+    """What to pass where rows of data are expected."""
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Convert to a pyarrow table."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The table of `to_arrow`, by the Arrow C stream interface."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _refused_as_rows(self) -> TypeError:
+        """The error where rows of data are expected."""
+        return TypeError(f"a {type(self).__name__} is not a table of rows; {self._instead_of_rows}")
 
 
 FORMAT_VERSION = 2
-"""Since version 2, files have a checksum."""
 KEY = b"lwcs"
 """Where the metadata is in the schema of a table."""
 _CHECKSUM = "checksum"
@@ -114,6 +93,8 @@ def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Ta
 
 def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
     """Attach a record to the schema of a table, with a checksum of both."""
+    from lwcs.storage.tables import checksum
+
     # As it will be read: tuples become lists, and keys become texts.
     plain = json.loads(json.dumps(record, allow_nan=False))
     plain.pop(_CHECKSUM, None)
@@ -124,6 +105,8 @@ def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
 def write_table(table: pa.Table, path: str | os.PathLike[str], access: Access = DEFAULT) -> None:
     """Write a table as Parquet, atomically."""
     import pyarrow.parquet as pq
+
+    from lwcs.storage.atomic_write import explaining, replacing
 
     with replacing(path, access) as temporary, explaining(access.place(path)):
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
@@ -232,7 +215,7 @@ def read_metadata(table: pa.Table, name: str) -> dict[str, Any]:
             f"{metadata.get('library_version', '?')}; this is lwcs {lwcs.__version__}, which reads "
             f"versions up to {FORMAT_VERSION}: upgrade lwcs"
         )
-    _check_checksum(table, metadata, version, name)
+    _check_checksum(table, metadata, name)
     return metadata
 
 
@@ -244,15 +227,9 @@ def _refuse_others(schema: pa.Schema, name: str) -> None:
         )
 
 
-def _check_checksum(table: pa.Table, metadata: dict[str, Any], version: int, name: str) -> None:
+def _check_checksum(table: pa.Table, metadata: dict[str, Any], name: str) -> None:
+    from lwcs.storage.tables import checksum
 
-    if version < 2 and _CHECKSUM not in metadata:
-        warn(
-            f"{name!r} was written by an earlier version of lwcs, without a checksum, so that it "
-            "cannot be verified; load it and save it again to give it one",
-            UserWarning,
-        )
-        return
     with reading(name):
         stated = Fields(metadata).text(_CHECKSUM)
         rest = {key: value for key, value in metadata.items() if key != _CHECKSUM}
