@@ -14,8 +14,7 @@ import pytest
 SLOW = """
 import os, signal, sys, time
 from lwcs.cli import main
-from lwcs.storage import atomic_write
-from lwcs.storage import persistence as storage
+from lwcs.storage import atomic_write, persistence as storage
 
 def slowly(table, path, access):
     with atomic_write.replacing(path, access) as temporary:
