@@ -25,7 +25,7 @@ from benchmarks.hard_clusters import AT_THE_MEAN, FAMILIES
 from benchmarks.measure import machine
 from lwcs import CoresetKMeans
 from lwcs.passes import euclidean_cost
-from lwcs.sizing import kmeans as fitting
+from lwcs.sizing import fitting
 
 METHODS = ("uniform", "lightweight", "refined")
 SEEDS = 3

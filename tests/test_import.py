@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -17,11 +18,16 @@ HEAVY = [
 
 
 def modules_after(code: str) -> set[str]:
+    """Top-level packages and modules that are loaded after some code."""
+    return {name.split(".")[0] for name in loaded_by(code)}
+
+
+def loaded_by(code: str) -> set[str]:
     script = f"import sys; {code}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    return {name.split(".")[0] for name in done.stdout.split()}
+    return set(done.stdout.split())
 
 
 def test_importing_lwcs_imports_nothing_heavier_than_numpy():
@@ -34,6 +40,16 @@ def test_importing_lwcs_imports_nothing_heavier_than_numpy():
 def test_a_small_build_of_an_array_loads_no_table_library_numba_or_engine():
     loaded = modules_after("import lwcs, numpy; lwcs.build(numpy.eye(9), 3)")
     assert not loaded & {"numba", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "rich"}
+
+
+def test_a_k_means_fit_loads_nothing_of_mixtures():
+    code = "import lwcs, numpy; X = numpy.random.default_rng(0).normal(size=(12_000, 2))"
+    loaded = loaded_by(f"{code}; lwcs.CoresetKMeans(3, random_state=0).fit(X).predict(X)")
+    own = {name for name in loaded if name.startswith("lwcs.")}
+    assert "lwcs.estimators.kmeans" in own
+    assert not {name for name in own if {"mixture", "families", "em"} & set(re.split("[._]", name))}
+    mixture = loaded_by(f"{code}; lwcs.CoresetMixture(2, random_state=0).fit(X)")
+    assert {"lwcs.estimators.mixture", "lwcs.solvers.families"} <= mixture
 
 
 def test_a_command_that_only_prints_its_help_loads_no_estimator():

@@ -19,8 +19,8 @@ _HOMES = {
     "CompareResult": "lwcs.comparing",
     "Coreset": "lwcs.coreset.coreset",
     "CoresetDisplay": "lwcs.plotting",
-    "CoresetKMeans": "lwcs.estimators",
-    "CoresetMixture": "lwcs.estimators",
+    "CoresetKMeans": "lwcs.estimators.kmeans",
+    "CoresetMixture": "lwcs.estimators.mixture",
     "Diagnosis": "lwcs.statistics.diagnosis",
     "Drift": "lwcs.evaluation.drift",
     "ElbowDisplay": "lwcs.plotting",
@@ -94,7 +94,8 @@ if TYPE_CHECKING:
     from lwcs.coreset.building import build
     from lwcs.coreset.coreset import Coreset
     from lwcs.coreset.streaming import StreamingCoreset
-    from lwcs.estimators import CoresetKMeans, CoresetMixture
+    from lwcs.estimators.kmeans import CoresetKMeans
+    from lwcs.estimators.mixture import CoresetMixture
     from lwcs.evaluation.certify import certify
     from lwcs.evaluation.choose_k import choose_k
     from lwcs.evaluation.drift import Drift, drift

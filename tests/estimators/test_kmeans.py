@@ -249,7 +249,7 @@ def test_with_all_rows_it_is_as_good_as_scikit_learn(name):
 def test_an_interrupt_leaves_it_unfitted(monkeypatch):
     model = CoresetKMeans(12, random_state=0).fit(X)
     monkeypatch.setattr(
-        "lwcs.sizing.kmeans.AssignTask.__call__",
+        "lwcs.sizing.fitting.AssignTask.__call__",
         lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     with pytest.raises(KeyboardInterrupt):

@@ -14,8 +14,8 @@ from lwcs import CoresetMixture
 from lwcs.estimators.mixture_io import from_table
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
-from lwcs.sizing import mixture as mixture_levels
-from lwcs.sizing import mixture as mixture_size
+from lwcs.sizing import mixture_fitting as mixture_levels
+from lwcs.sizing import mixture_fitting as mixture_size
 from lwcs.solvers.em_starts import Runs
 from tests.cli.running import run
 

@@ -17,7 +17,7 @@ from lwcs.arrays.rows import weighted_moments
 from lwcs.coreset.arrays import refuse_bad_rows
 from lwcs.coreset.coreset import Coreset
 from lwcs.description.projection import Projection, project
-from lwcs.estimators.inputs import check_features, coreset_of_stream
+from lwcs.estimators.validation import check_features, coreset_of_stream
 from lwcs.evaluation.refitting import Clusters, judged
 from lwcs.geometry import Geometry
 from lwcs.runtime.parallel import single_threaded_blas

@@ -1,6 +1,1 @@
-"""Estimators with the scikit-learn API."""
-
-from lwcs.estimators.kmeans import CoresetKMeans
-from lwcs.estimators.mixture import CoresetMixture
-
-__all__ = ["CoresetKMeans", "CoresetMixture"]
+"""Estimators with the scikit-learn API; that of k-means imports nothing of mixtures."""

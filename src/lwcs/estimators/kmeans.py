@@ -12,9 +12,9 @@ from lwcs.arrays.device import ArrayOrigin, check_device, followed, on_host, wit
 from lwcs.coreset.building import BuildContext, placed
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import Domain, as_divergence, available
-from lwcs.estimators.fitted_on import kmeans_record
-from lwcs.estimators.incremental import Incremental
-from lwcs.estimators.inputs import (
+from lwcs.estimators.kmeans_predict import KMeansPredictMixin, refuse_transform
+from lwcs.estimators.partial_fit import PartialFitMixin
+from lwcs.estimators.validation import (
     TF32,
     check_parameters,
     check_rows,
@@ -24,14 +24,13 @@ from lwcs.estimators.inputs import (
     scan_rows,
     set_features,
 )
-from lwcs.estimators.kmeans_answers import KMeansAnswers, refuse_transform
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
 from lwcs.sizing.fit_warnings import warn_of_fit
-from lwcs.sizing.kmeans import FitRequest, FitResult, fit_coreset, fit_rows
+from lwcs.sizing.fitting import FitRequest, FitResult, fit_coreset, fit_rows
 from lwcs.sizing.levels import SolverParams
 from lwcs.sizing.method import is_auto, sampler_of
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from lwcs.sources import Source
 
 
-class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
+class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstimator):
     """k-means clustering of data of any size, by clustering a coreset of it.
 
     Parameters
@@ -322,7 +321,7 @@ class CoresetKMeans(Incremental, KMeansAnswers, ClusterMixin, BaseEstimator):
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
             "geometry_": _anywhere(solution.geometry),
-            "fitted_on_": kmeans_record(answer, source),
+            "fitted_on_": answer.record(source),
             "diagnosis_": answer.diagnosis,
             "timings_": request.params.journal.timings(),
             "_n_features_out": self.n_clusters,

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from lwcs.coreset.io import read_divergence
 from lwcs.divergences import Mahalanobis, as_divergence
-from lwcs.estimators.inputs import check_parameters
 from lwcs.estimators.kmeans import CoresetKMeans
 from lwcs.estimators.saved import (
     check_numbering,
@@ -20,6 +19,7 @@ from lwcs.estimators.saved import (
     saved_record,
     with_parameters,
 )
+from lwcs.estimators.validation import check_parameters
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sizing.stability_result import STABILITY, Stability

@@ -11,8 +11,8 @@ from lwcs.arrays.checks import check_count, check_number
 from lwcs.arrays.device import ArrayOrigin, followed, with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
-from lwcs.estimators.fitted_on import mixture_record
-from lwcs.estimators.inputs import (
+from lwcs.estimators.mixture_predict import MixturePredictMixin
+from lwcs.estimators.validation import (
     check_auto,
     check_errors,
     check_rows,
@@ -22,20 +22,19 @@ from lwcs.estimators.inputs import (
     set_features,
     size_of,
 )
-from lwcs.estimators.mixture_answers import MixtureAnswers
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
 from lwcs.samplers import as_sampler
-from lwcs.sizing.mixture import Drawing, fit_on_levels, fit_on_one_level, fit_to_target
+from lwcs.sizing.mixture_fitting import Drawing, fit_on_levels, fit_on_one_level, fit_to_target
 from lwcs.solvers.em_starts import Given, Runs, check_init, to_continue
 from lwcs.solvers.families import available, new_family
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.runtime.progress import Callback
-    from lwcs.sizing.mixture import Fitted
+    from lwcs.sizing.mixture_fitting import MixtureFit
     from lwcs.solvers.em import Mixture
     from lwcs.solvers.families import Family
     from lwcs.sources import Source
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 DRAWS_PER_COMPONENT = 1_000
 
 
-class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
+class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
     """Mixture of distributions, fitted to data of any size through a coreset.
 
     The mixture is fitted by weighted expectation–maximization (EM). With ``family="gaussian"`` and
@@ -258,7 +257,9 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
         self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
-    def _fit(self, X: Any, sample_weight: Any, before: Mixture | None, journal: Journal) -> Fitted:
+    def _fit(
+        self, X: Any, sample_weight: Any, before: Mixture | None, journal: Journal
+    ) -> MixtureFit:
         size, seed = self._check(), as_seed(self.random_state)
         family = self._new_family()
         source: Source | None = None
@@ -296,13 +297,13 @@ class CoresetMixture(MixtureAnswers, DensityMixin, BaseEstimator):
                 "max_iter or tol, or fewer components",
                 ConvergenceWarning,
             )
-        self.fitted_on_ = mixture_record(found, source)
+        self.fitted_on_ = found.record(source)
         return found
 
     def _solve(
         self, coreset: Coreset, runs: Runs, last: Mixture | None, drawing: Drawing | None,
         given: bool,
-    ) -> Fitted:  # fmt: skip
+    ) -> MixtureFit:  # fmt: skip
         """Fit a coreset: all draws at once, or on levels, and more of them where that is ours."""
         n_init = self._restarts() if last is None else 1
         target, held = self.target_error, given and self.holdout > 0.0

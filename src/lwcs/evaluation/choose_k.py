@@ -14,7 +14,7 @@ from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.estimators.inputs import check_rows, measured_by
+from lwcs.estimators.validation import check_rows, measured_by
 from lwcs.evaluation.k_choice import KChoice
 from lwcs.evaluation.k_clusters import Models, evidence_of, solve_clusters
 from lwcs.evaluation.k_mixtures import fit_mixtures, judge_mixtures
@@ -24,7 +24,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers import as_sampler
-from lwcs.sizing.kmeans import first_size
+from lwcs.sizing.fitting import first_size
 from lwcs.sizing.solution import summarize
 from lwcs.solvers.families import new_family
 from lwcs.sources import scan

@@ -12,8 +12,8 @@ from lwcs.arrays.checks import check_confidence, check_count
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
-from lwcs.estimators import CoresetMixture
-from lwcs.estimators.inputs import check_features, coreset_of_stream, measured_by, scan_rows
+from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.evaluation.drift_result import Drift, cost_words, share_words
 from lwcs.evaluation.refitting import Components, judged
 from lwcs.runtime.formatting import as_bytes
@@ -21,7 +21,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
 from lwcs.samplers import Lightweight
-from lwcs.sizing.kmeans import first_size
+from lwcs.sizing.fitting import first_size
 from lwcs.sizing.solution import summarize
 from lwcs.sources import Source, scan
 from lwcs.statistics.drift_tests import (

@@ -15,7 +15,7 @@ from lwcs.evaluation.k_verdict import passes
 from lwcs.geometry import Centers
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import workers
-from lwcs.sizing.kmeans import FitResult
+from lwcs.sizing.fitting import FitResult
 from lwcs.sizing.path import Path
 from lwcs.sizing.solution import Solution
 from lwcs.sizing.stability import Original, bootstrap
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.coreset.coreset import Coreset
-    from lwcs.estimators import CoresetKMeans
+    from lwcs.estimators.kmeans import CoresetKMeans
     from lwcs.evaluation.choose_k import Drawn, Rules
     from lwcs.geometry import Measured
     from lwcs.solvers.lloyd import Clustering

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from lwcs.estimators import CoresetMixture
+from lwcs.estimators.mixture import CoresetMixture
 from lwcs.evaluation.k_choice import RunnerUp
 from lwcs.evaluation.k_rows import KRow
 from lwcs.evaluation.k_verdict import Verdict

@@ -17,13 +17,13 @@ from lwcs.arrays.device import on_host
 from lwcs.arrays.rows import pieces
 from lwcs.arrays.types import is_sparse
 from lwcs.coreset.coreset import explaining_points
-from lwcs.estimators import CoresetKMeans, CoresetMixture
-from lwcs.estimators.kmeans import check_fitted
+from lwcs.estimators.kmeans import CoresetKMeans, check_fitted
+from lwcs.estimators.mixture import CoresetMixture
 from lwcs.geometry import Geometry
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.parallel import workers
 from lwcs.samplers import Lightweight
-from lwcs.sizing.kmeans import FitRequest, fit_coreset
+from lwcs.sizing.fitting import FitRequest, fit_coreset
 from lwcs.sizing.levels import SolverParams
 from lwcs.solvers.em import log_joint, prepared
 

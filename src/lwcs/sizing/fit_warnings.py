@@ -14,7 +14,7 @@ from lwcs.sizing.solution import enough_draws
 
 if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
-    from lwcs.sizing.kmeans import FitRequest, FitResult
+    from lwcs.sizing.fitting import FitRequest, FitResult
     from lwcs.solvers.lloyd import Clustering
 
 

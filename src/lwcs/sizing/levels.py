@@ -83,7 +83,7 @@ class SolverParams:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LevelSample:
     """Weighted points that stand for draws, `counts` of them each."""
 
     points: Points
@@ -94,11 +94,11 @@ class Sample:
     def __len__(self) -> int:
         return int(self.counts.sum())
 
-    def part(self, kept: IntArray) -> Sample:
+    def part(self, kept: IntArray) -> LevelSample:
         """Some of the draws, as a sample by itself."""
         part = part_of(self.points.weights, self.counts, kept)
         points = self.points.part(part.at, part.weights)
-        return Sample(points, part.counts, part.at)
+        return LevelSample(points, part.counts, part.at)
 
     def distances(self, centers: Centers, run: Map) -> FloatArray:
         """d of every point from the nearest of some centers."""
@@ -131,8 +131,8 @@ class Judged:
 
     draws: int
     """The size of the sample that both are parts of."""
-    own: Sample
-    other: Sample
+    own: LevelSample
+    other: LevelSample
     distances: tuple[FloatArray, FloatArray]
     """Of the draws in both from these centers."""
 
@@ -177,7 +177,7 @@ class Climbed:
 
 
 def climb(
-    sample: Sample, sizes: Sequence[int], params: SolverParams, present: Sequence[Centers] = ()
+    sample: LevelSample, sizes: Sequence[int], params: SolverParams, present: Sequence[Centers] = ()
 ) -> Climbed:
     """Solve the inner levels of a sample, which have these sizes.
 
@@ -264,7 +264,11 @@ def _iterated(points: Points, start: Centers, params: SolverParams, limits: Limi
 
 
 def _best_start(
-    level: Sample, others: Sample | None, params: SolverParams, run: Map, present: Sequence[Centers]
+    level: LevelSample,
+    others: LevelSample | None,
+    params: SolverParams,
+    run: Map,
+    present: Sequence[Centers],
 ) -> Clustering:
     """The best of some starts, by the cost on other draws if there are any."""
     init = params.init
@@ -293,7 +297,7 @@ def _best_start(
     return tried[0][1]
 
 
-def _cost(others: Sample, found: Clustering) -> float:
+def _cost(others: LevelSample, found: Clustering) -> float:
     return float(others.points.weights @ others.distances(found.centers, map))
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
     from lwcs.geometry import Measured
     from lwcs.samplers import Sampler
-    from lwcs.sizing.kmeans import FitRequest, FitResult
+    from lwcs.sizing.fitting import FitRequest, FitResult
     from lwcs.sizing.levels import Climbed, SolverParams
 
 AUTO = "auto"

@@ -12,8 +12,8 @@ from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.samplers import as_sampler
 from lwcs.sizing.levels import (
     Climbed,
+    LevelSample,
     Limits,
-    Sample,
     SolverParams,
     climb,
     level_sizes,
@@ -144,7 +144,7 @@ def solve_on_one_level(
     if held is not None:
         others = Points.of(coreset.host_points[held.at], held.weights, geometry)
         with workers(params.n_jobs) as run:
-            sample = Sample(others, held.counts)
+            sample = LevelSample(others, held.counts)
             other = sample.price(sample.distances(found.centers, run))
         error = SamplingError.of(own, other)
     return Solution(coreset, geometry, found, own, error)
@@ -161,7 +161,7 @@ def climb_coreset(
     def levels(points: Points) -> Climbed:
         own = points.rows.geometry
         starts = [own.own_centers(centers) for centers in present]
-        return climb(Sample(points, draws.counts), sizes, params, starts)
+        return climb(LevelSample(points, draws.counts), sizes, params, starts)
 
     with explaining_points(draws):
         climbed = precisely(draws.host_points, draws.host_weights, geometry, levels)

@@ -21,7 +21,7 @@ from lwcs.coreset.coreset import explaining_points
 from lwcs.geometry import Centers
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
-from lwcs.sizing.levels import Limits, Sample, SolverParams, climb, solve_level
+from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
 from lwcs.sizing.stability_result import Stability
 from lwcs.solvers.points import precisely
 from lwcs.statistics.record import shares_on_draws
@@ -131,7 +131,7 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
 
     def solve(points: Points) -> Clustering:
         """Some starts, as a fit makes them, and the best of them solved."""
-        best = climb(Sample(points, part.counts), [], params).found
+        best = climb(LevelSample(points, part.counts), [], params).found
         return solve_level(points, best.centers, best.cost, params, Limits(_ITERATIONS, 0.0, _TOL))
 
     found = precisely(coreset.host_points[part.at], part.weights, geometry, solve)

@@ -24,7 +24,7 @@ from pyspark.ml.util import (
 from pyspark.sql.functions import col, when
 
 from lwcs.arrays.checks import check_choice
-from lwcs.estimators import CoresetKMeans as LocalKMeans
+from lwcs.estimators.kmeans import CoresetKMeans as LocalKMeans
 from lwcs.estimators.kmeans_io import from_table
 from lwcs.passes import LabelTask
 from lwcs.sources.engines.spark import SparkSource, quoted

@@ -178,7 +178,7 @@ def _finder(
 ) -> Callable[[Block], tuple[Any, FloatArray]]:
     """Return a function from a block to the label and distance (or log-likelihood) of each row."""
     if isinstance(model, lwcs.CoresetMixture):
-        from lwcs.estimators.mixture_rows import labelled
+        from lwcs.estimators.mixture_predict import labelled
 
         found = model.mixture_
         return lambda block: labelled(found.family, found.weights, block)

@@ -1,20 +1,38 @@
-"""What a fitted CoresetKMeans answers: labels, distances and costs of rows, and other forms."""
+"""Methods of a fitted CoresetKMeans: labels, distances, costs, stability, and conversions."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from lwcs import kernels
+from lwcs.arrays.checks import check_count
 from lwcs.arrays.device import check_device, on_host, with_explained_memory
-from lwcs.coreset.building import placed
-from lwcs.estimators.html import QualityHTML
-from lwcs.estimators.inputs import TF32, check_same_library, scan_rows
+from lwcs.coreset.building import BuildContext, placed
+from lwcs.coreset.coreset import Coreset, refuse_sample_weight
+from lwcs.divergences import SquaredEuclidean
+from lwcs.estimators.model_html import QualityHTML
+from lwcs.estimators.validation import (
+    TF32,
+    check_features,
+    check_rows,
+    check_same_library,
+    coreset_of_stream,
+    measured_by,
+    scan_rows,
+)
 from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.runtime.journal import Journal
-from lwcs.runtime.parallel import as_threads
+from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.randomness import as_seed
+from lwcs.sizing.fitting import first_size
+from lwcs.sizing.method import sampler_of
+from lwcs.sizing.solution import summarize
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.watching import whole_pass
 from lwcs.storage.persistence import Savable, Tabular
@@ -29,17 +47,16 @@ if TYPE_CHECKING:
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansAnswers(
+class KMeansPredictMixin(
     QualityHTML, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 ):
-    """What CoresetKMeans is made of once it is fitted."""
+    """The part of CoresetKMeans that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
 
     cluster_centers_: Any
     geometry_: Geometry
     n_jobs: int | None
-    # Models that an earlier version pickled have none.
     device: str | None = None
     precision: str = "float32"
 
@@ -140,18 +157,82 @@ class KMeansAnswers(
         >>> int((found.score > 0.85).sum()), int((found.score < 0.6).sum()), len(found.pairs)
         (2, 2, 1)
         """
-        from lwcs.estimators.kmeans_stability import judge
+        from lwcs.sizing.stability import Original, bootstrap
 
         model = self._fitted()
-        found = judge(model, data, sample_weight, n_bootstrap, random_state)
-        model.stability_ = found
-        return found
+        n_bootstrap = check_count(n_bootstrap, "n_bootstrap", least=2)
+        seed = as_seed(model.random_state if random_state is None else random_state)
+        threads, journal = as_threads(model.n_jobs), Journal(model.verbose)
+        with single_threaded_blas():
+            coreset = self._coreset_to_judge_by(data, sample_weight, seed, threads, journal)
+            geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
+            original = Original.of(coreset, geometry, self.host_centers())
+            model.stability_ = bootstrap(original, n_bootstrap, seed, threads, journal)
+        stability: Stability = model.stability_
+        return stability
+
+    def _coreset_to_judge_by(
+        self, data: Any, sample_weight: Any, seed: int, threads: int, journal: Journal
+    ) -> Coreset:
+        """The model's own coreset, or one of other data."""
+        model: Any = self
+        k = model.cluster_centers_.shape[0]
+        if data is None:
+            refuse_sample_weight(sample_weight)
+            own: Coreset | None = getattr(model, "coreset_", None)
+            if own is None:
+                raise ValueError(
+                    "this model was loaded from a file, which has no coreset; pass the data or a "
+                    "coreset of it: model.stability(data)"
+                )
+            return own
+        data = coreset_of_stream(data)
+        if isinstance(data, Coreset):
+            refuse_sample_weight(sample_weight)
+            coreset = measured_by(data, self.geometry_.divergence)
+            check_features(model, coreset)
+            check_rows(coreset, k)
+            return coreset
+        source = scan_rows(model, data, sample_weight, reset=False)
+        context = BuildContext.of(
+            source,
+            self.geometry_.divergence,
+            check_device(self.device),
+            tf32=self.precision == TF32,
+        )
+        # For "auto" these are lightweight draws: there are centers already, so that a pilot to
+        # choose a method by would be of no use.
+        method = sampler_of(model.method, k)
+        return summarize(
+            context, first_size(k), k, method=method, seed=seed, n_jobs=threads, journal=journal
+        )
 
     def to_sklearn(self) -> KMeans:
         """Convert to a fitted `sklearn.cluster.KMeans` with these centers."""
-        from lwcs.estimators.sklearn_models import to_sklearn
-
-        return to_sklearn(self._fitted())
+        model = self._fitted()
+        if model.scale_ is not None:
+            raise ValueError(
+                "this model measures distances in standard deviations, which sklearn's KMeans "
+                "cannot; fit it on data that was scaled beforehand"
+            )
+        if type(self.geometry_.divergence) is not SquaredEuclidean:
+            raise ValueError(
+                f"this model measures by {self.geometry_.divergence!r}, which sklearn's KMeans "
+                "cannot"
+            )
+        centers = np.array(self.host_centers(), order="C")
+        converted = KMeans(len(centers), init=centers.copy(), n_init=1, max_iter=1)
+        # Fitting on its own centers sets every attribute that this version of scikit-learn has.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            converted.fit(centers)
+        converted.cluster_centers_ = centers
+        converted.inertia_, converted.n_iter_ = model.inertia_, model.n_iter_
+        if "labels_" in vars(model):
+            converted.labels_ = on_host(model.labels_, "labels_")
+        if hasattr(model, "feature_names_in_"):
+            converted.feature_names_in_ = model.feature_names_in_
+        return converted.set_params(max_iter=model.max_iter)
 
     def to_arrow(self) -> pa.Table:
         """Convert to a pyarrow table: one row per center, with metadata in its schema.

@@ -28,7 +28,8 @@ from lwcs.coreset.coreset import explaining_points
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided, warn
 from lwcs.sizing.solution import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws, summarize
-from lwcs.solvers.em import evenly, log_likelihoods, maximize, prepared
+from lwcs.solvers.em import evenly, log_likelihoods, maximize, prepared, responsibilities
+from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import NONE, UNKNOWN, Mean, SamplingError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from lwcs.samplers import Sampler
     from lwcs.solvers.em import Mixture
     from lwcs.solvers.em_starts import Runs
+    from lwcs.sources import Source
 
 
 PREFIX = 4
@@ -57,12 +59,25 @@ _BASELINE_TOL, _BASELINE_ITERATIONS = 1e-5, 50
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class MixtureFit:
     """The mixture that was found on a coreset, and how far it is off."""
 
     coreset: Coreset
     mixture: Mixture
     error: SamplingError
+
+    def record(self, source: Source | None) -> FittedOn:
+        """What the model remembers of its rows; `source` is None where a coreset was given."""
+        coreset, mixture, error = self.coreset, self.mixture, self.error
+        family, weights = mixture.family, mixture.weights
+        rows = prepared(coreset.host_points, family)
+        costs = -log_likelihoods(family, weights, rows)
+        mean = Mean.on_draws(coreset.host_weights, coreset.counts, costs)
+        gap, noise = (error.gap, error.noise) if error.known else (0.0, 0.0)
+        variance = 0.0 if coreset.exact else mean.variance + noise**2
+        cost = Mean(mean.value + gap, variance)
+        memberships = responsibilities(family, weights, rows)
+        return FittedOn.of(coreset, cost, costs, memberships, len(weights), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +146,14 @@ def fit_on_one_level(
     n_init: int | None,
     last: Mixture | None = None,
     holdout: float = 0.0,
-) -> Fitted:
+) -> MixtureFit:
     """Fit all draws, or all but some that are held back as a referee."""
     exact, starts = coreset.exact, n_init or 1
     with explaining_points(coreset):
         whole = Drawn.of(coreset, runs)
         if exact or not holdout:
             found = _likeliest(whole.candidates(runs, starts, last))
-            return Fitted(coreset, found, NONE if exact else UNKNOWN)
+            return MixtureFit(coreset, found, NONE if exact else UNKNOWN)
         size = max(len(whole) - max(1, round(holdout * len(whole))), 1)
         own, held = whole.split(size, runs.seed)
         if len(own.at) < runs.k:
@@ -148,14 +163,14 @@ def fit_on_one_level(
             )
         found = _likeliest(own.candidates(runs, starts, last))
         if held.score(found) == -np.inf:
-            return Fitted(coreset, found, UNKNOWN)
+            return MixtureFit(coreset, found, UNKNOWN)
         precisely = replace(runs, tol=_BASELINE_TOL, max_iter=_BASELINE_ITERATIONS)
-        return Fitted(coreset, found, _error(own, held, found, whole.go_on(precisely, found)))
+        return MixtureFit(coreset, found, _error(own, held, found, whole.go_on(precisely, found)))
 
 
 def fit_on_levels(
     coreset: Coreset, runs: Runs, n_init: int | None, last: Mixture | None = None
-) -> Fitted:
+) -> MixtureFit:
     """Fit two levels of the draws where there are enough of them, else all at once."""
     if coreset.exact or not has_levels(coreset, runs):
         return fit_on_one_level(coreset, runs, n_init, last)
@@ -164,7 +179,7 @@ def fit_on_levels(
 
 def fit_on_two_levels(
     coreset: Coreset, runs: Runs, n_init: int | None, last: Mixture | None = None
-) -> Fitted:
+) -> MixtureFit:
     """Try starts on some of the draws, and go on from the best on all of them.
 
     The other draws choose the best start, and say how far it is off. The error of all draws is
@@ -182,7 +197,7 @@ def fit_on_two_levels(
             return fit_on_one_level(coreset, runs, n_init, last)
         finished = whole.go_on(runs, best)
         error = _error(first, others, best, finished)
-    return Fitted(coreset, finished, error.scaled(len(first) / len(whole)))
+    return MixtureFit(coreset, finished, error.scaled(len(first) / len(whole)))
 
 
 def least_draws(coreset: Coreset, runs: Runs) -> int:
@@ -259,7 +274,7 @@ def fit_to_target(
     target: float,
     drawing: Drawing | None,
     last: Mixture | None = None,
-) -> Fitted:
+) -> MixtureFit:
     """Fit a mixture, and draw more rows as long as it is further off than the target.
 
     `coreset` has the first draws, and without `drawing` the only ones. Each further time EM goes
@@ -294,7 +309,7 @@ def fit_to_target(
     return found
 
 
-def _warn(found: Fitted, target: float, *, once: bool) -> None:
+def _warn(found: MixtureFit, target: float, *, once: bool) -> None:
     why = ", and the rows can be read only once" if once else ""
     warn(
         f"the log-likelihood is about {found.error.estimate:.2g} nats per row below that of a "

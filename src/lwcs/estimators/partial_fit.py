@@ -25,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.streaming import METHODS, StreamingCoreset
 from lwcs.divergences import as_divergence
-from lwcs.estimators.inputs import POINTS_PER_CLUSTER, check_parameters, scan_rows
+from lwcs.estimators.validation import POINTS_PER_CLUSTER, check_parameters, scan_rows
 from lwcs.runtime.randomness import Stage, as_seed, generator
-from lwcs.sizing.kmeans import first_size, fit_coreset
+from lwcs.sizing.fitting import first_size, fit_coreset
 from lwcs.sizing.method import sampler_of
 from lwcs.sources import LocalSource
 
@@ -57,7 +57,7 @@ _HINTS = {
 }
 
 
-class Incremental:
+class PartialFitMixin:
     """What CoresetKMeans is made of for rows that come batch by batch."""
 
     method: Any

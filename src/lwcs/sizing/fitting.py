@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import fsum
+from math import fsum, isfinite
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,8 @@ from lwcs.sizing.solution import (
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import watched_blocks
 from lwcs.statistics.diagnosis import ASKED, GIVEN
-from lwcs.statistics.referee import UNKNOWN, Price, SamplingError
+from lwcs.statistics.record import FittedOn
+from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from lwcs.samplers import Sampler
     from lwcs.samplers.around_centers import Clusters
     from lwcs.sizing.levels import SolverParams
+    from lwcs.sources import Source
     from lwcs.statistics.diagnosis import Diagnosis, DrawStatistics
 
 # Draws to begin with; the last inner level has a quarter of them.
@@ -133,6 +135,24 @@ class FitResult:
         if not isinstance(self.labels, np.ndarray):  # none, or on a device
             return None
         return cluster_weights(self.labels, weights, len(self.centers)), None
+
+    def record(self, source: Source | None) -> FittedOn:
+        """What the model remembers of its rows; `source` is None where a coreset was given.
+
+        The cost is that on all rows if known, else the one on the draws, corrected by the gap.
+        """
+        coreset, error = self.solution.coreset, self.error
+        labels, distances = self.on_draws()
+        if self.on_all_rows:
+            cost = Mean(self.cost / coreset.total_weight)
+        else:
+            price = Price.on_draws(coreset.host_weights, coreset.counts, distances)
+            gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
+            value = price.cost / coreset.total_weight * (1.0 + gap)
+            cost = Mean(value, value**2 * (price.variance + noise**2))
+        record = FittedOn.of(coreset, cost, distances, labels, len(self.centers), source)
+        on_all = self.counted(source.weights if isinstance(source, LocalSource) else None)
+        return record if on_all is None else record.counted(*on_all)
 
     def on_draws(self) -> tuple[Any, FloatArray]:
         """Label of every row of the coreset, and its distance from the nearest center."""
