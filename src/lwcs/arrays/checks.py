@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.arrays.device import on_host
-from lwcs.arrays.rows import place_of, stored_values
-from lwcs.arrays.types import FloatArray, is_sparse
+from lwcs.arrays.rows import is_sparse, place_of, stored_values
+from lwcs.arrays.types import FloatArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _LARGEST_WEIGHT = 1e200
+_BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 
 
 def check_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
@@ -78,6 +80,29 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
     near = [names[match] for match in near]
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+
+
+def parse_bytes(text: str) -> int | None:
+    """Turn 512MB into 512000000; None if it is not an amount of memory."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMG]?I?)B?", text.strip().upper())
+    if match is None or match[2] not in _BYTE_UNITS:
+        return None
+    return int(float(match[1]) * _BYTE_UNITS[match[2]])
+
+
+def check_memory_limit(memory_limit: object) -> int | None:
+    """Turn a number of bytes, or a text such as ``"512MB"``, into bytes; None stays None."""
+    if memory_limit is None:
+        return None
+    integer = isinstance(memory_limit, Integral) and not isinstance(memory_limit, bool)
+    found = parse_bytes(memory_limit) if isinstance(memory_limit, str) else None
+    amount = int(memory_limit) if integer else found  # type: ignore[call-overload]
+    if amount is None or amount < 1:
+        raise ValueError(
+            f"memory_limit={memory_limit!r} is not an amount of memory; pass a number of bytes, or "
+            "a text such as '512MB' or '2GB'"
+        )
+    return amount
 
 
 def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:

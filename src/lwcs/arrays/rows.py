@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.device import DeviceArray, joined
-from lwcs.arrays.types import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +33,11 @@ def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     grid = 2.0 ** (np.ceil(np.log2(total)) - 51)
     coarse = np.rint(terms / grid) * grid
     return coarse, terms - coarse
+
+
+def is_sparse(rows: object) -> bool:
+    """Whether `rows` is a scipy sparse container, told without importing scipy."""
+    return any(base.__module__.startswith("scipy.sparse") for base in type(rows).__mro__)
 
 
 def container(rows: Rows) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.arrays.checks import parse_bytes
 from lwcs.cli.inputs import FORMATS, STORAGE_OPTION
 from lwcs.cli.logs import FLAG, write, write_result
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
-from lwcs.runtime.formatting import parsed
 from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
         """Turn 512MB into 512000000."""
         if not isinstance(value, str):
             return value
-        amount = parsed(value)
+        amount = parse_bytes(value)
         if amount is None:
             self.fail(
                 f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx

@@ -12,8 +12,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count
 from lwcs.arrays.device import check_device, check_on_device, followed, with_explained_memory
-from lwcs.arrays.rows import stack
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse, stack
 from lwcs.coreset.coreset import ALL_ROWS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.geometry import Centers, Geometry

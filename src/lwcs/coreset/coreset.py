@@ -12,8 +12,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_centers, check_count
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, rows_of
-from lwcs.arrays.rows import frozen
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import frozen, is_sparse
 from lwcs.coreset.combine import (
     explain_difference,
     is_same,

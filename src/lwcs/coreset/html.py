@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.device import copied
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.formatting import shortened
 

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from lwcs.arrays.rows import as_dense, product_around, scaled_around, weighted_moments
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import (
+    as_dense,
+    is_sparse,
+    product_around,
+    scaled_around,
+    weighted_moments,
+)
 from lwcs.storage.fields import SMALLEST_SCALE
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.checks import BadValueError, check_choice
 from lwcs.arrays.device import library_of
 from lwcs.arrays.rows import first_implicit_zero, place_of, stored_values
+from lwcs.storage.fields import NotDefinedError
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, Mask, Rows
@@ -290,6 +291,51 @@ class Divergence(ABC):
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{type(self).__name__}({parts})"
+
+
+def available() -> dict[str, type[Divergence]]:
+    """The registered divergences by name: those of this library, and yours once defined.
+
+    Examples
+    --------
+    >>> from lwcs import divergences
+    >>> [name for name in divergences.available() if name.startswith("k")]
+    ['kl', 'kl_simplex']
+    """
+    return dict(Divergence._known)
+
+
+def as_divergence(divergence: Any) -> Divergence:
+    """The divergence with a name; a divergence is returned as it is."""
+    if isinstance(divergence, Divergence):
+        return divergence
+    if isinstance(divergence, type) and issubclass(divergence, Divergence):
+        raise TypeError(
+            f"divergence={divergence.__name__} is a class; pass an instance, "
+            f"{divergence.__name__}(…)"
+        )
+    if not isinstance(divergence, str):
+        raise TypeError(
+            f"divergence={divergence!r} is not a divergence; pass one of "
+            f"{', '.join(map(repr, available()))}, or an object such as "
+            "lwcs.divergences.KL(smoothing=0.2)"
+        )
+    check_choice(divergence, "divergence", tuple(available()))
+    if divergence == "mahalanobis":
+        raise ValueError(
+            "divergence='mahalanobis' needs a matrix; pass lwcs.divergences.Mahalanobis(precision)"
+        )
+    return available()[divergence]()
+
+
+def from_saved(name: str, parameters: dict[str, Any]) -> Divergence:
+    """The divergence that a file names, with the parameters that were saved."""
+    if name not in available():
+        raise NotDefinedError(
+            f"was saved with divergence={name!r}, which is not registered here; import the module "
+            "that defines this class first"
+        )
+    return available()[name](**parameters)
 
 
 def first_of(rows: Any) -> int | None:

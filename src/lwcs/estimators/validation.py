@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from lwcs.arrays.checks import check_choice, check_count, check_number, refuse_masked
 from lwcs.arrays.device import ArrayOrigin, check_device_name
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse
 from lwcs.coreset.arrays import refuse_bad_rows
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset.streaming import StreamingCoreset

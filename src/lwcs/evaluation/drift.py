@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.arrays.checks import check_confidence, check_count
+from lwcs.arrays.checks import check_confidence, check_count, check_memory_limit
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
@@ -16,7 +16,6 @@ from lwcs.estimators.mixture import CoresetMixture
 from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.evaluation.drift_result import Drift, cost_words, share_words
 from lwcs.evaluation.refitting import Components, judged
-from lwcs.runtime.formatting import as_bytes
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
@@ -159,7 +158,7 @@ def _limit_memory(source: Source, data: Any, memory_limit: int | str) -> None:
     if isinstance(data, Source):
         # Says that its options are fixed.
         scan(data, memory_limit=memory_limit)
-    limit = as_bytes(memory_limit)
+    limit = check_memory_limit(memory_limit)
     assert limit is not None
     source.limit_memory(limit)
 

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import on_host
-from lwcs.arrays.rows import pieces
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse, pieces
 from lwcs.coreset.coreset import explaining_points
 from lwcs.estimators.kmeans import CoresetKMeans, check_fitted
 from lwcs.estimators.mixture import CoresetMixture

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.arrays.device import DeviceArray, copied
-from lwcs.arrays.rows import in_float64, with_values
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import in_float64, is_sparse, with_values
 from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense_rows import DenseRows

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.arrays.rows import row_numbers, split_exactly, with_values
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse, row_numbers, split_exactly, with_values
 from lwcs.kernels import portable
 from lwcs.kernels.choice import (
     COMPILED_FROM,

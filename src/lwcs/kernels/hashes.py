@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse
 from lwcs.kernels.choice import COMPILED_FROM, choose
 
 if TYPE_CHECKING:

@@ -177,9 +177,11 @@ class Journal:
     """
 
     def __init__(self, progress: Any = False, *, within: Journal | None = None) -> None:
-        self._display: ProgressDisplay | None = (
-            display_of(progress) if within is None else within._display
-        )
+        self._display: ProgressDisplay | None = None
+        if within is not None:
+            self._display = within._display
+        elif progress or callable(progress):
+            self._display = display_of(progress)
         self._thread: int = get_ident() if within is None else within._thread
         self._within, self._tallies, self._start = within, Tallies(), perf_counter()
         self._counted: int | None = None

@@ -102,11 +102,9 @@ class ProgressDisplay(Protocol):
         """The stage has ended, or was broken off."""
 
 
-def display_of(progress: Any) -> ProgressDisplay | None:
+def display_of(progress: Any) -> ProgressDisplay:
     """The display that a parameter `progress` or `verbose` asks for."""
-    if callable(progress):
-        return Calls(progress)
-    return OnStandardError() if progress else None
+    return Calls(progress) if callable(progress) else OnStandardError()
 
 
 class Pace:

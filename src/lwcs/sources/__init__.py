@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from lwcs.arrays.checks import check_choice, check_count
-from lwcs.runtime.formatting import as_bytes
+from lwcs.arrays.checks import check_choice, check_count, check_memory_limit
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
 from lwcs.sources.kinds import kind_of, needs_scan
 from lwcs.sources.memory.in_process import LocalSource
@@ -144,7 +143,7 @@ def scan(
         check_choice(format, "format", FORMATS)
     options = ScanOptions(
         columns, exclude, weight, missing, batch_size, dialect,
-        Access(filesystem, storage_options), format, as_bytes(memory_limit),
+        Access(filesystem, storage_options), format, check_memory_limit(memory_limit),
     )  # fmt: skip
     source = kind_of(data).open(data, options)
     source.scale = scale

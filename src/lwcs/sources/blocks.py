@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lwcs.arrays.rows import stack
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse, stack
 from lwcs.runtime.parallel import usable_cores
 from lwcs.runtime.warnings import decided
 from lwcs.sources import base

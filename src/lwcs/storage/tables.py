@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -13,8 +13,7 @@ import numpy as np
 
 from lwcs.arrays.checks import refuse_masked
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, library_of, rows_of
-from lwcs.arrays.rows import is_missing, with_ones
-from lwcs.arrays.types import is_sparse
+from lwcs.arrays.rows import is_missing, is_sparse, with_ones
 from lwcs.sources.base import Source, check_dtype, check_shape
 from lwcs.sources.memory.in_process import LocalSource
 from lwcs.sources.options import ScanOptions
