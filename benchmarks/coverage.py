@@ -23,7 +23,7 @@ from lwcs import CoresetKMeans, CoresetMixture
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset
 from lwcs.divergences import as_divergence
-from lwcs.evaluation.certify import DRAWS, draws_of
+from lwcs.evaluation.certification import DRAWS, draws_of
 from lwcs.runtime.journal import Journal
 from lwcs.statistics.certificate import (
     by_bernstein,

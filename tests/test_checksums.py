@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.storage.tables import checksum
+from lwcs.storage.arrow_tables import checksum
 from tests.fuzz.saved import objects, same, table_of
 from tests.test_damaged_files import KINDS, loaded, metadata_of
 

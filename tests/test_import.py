@@ -46,10 +46,10 @@ def test_a_k_means_fit_loads_nothing_of_mixtures():
     code = "import lwcs, numpy; X = numpy.random.default_rng(0).normal(size=(12_000, 2))"
     loaded = loaded_by(f"{code}; lwcs.CoresetKMeans(3, random_state=0).fit(X).predict(X)")
     own = {name for name in loaded if name.startswith("lwcs.")}
-    assert "lwcs.estimators.kmeans" in own
+    assert "lwcs.estimators.coreset_kmeans" in own
     assert not {name for name in own if {"mixture", "families", "em"} & set(re.split("[._]", name))}
     mixture = loaded_by(f"{code}; lwcs.CoresetMixture(2, random_state=0).fit(X)")
-    assert {"lwcs.estimators.mixture", "lwcs.solvers.families"} <= mixture
+    assert {"lwcs.estimators.coreset_mixture", "lwcs.solvers.families"} <= mixture
 
 
 def test_a_command_that_only_prints_its_help_loads_no_estimator():

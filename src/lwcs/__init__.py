@@ -19,10 +19,10 @@ _HOMES = {
     "CompareResult": "lwcs.comparing",
     "Coreset": "lwcs.coreset.coreset",
     "CoresetDisplay": "lwcs.plotting",
-    "CoresetKMeans": "lwcs.estimators.kmeans",
-    "CoresetMixture": "lwcs.estimators.mixture",
+    "CoresetKMeans": "lwcs.estimators.coreset_kmeans",
+    "CoresetMixture": "lwcs.estimators.coreset_mixture",
     "Diagnosis": "lwcs.statistics.diagnosis",
-    "Drift": "lwcs.evaluation.drift",
+    "Drift": "lwcs.evaluation.drift_detection",
     "ElbowDisplay": "lwcs.plotting",
     "FittedOn": "lwcs.statistics.record",
     "KChoice": "lwcs.evaluation.k_choice",
@@ -38,11 +38,11 @@ _HOMES = {
     "StreamingCoreset": "lwcs.coreset.streaming",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.coreset.building",
-    "certify": "lwcs.evaluation.certify",
-    "choose_k": "lwcs.evaluation.choose_k",
+    "certify": "lwcs.evaluation.certification",
+    "choose_k": "lwcs.evaluation.k_selection",
     "compare": "lwcs.comparing",
     "divergences": "lwcs.divergences",
-    "drift": "lwcs.evaluation.drift",
+    "drift": "lwcs.evaluation.drift_detection",
     "load": "lwcs.loading",
     "report": "lwcs.reporting",
     "scan": "lwcs.sources",
@@ -94,12 +94,12 @@ if TYPE_CHECKING:
     from lwcs.coreset.building import build
     from lwcs.coreset.coreset import Coreset
     from lwcs.coreset.streaming import StreamingCoreset
-    from lwcs.estimators.kmeans import CoresetKMeans
-    from lwcs.estimators.mixture import CoresetMixture
-    from lwcs.evaluation.certify import certify
-    from lwcs.evaluation.choose_k import choose_k
-    from lwcs.evaluation.drift import Drift, drift
+    from lwcs.estimators.coreset_kmeans import CoresetKMeans
+    from lwcs.estimators.coreset_mixture import CoresetMixture
+    from lwcs.evaluation.certification import certify
+    from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_choice import KChoice
+    from lwcs.evaluation.k_selection import choose_k
     from lwcs.loading import load
     from lwcs.plotting import (
         ClusterMapDisplay,

@@ -175,7 +175,7 @@ def test_without_torch_it_is_said_what_to_install(monkeypatch):
 
 
 def test_rows_on_another_device_are_refused(monkeypatch):
-    monkeypatch.setattr("lwcs.estimators.kmeans.check_device", lambda _: "cuda:0")
+    monkeypatch.setattr("lwcs.estimators.coreset_kmeans.check_device", lambda _: "cuda:0")
     monkeypatch.setenv("LWCS_KERNEL", "device")
     X = torch.from_numpy(ROWS)
     words = r"X is on the device 'cpu', but device='cuda:0'; leave out device="

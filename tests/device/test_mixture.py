@@ -25,7 +25,7 @@ from lwcs.solvers.em import (
     responsibilities,
 )
 from lwcs.solvers.families import Family, Gaussian, Poisson, new_family
-from lwcs.sources.memory.device import DeviceSource
+from lwcs.sources.memory.tensors import DeviceSource
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

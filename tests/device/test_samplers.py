@@ -10,7 +10,7 @@ import lwcs
 from lwcs.arrays.device import DeviceArray
 from lwcs.divergences import KL
 from lwcs.sources.base import PARTITION_ROWS
-from lwcs.sources.memory.device import DeviceSource
+from lwcs.sources.memory.tensors import DeviceSource
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
 

@@ -17,7 +17,7 @@ from sklearn.mixture import GaussianMixture
 import lwcs
 from lwcs.coreset.building import BuildContext
 from lwcs.divergences import KL, SquaredEuclidean
-from lwcs.evaluation.certify import draws_of
+from lwcs.evaluation.certification import draws_of
 from lwcs.runtime.journal import Journal
 from tests.evaluation.passes import passes_of
 

@@ -184,7 +184,7 @@ def test_a_certificate_that_fails_for_another_reason_is_an_error(folder, monkeyp
     def fail(*_, **__):
         raise ValueError("the cost is beyond the range of numbers")
 
-    monkeypatch.setattr("lwcs.evaluation.certify.drawn_and_certified", fail)
+    monkeypatch.setattr("lwcs.evaluation.certification.drawn_and_certified", fail)
     code, _, said = run("report", "m.parquet", "c.parquet")
     assert (code, "beyond the range of numbers" in said) == (1, True)
     assert not list(folder.glob("*.html"))

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lwcs.storage.tables import feature_columns, points_of
+from lwcs.storage.arrow_tables import feature_columns, points_of
 
 
 class Counting:

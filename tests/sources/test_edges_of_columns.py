@@ -16,7 +16,7 @@ import lwcs
 from lwcs.sources.arrow_rows import ArrowBatch
 from lwcs.sources.column_types import named_like_identifier
 from lwcs.sources.columns import Selection
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.scan_options import ScanOptions
 from lwcs.sources.vectors import in_form
 
 V = np.random.default_rng(0).normal(size=(50, 4))

@@ -15,7 +15,7 @@ from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import EngineSource, RowWork, add_results
 from lwcs.sources.engines.partition_readers import ArrayReading, ArrowReading
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.scan_options import ScanOptions
 
 
 class Wire(EngineSource):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lwcs.cli.inputs import access_to
 from lwcs.cli.outputs import Format, TableFile, check_with, refuse_within
-from lwcs.sources.options import PACKED
+from lwcs.sources.scan_options import PACKED
 from lwcs.storage.atomic_write import check_folder, explaining, filling
 
 if TYPE_CHECKING:

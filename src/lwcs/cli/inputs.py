@@ -15,7 +15,7 @@ from click.core import ParameterSource
 import lwcs
 from lwcs.cli.errors import STAND_INS
 from lwcs.sources.files.unclosed_quotes import Chained
-from lwcs.sources.options import Fitted
+from lwcs.sources.scan_options import Fitted
 from lwcs.storage.atomic_write import explaining, temporary_folder
 from lwcs.storage.locations import Access, is_uri
 
@@ -206,7 +206,7 @@ def open_rows(
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
         from lwcs.sources.files.pipes import open_pipe
-        from lwcs.sources.options import Dialect
+        from lwcs.sources.scan_options import Dialect
 
         piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.inputs import access_to, keywords, refuse_unused
-from lwcs.sources.options import PACKED
+from lwcs.sources.scan_options import PACKED
 from lwcs.storage.atomic_write import explaining
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.rows import container
 from lwcs.coreset.building import build
-from lwcs.estimators.kmeans import CoresetKMeans
+from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.geometry import Geometry
 from lwcs.passes import polish
 from lwcs.solvers.lloyd import cluster

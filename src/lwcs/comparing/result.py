@@ -394,7 +394,13 @@ def read_setup(metadata: dict[str, Any]) -> Setup:
 
 def _trials(table: pa.Table) -> Iterator[Trial]:
     """Yield the solutions of a table, all of whose columns are checked."""
-    from lwcs.storage.tables import check_columns, check_numbers, column_of, numbers_of, texts_of
+    from lwcs.storage.arrow_tables import (
+        check_columns,
+        check_numbers,
+        column_of,
+        numbers_of,
+        texts_of,
+    )
 
     schema = _schema()
     check_columns(table, schema.names)

@@ -20,7 +20,7 @@ from lwcs.runtime.warnings import warn
 from lwcs.samplers.first_pass import MomentsTask
 from lwcs.sources import Block, LocalSource, scan
 from lwcs.sources.memory.local import open_local
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.scan_options import ScanOptions
 from lwcs.sources.watching import gathered
 from lwcs.storage.locations import Access
 

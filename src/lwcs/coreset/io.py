@@ -17,17 +17,7 @@ from lwcs.coreset.coreset import Coreset
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sources.engines.fingerprints import PARTITIONS, Fingerprints
-from lwcs.storage.fields import (
-    DEEPEST,
-    MOST_DRAWS,
-    MOST_FEATURES,
-    SMALLEST_SCALE,
-    Fields,
-    checked_mapping,
-    reading,
-)
-from lwcs.storage.persistence import with_metadata
-from lwcs.storage.tables import (
+from lwcs.storage.arrow_tables import (
     SPARSE_COLUMNS,
     check_columns,
     check_dense_columns,
@@ -41,6 +31,16 @@ from lwcs.storage.tables import (
     points_of,
     sparse_points_of,
 )
+from lwcs.storage.fields import (
+    DEEPEST,
+    MOST_DRAWS,
+    MOST_FEATURES,
+    SMALLEST_SCALE,
+    Fields,
+    checked_mapping,
+    reading,
+)
+from lwcs.storage.persistence import with_metadata
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray

@@ -29,7 +29,7 @@ from lwcs.samplers.sampler import Run
 from lwcs.sources.base import block_rows, check_not_empty
 from lwcs.sources.blocks import ArrayBatch, Filling
 from lwcs.sources.memory.local import open_local
-from lwcs.sources.options import Fitted, ScanOptions
+from lwcs.sources.scan_options import Fitted, ScanOptions
 from lwcs.storage.persistence import Savable
 
 if TYPE_CHECKING:

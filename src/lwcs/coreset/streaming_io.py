@@ -19,9 +19,7 @@ from lwcs.runtime.randomness import Stage
 from lwcs.samplers.one_pass import OnePass
 from lwcs.sources.base import block_rows
 from lwcs.sources.blocks import ArrayBatch, Filling
-from lwcs.storage.fields import Fields, reading
-from lwcs.storage.persistence import with_metadata
-from lwcs.storage.tables import (
+from lwcs.storage.arrow_tables import (
     SPARSE_COLUMNS,
     check_columns,
     check_numbers,
@@ -31,6 +29,8 @@ from lwcs.storage.tables import (
     point_columns,
     texts_of,
 )
+from lwcs.storage.fields import Fields, reading
+from lwcs.storage.persistence import with_metadata
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lwcs.coreset.io import read_divergence
 from lwcs.divergences import Mahalanobis, as_divergence
-from lwcs.estimators.kmeans import CoresetKMeans
+from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.saved import (
     check_numbering,
     read_errors,
@@ -25,9 +25,7 @@ from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sizing.stability_result import STABILITY, Stability
 from lwcs.statistics.diagnosis import Diagnosis
 from lwcs.statistics.record import FittedOn
-from lwcs.storage.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
-from lwcs.storage.persistence import with_metadata
-from lwcs.storage.tables import (
+from lwcs.storage.arrow_tables import (
     apart_from,
     check_columns,
     check_dense_columns,
@@ -37,6 +35,8 @@ from lwcs.storage.tables import (
     plain,
     points_of,
 )
+from lwcs.storage.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
+from lwcs.storage.persistence import with_metadata
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.arrays.types import DenseRows
-    from lwcs.estimators.kmeans import CoresetKMeans
+    from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.geometry import Centers, Geometry
     from lwcs.sizing.stability_result import Stability
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.estimators.saved import (
     check_numbering,
     read_errors,
@@ -26,9 +26,7 @@ from lwcs.solvers.em import Mixture
 from lwcs.solvers.families import available
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import UNKNOWN
-from lwcs.storage.fields import MOST_FEATURES, Fields, NotDefinedError, checked_mapping, reading
-from lwcs.storage.persistence import with_metadata
-from lwcs.storage.tables import (
+from lwcs.storage.arrow_tables import (
     check_columns,
     check_dense_columns,
     check_numbers,
@@ -39,6 +37,8 @@ from lwcs.storage.tables import (
     plain,
     points_of,
 )
+from lwcs.storage.fields import MOST_FEATURES, Fields, NotDefinedError, checked_mapping, reading
+from lwcs.storage.persistence import with_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

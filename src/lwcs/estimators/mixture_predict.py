@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
 
     from lwcs.arrays.types import FloatArray
-    from lwcs.estimators.mixture import CoresetMixture
+    from lwcs.estimators.coreset_mixture import CoresetMixture
     from lwcs.solvers.em import Mixture
     from lwcs.solvers.families import Family
     from lwcs.sources import Block

@@ -13,8 +13,8 @@ from lwcs.samplers import available
 from lwcs.sizing.method import AUTO
 from lwcs.statistics.diagnosis import DIAGNOSIS
 from lwcs.statistics.record import FITTED_ON
+from lwcs.storage.arrow_tables import column_of
 from lwcs.storage.fields import NotDefinedError
-from lwcs.storage.tables import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

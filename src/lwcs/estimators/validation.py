@@ -23,15 +23,15 @@ from lwcs.solvers.seeding import INITS
 from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.memory.local import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.sparse import as_csr
-from lwcs.sources.options import Fitted
+from lwcs.sources.scan_options import Fitted
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lwcs.divergences import Divergence
-    from lwcs.estimators.kmeans import CoresetKMeans
-    from lwcs.estimators.mixture import CoresetMixture
+    from lwcs.estimators.coreset_kmeans import CoresetKMeans
+    from lwcs.estimators.coreset_mixture import CoresetMixture
 
     Model: TypeAlias = CoresetKMeans | CoresetMixture
 

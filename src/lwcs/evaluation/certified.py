@@ -14,8 +14,8 @@ from lwcs import kernels
 from lwcs.arrays.checks import check_centers
 from lwcs.coreset.coreset import Coreset, explaining_points
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.estimators.kmeans import CoresetKMeans, check_fitted
-from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.coreset_kmeans import CoresetKMeans, check_fitted
+from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.estimators.validation import measured_by
 from lwcs.solvers.em import log_likelihoods, prepared
 from lwcs.statistics.record import digest, digest_of_data

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.coreset.coreset import explaining_points
-from lwcs.estimators.kmeans import solved_model
+from lwcs.estimators.coreset_kmeans import solved_model
 from lwcs.evaluation.k_rows import KRow
 from lwcs.evaluation.k_verdict import passes
 from lwcs.geometry import Centers
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.coreset.coreset import Coreset
-    from lwcs.estimators.kmeans import CoresetKMeans
-    from lwcs.evaluation.choose_k import Drawn, Rules
+    from lwcs.estimators.coreset_kmeans import CoresetKMeans
+    from lwcs.evaluation.k_selection import Drawn, Rules
     from lwcs.geometry import Measured
     from lwcs.solvers.lloyd import Clustering
 

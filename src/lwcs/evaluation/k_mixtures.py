@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.evaluation.k_choice import RunnerUp
 from lwcs.evaluation.k_rows import KRow
 from lwcs.evaluation.k_verdict import Verdict
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import FloatArray
     from lwcs.coreset.coreset import Coreset
-    from lwcs.evaluation.choose_k import Drawn
+    from lwcs.evaluation.k_selection import Drawn
     from lwcs.runtime.journal import Journal
 
 # Differences of BIC of fewer standard errors may be chance; of less than this, they are no evidence

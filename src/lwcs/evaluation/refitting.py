@@ -16,8 +16,8 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import on_host
 from lwcs.arrays.rows import is_sparse, pieces
 from lwcs.coreset.coreset import explaining_points
-from lwcs.estimators.kmeans import CoresetKMeans, check_fitted
-from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.coreset_kmeans import CoresetKMeans, check_fitted
+from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.geometry import Geometry
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.parallel import workers

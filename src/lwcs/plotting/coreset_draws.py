@@ -10,7 +10,7 @@ import numpy as np
 from lwcs.coreset.coreset import Coreset
 from lwcs.description import describe
 from lwcs.description.projection import BLUE, ORANGE, quantiles, view_of, within
-from lwcs.estimators.kmeans import CoresetKMeans
+from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.validation import coreset_of_stream
 from lwcs.plotting.cluster_map import draw_points, projection_of, remark, weight_legend
 from lwcs.plotting.style import (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.divergences import Divergence, available
-from lwcs.estimators.kmeans import CoresetKMeans
-from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.coreset_kmeans import CoresetKMeans
+from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.runtime.journal import TOTAL
 
 if TYPE_CHECKING:

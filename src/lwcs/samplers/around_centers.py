@@ -33,7 +33,7 @@ from lwcs.samplers.two_rounds import (
     merge,
     rows_before,
 )
-from lwcs.sources.memory.device import DeviceSource
+from lwcs.sources.memory.tensors import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

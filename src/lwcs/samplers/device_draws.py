@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lwcs.samplers.sampler import Run
     from lwcs.samplers.two_rounds import Quota
     from lwcs.sources import Block
-    from lwcs.sources.memory.device import DeviceSource
+    from lwcs.sources.memory.tensors import DeviceSource
 
 
 def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked, Summary]:

@@ -23,7 +23,7 @@ from lwcs.samplers.draws import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection, Runnin
 from lwcs.samplers.first_pass import check_cost, check_total
 from lwcs.samplers.sampler import Run, Summary
 from lwcs.samplers.two_rounds import Picked
-from lwcs.sources.memory.device import DeviceSource
+from lwcs.sources.memory.tensors import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

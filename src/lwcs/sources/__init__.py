@@ -9,7 +9,7 @@ from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
 from lwcs.sources.kinds import kind_of, needs_scan
 from lwcs.sources.memory.in_process import LocalSource
 from lwcs.sources.memory.partitioned import PartitionedSource
-from lwcs.sources.options import Dialect, ScanOptions
+from lwcs.sources.scan_options import Dialect, ScanOptions
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:

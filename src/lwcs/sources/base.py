@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.sources.columns import Selection
     from lwcs.sources.engines.fingerprints import Fingerprints
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 
 @contextmanager

@@ -30,13 +30,13 @@ from lwcs.sources.column_types import (
     plain_type,
     shape_of,
 )
-from lwcs.sources.options import Fitted
+from lwcs.sources.scan_options import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lwcs.sources.base import Block
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
     Look = Callable[[str], Sequence[Any]]
     """Fetches the first values of a column, missing ones left out; at least one, if there is."""

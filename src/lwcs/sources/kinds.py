@@ -20,7 +20,7 @@ from lwcs.sources.memory.partitioned import PartitionedSource, open_parts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 
 class Kind(Protocol):

@@ -15,7 +15,7 @@ from lwcs.sources.base import NO_ROWS, check_not_empty, check_unique, naming
 from lwcs.sources.blocks import ArrayBatch
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.memory.local import DroppingSource, library_of_table, open_local
-from lwcs.sources.options import Fitted, ScanOptions
+from lwcs.sources.scan_options import Fitted, ScanOptions
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:

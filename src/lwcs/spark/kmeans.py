@@ -24,14 +24,14 @@ from pyspark.ml.util import (
 from pyspark.sql.functions import col, when
 
 from lwcs.arrays.checks import check_choice
-from lwcs.estimators.kmeans import CoresetKMeans as LocalKMeans
+from lwcs.estimators.coreset_kmeans import CoresetKMeans as LocalKMeans
 from lwcs.estimators.kmeans_io import from_table
 from lwcs.passes import LabelTask
 from lwcs.sources.engines.spark import SparkSource, quoted
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.scan_options import ScanOptions
 from lwcs.spark.params import COSINE, CoresetKMeansParams, named_as_here
+from lwcs.storage.arrow_tables import lay_out
 from lwcs.storage.persistence import KEY, read_metadata
-from lwcs.storage.tables import lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -93,7 +93,7 @@ def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Ta
 
 def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
     """Attach a record to the schema of a table, with a checksum of both."""
-    from lwcs.storage.tables import checksum
+    from lwcs.storage.arrow_tables import checksum
 
     # As it will be read: tuples become lists, and keys become texts.
     plain = json.loads(json.dumps(record, allow_nan=False))
@@ -228,7 +228,7 @@ def _refuse_others(schema: pa.Schema, name: str) -> None:
 
 
 def _check_checksum(table: pa.Table, metadata: dict[str, Any], name: str) -> None:
-    from lwcs.storage.tables import checksum
+    from lwcs.storage.arrow_tables import checksum
 
     with reading(name):
         stated = Fields(metadata).text(_CHECKSUM)

@@ -13,7 +13,7 @@ from lwcs.cli.logs import progress
 from lwcs.cli.options import answer, dropped_words, judging, reading, saying
 
 if TYPE_CHECKING:
-    from lwcs.evaluation.drift import Drift
+    from lwcs.evaluation.drift_detection import Drift
 
 WORSE = 3
 """Exit code where the regret is above --fail-above; nothing else ends with it."""

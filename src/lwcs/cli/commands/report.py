@@ -64,8 +64,8 @@ def report(
 
     If the coreset or the rows know nothing of the fit, the report has a certificate of the cost.
     """
+    from lwcs.evaluation.certification import drawn_and_certified
     from lwcs.evaluation.certified import as_target
-    from lwcs.evaluation.certify import drawn_and_certified
 
     start = time.perf_counter()
     check_report(output, (model, *data), "--output")
@@ -126,8 +126,8 @@ def _certificate(
     coreset: lwcs.Coreset, target: Target, confidence: float
 ) -> lwcs.Certificate | None:
     """A certificate by a coreset; none if the model was fitted on it."""
+    from lwcs.evaluation.certification import drawn_and_certified
     from lwcs.evaluation.certified import NotIndependentError
-    from lwcs.evaluation.certify import drawn_and_certified
 
     try:
         _, found = drawn_and_certified(coreset, target, confidence)

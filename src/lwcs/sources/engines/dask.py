@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
     from lwcs.sources.engines.engine import Work
     from lwcs.sources.engines.partition_readers import Reading
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 _WEIGHT = "sample_weight"
 

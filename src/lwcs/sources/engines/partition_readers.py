@@ -13,7 +13,7 @@ from lwcs.arrays.rows import row_numbers, stack
 from lwcs.sources.arrow_rows import ArrowBatch
 from lwcs.sources.blocks import Pass
 from lwcs.sources.memory.local import open_local
-from lwcs.sources.options import Missing, ScanOptions
+from lwcs.sources.scan_options import Missing, ScanOptions
 from lwcs.sources.vectors import as_csr, in_form, values_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
     from lwcs.sources.base import Block
     from lwcs.sources.engines.engine import Work
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 _IN_FLIGHT = 1024
 """Maximum number of partitions that are submitted and not fetched yet."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
     from lwcs.sources.engines.engine import Work
     from lwcs.sources.engines.workers import Versions
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 _SENT = "part int, result binary"
 _ASKED: WeakSet[Any] = WeakSet()

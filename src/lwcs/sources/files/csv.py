@@ -31,9 +31,9 @@ from lwcs.sources.files.csv_values import (
 )
 from lwcs.sources.files.parts import Files, FolderColumns, Part
 from lwcs.sources.files.unclosed_quotes import Watched
-from lwcs.sources.options import PACKED
 from lwcs.sources.remote.paths import file_name
 from lwcs.sources.remote.prefetch import Piece
+from lwcs.sources.scan_options import PACKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from lwcs.sources.files.csv_dialects import Written
     from lwcs.sources.files.csv_preview import Head
     from lwcs.sources.files.csv_values import Spelling
-    from lwcs.sources.options import Dialect
     from lwcs.sources.remote.paths import Found
     from lwcs.sources.remote.prefetch import Store
+    from lwcs.sources.scan_options import Dialect
 
 _BLOCK = 2**20
 _TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lwcs.runtime.warnings import warn
 from lwcs.sources.files.csv_preview import encoding_of, text_of
 from lwcs.sources.files.csv_values import CONTINENTAL, ENGLISH, Spelling, is_missing, is_plain
-from lwcs.sources.options import Dialect
+from lwcs.sources.scan_options import Dialect
 
 if TYPE_CHECKING:
     from lwcs.sources.files.csv_preview import Head

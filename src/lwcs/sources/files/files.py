@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lwcs.sources.blocks import Batch, Budget
-    from lwcs.sources.options import ScanOptions
     from lwcs.sources.remote.paths import Found
+    from lwcs.sources.scan_options import ScanOptions
 
 
 class FileSource(SequenceSource):

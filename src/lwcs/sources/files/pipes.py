@@ -10,7 +10,7 @@ from lwcs.sources.files.csv import Layout, read_rows, schema_of, with_text
 from lwcs.sources.files.csv_dialects import checked, recognize
 from lwcs.sources.files.csv_preview import head_of
 from lwcs.sources.files.unclosed_quotes import Watched
-from lwcs.sources.options import Dialect
+from lwcs.sources.scan_options import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

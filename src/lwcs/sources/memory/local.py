@@ -16,7 +16,7 @@ from lwcs.arrays.device import ArrayOrigin, DeviceArray, library_of, rows_of
 from lwcs.arrays.rows import is_missing, is_sparse, with_ones
 from lwcs.sources.base import Source, check_dtype, check_shape
 from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.options import ScanOptions
+from lwcs.sources.scan_options import ScanOptions
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
                 f"data of type {type(data).__name__} is not a table: {error}; pass a table"
             ) from None
     if is_table(data):
-        from lwcs.sources.memory.tables import TableSource
+        from lwcs.sources.memory.dataframes import TableSource
 
         table = TableSource(data, options)
         if weight is not None:
@@ -197,7 +197,7 @@ def _open_foreign(data: Any) -> LocalSource:
     rows = data if isinstance(data, DeviceArray) else rows_of(data)
     source: LocalSource
     if isinstance(rows, DeviceArray):
-        from lwcs.sources.memory.device import DeviceSource
+        from lwcs.sources.memory.tensors import DeviceSource
 
         source = DeviceSource(rows)
     else:

@@ -16,7 +16,7 @@ from lwcs.runtime.parallel import ordered_map
 from lwcs.sources.base import ScaleName, Source, Task, naming
 from lwcs.sources.memory.in_process import LocalSource
 from lwcs.sources.memory.local import open_local
-from lwcs.sources.options import Fitted, ScanOptions
+from lwcs.sources.scan_options import Fitted, ScanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,8 +15,8 @@ from pyarrow import fs
 
 from lwcs.runtime.warnings import warn
 from lwcs.sources.files.change_detection import Stamp, stamp_of
-from lwcs.sources.options import PACKED
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
+from lwcs.sources.scan_options import PACKED
 from lwcs.sources.tables.table_formats import Lakes
 from lwcs.storage.locations import DEFAULT, Access, Place, is_local, reaching
 

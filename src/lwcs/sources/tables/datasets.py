@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.sources.blocks import Budget
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 _BATCH_ROWS = 65_536
 

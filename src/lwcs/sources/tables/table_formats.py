@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lwcs.sources.blocks import Budget
-    from lwcs.sources.options import ScanOptions
     from lwcs.sources.remote.paths import Found
+    from lwcs.sources.scan_options import ScanOptions
 
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi", "metadata": "Iceberg"}
 """Names of the folders of logs, and what they are the log of."""

@@ -12,7 +12,7 @@ from lwcs.arrays.checks import check_confidence, check_count, check_memory_limit
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
-from lwcs.estimators.mixture import CoresetMixture
+from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.evaluation.drift_result import Drift, cost_words, share_words
 from lwcs.evaluation.refitting import Components, judged

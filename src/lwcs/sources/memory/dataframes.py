@@ -19,7 +19,7 @@ from lwcs.sources.vectors import as_lists, values_of
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
-    from lwcs.sources.options import ScanOptions
+    from lwcs.sources.scan_options import ScanOptions
 
 _IN_COLUMNS = "pass their real and imaginary parts as columns"
 _LOOK = 1000

@@ -28,7 +28,7 @@ from lwcs.runtime.randomness import Stage, as_seed
 from lwcs.samplers import Lightweight
 from lwcs.sizing.solution import summarize
 from lwcs.sources import Source, scan
-from lwcs.sources.options import Fitted
+from lwcs.sources.scan_options import Fitted
 from lwcs.statistics.certificate import (
     Certificate,
     Interval,
