@@ -12,16 +12,15 @@ from benchmarks.hard_clusters import FAMILIES
 import lwcs
 from lwcs import CoresetKMeans, Lightweight
 from lwcs.geometry import Geometry
-from lwcs.sizing import method as choice
-from lwcs.sizing.method import seen_by, warn_of_method
+from lwcs.sizing.fit_warnings import warn_of_method
 from lwcs.solvers.lloyd import cluster
 from lwcs.statistics.diagnosis import (
     METHODS,
     Diagnosis,
-    DrawStatistics,
     errors_by_method,
     family_of,
 )
+from lwcs.statistics.draw_statistics import DrawStatistics
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def on_draws(
     coreset = lwcs.build(X, m, method=method, n_clusters=len(centers), random_state=seed)
     geometry = coreset.geometry()
     rows, own = geometry.measured(coreset.points), geometry.own_centers(centers)
-    return seen_by(rows, coreset.weights, coreset.counts, *rows.nearest(own), own, m)
+    return DrawStatistics.of(rows, coreset.weights, coreset.counts, *rows.nearest(own), own, m)
 
 
 def excess(X: np.ndarray, method: str, best: np.ndarray, m: int, seeds: range) -> float:
@@ -77,7 +76,7 @@ def test_the_formula_written_out():
     rows = Geometry().measured(x)
     ones, counts = np.ones(4), np.ones(4, dtype=np.int64)
     centers = Geometry().own_centers(np.array([[1.0], [9.0]]))
-    seen = seen_by(rows, ones, counts, *rows.nearest(centers), centers, 10)
+    seen = DrawStatistics.of(rows, ones, counts, *rows.nearest(centers), centers, 10)
     assert seen.cost_share == pytest.approx(4 / 68)
     assert seen.shares.tolist() == [0.5, 0.5]
     assert seen.heaviest == pytest.approx(1.0)
@@ -123,7 +122,9 @@ def test_an_own_sampler_is_judged_by_its_weights(unequal):
 def test_rows_that_cost_nothing_say_nothing():
     rows = Geometry().measured(np.ones((3, 2)))
     centers = Geometry().own_centers(np.ones((1, 2)))
-    seen = seen_by(rows, np.ones(3), np.ones(3, dtype=np.int64), *rows.nearest(centers), centers, 3)
+    seen = DrawStatistics.of(
+        rows, np.ones(3), np.ones(3, dtype=np.int64), *rows.nearest(centers), centers, 3
+    )
     assert errors_by_method(seen, "uniform", 3) == {}
     assert isnan(seen.cost_share)
 
@@ -222,7 +223,9 @@ def test_every_center_that_may_be_missed_knows_how_far_the_next_one_is(divergenc
     coreset = lwcs.build(X, 200, divergence=divergence, random_state=0)
     geometry = coreset.geometry()
     rows, centers = geometry.measured(coreset.points), geometry.own_centers(X[:30])
-    seen = seen_by(rows, coreset.weights, coreset.counts, *rows.nearest(centers), centers, 200)
+    seen = DrawStatistics.of(
+        rows, coreset.weights, coreset.counts, *rows.nearest(centers), centers, 200
+    )
     assert (seen.apart > 0.0).sum() > 10
     for j in np.flatnonzero(seen.apart):
         others = np.delete(centers.points, j, axis=0)
@@ -235,15 +238,15 @@ def test_centers_beyond_the_range_of_squares_are_infinitely_far():
     rows = geometry.measured(np.array([[0.0], [1.0]]))
     centers = geometry.own_centers(np.array([[0.0], [1e160]]))
     ones, counts, far = np.ones(2), np.ones(2, dtype=np.int64), np.array([0, 1])
-    seen = seen_by(rows, ones, counts, np.zeros(2, dtype=np.int64), far, centers, 10)
+    seen = DrawStatistics.of(rows, ones, counts, np.zeros(2, dtype=np.int64), far, centers, 10)
     assert seen.apart.tolist() == [np.inf, np.inf]
 
 
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("size", ["auto", 1_000])
 def test_draws_are_looked_at_once(unequal, labels, size, monkeypatch):
-    looked, plain = [], choice.seen_by
-    monkeypatch.setattr(choice, "seen_by", lambda *rows: looked.append(rows) or plain(*rows))
+    looked, plain = [], DrawStatistics.of
+    monkeypatch.setattr(DrawStatistics, "of", lambda *rows: looked.append(rows) or plain(*rows))
     options = {"coreset_size": size, "compute_labels": labels, "random_state": 0}
     model = CoresetKMeans(5, method="auto", **options).fit(unequal)
     of_all = [seen for seen in looked if seen[-1] == model.coreset_.size]

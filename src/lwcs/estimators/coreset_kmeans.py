@@ -29,10 +29,11 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
+from lwcs.sizing.decision import is_auto, sampler_of
 from lwcs.sizing.fit_warnings import warn_of_fit
-from lwcs.sizing.fitting import FitRequest, FitResult, fit_coreset, fit_rows
+from lwcs.sizing.fitting import fit_coreset, fit_rows
 from lwcs.sizing.levels import SolverParams
-from lwcs.sizing.method import is_auto, sampler_of
+from lwcs.sizing.solution import FitRequest, FitResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,9 +30,8 @@ from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
-from lwcs.sizing.fitting import first_size
-from lwcs.sizing.method import sampler_of
-from lwcs.sizing.solution import summarize
+from lwcs.sizing.decision import sampler_of
+from lwcs.sizing.solution import first_size, summarize
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.watching import whole_pass
 from lwcs.storage.persistence import Savable, Tabular

@@ -27,8 +27,9 @@ from lwcs.coreset.streaming import METHODS, StreamingCoreset
 from lwcs.divergences import as_divergence
 from lwcs.estimators.validation import POINTS_PER_CLUSTER, check_parameters, scan_rows
 from lwcs.runtime.randomness import Stage, as_seed, generator
-from lwcs.sizing.fitting import first_size, fit_coreset
-from lwcs.sizing.method import sampler_of
+from lwcs.sizing.decision import sampler_of
+from lwcs.sizing.fitting import fit_coreset
+from lwcs.sizing.solution import first_size
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers import available
-from lwcs.sizing.method import AUTO
+from lwcs.sizing.decision import AUTO
 from lwcs.statistics.diagnosis import DIAGNOSIS
 from lwcs.statistics.record import FITTED_ON
 from lwcs.storage.arrow_tables import column_of

@@ -17,7 +17,7 @@ from lwcs.coreset.arrays import refuse_bad_rows
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.sizing.method import sampler_of
+from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import check_n_rows
 from lwcs.solvers.seeding import INITS
 from lwcs.sources import Source, needs_scan, scan

@@ -20,8 +20,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
 from lwcs.samplers import Lightweight
-from lwcs.sizing.fitting import first_size
-from lwcs.sizing.solution import summarize
+from lwcs.sizing.solution import first_size, summarize
 from lwcs.sources import Source, scan
 from lwcs.statistics.drift_tests import (
     Estimate,

@@ -15,9 +15,8 @@ from lwcs.evaluation.k_verdict import passes
 from lwcs.geometry import Centers
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import workers
-from lwcs.sizing.fitting import FitResult
 from lwcs.sizing.path import Path
-from lwcs.sizing.solution import Solution
+from lwcs.sizing.solution import FitResult, Solution
 from lwcs.sizing.stability import Original, bootstrap
 from lwcs.statistics.indices import TwoNearest, davies_bouldin, silhouette
 from lwcs.statistics.referee import NONE, Price, SamplingError

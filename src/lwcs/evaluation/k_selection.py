@@ -24,8 +24,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers import as_sampler
-from lwcs.sizing.fitting import first_size
-from lwcs.sizing.solution import summarize
+from lwcs.sizing.solution import first_size, summarize
 from lwcs.solvers.families import new_family
 from lwcs.sources import scan
 from lwcs.statistics.referee import deviations

@@ -22,8 +22,9 @@ from lwcs.geometry import Geometry
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.parallel import workers
 from lwcs.samplers import Lightweight
-from lwcs.sizing.fitting import FitRequest, fit_coreset
+from lwcs.sizing.fitting import fit_coreset
 from lwcs.sizing.levels import SolverParams
+from lwcs.sizing.solution import FitRequest
 from lwcs.solvers.em import log_joint, prepared
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What is said of an answer that is further off than it should be."""
+"""Warnings about a fit: missed clusters, a target not reached, a method wrong for the data."""
 
 from __future__ import annotations
 
@@ -10,40 +10,44 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.arrays.rows import count_distinct
 from lwcs.runtime.warnings import warn
+from lwcs.samplers import Lightweight
+from lwcs.sizing.decision import FAR_OFF
 from lwcs.sizing.solution import enough_draws
+from lwcs.statistics.diagnosis import METHODS, draws_by, family_of
 
 if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
-    from lwcs.sizing.fitting import FitRequest, FitResult
+    from lwcs.sizing.solution import FitRequest, FitResult
     from lwcs.solvers.lloyd import Clustering
+    from lwcs.statistics.diagnosis import Diagnosis
 
 
 CHANCE = 4.0
 """A gap of more standard errors is no chance: they are estimates, and too small for heavy tails."""
-FAR_OFF = 10.0
-"""With a size that the user chose, a gap is expected; not this one."""
 
 
-def warn_of_answer(answer: FitResult, request: FitRequest) -> bool:
-    """Warn of what the draws have missed, or of a target that was not reached; say if so."""
-    seen, remedy = answer.on_all, "pass a larger n_clusters"
-    missed = seen.gap - CHANCE * seen.noise > 2.0 * request.target
+def warn_of_result(result: FitResult, request: FitRequest, *, rereadable: bool) -> None:
+    """Warn about missed clusters, else about a target not reached, and about the method."""
+    on_all, remedy = result.on_all, "pass a larger n_clusters"
+    missed = on_all.gap - CHANCE * on_all.noise > 2.0 * request.target
     if request.size is not None:
-        # If there are fewer draws than clusters, that is said already.
-        enough = np.count_nonzero(np.bincount(answer.solution.found.labels)) == request.params.k
-        missed = enough and seen.gap > FAR_OFF
+        # If there are fewer draws than clusters, another warning says so.
+        clusters = np.count_nonzero(np.bincount(result.solution.found.labels))
+        missed = clusters == request.params.k and on_all.gap > FAR_OFF
         remedy = "leave out coreset_size, so that it is chosen"
     if missed:
-        _warn_of_missed(answer, request, remedy)
-    elif request.size is None:
-        _warn_of_target(answer, request)
-    return missed
+        _warn_of_missed(result, request, remedy)
+        return
+    if request.size is None:
+        _warn_of_target(result, request)
+    if result.diagnosis is not None:
+        warn_of_method(result.diagnosis, request, rereadable=rereadable)
 
 
-def _warn_of_target(answer: FitResult, request: FitRequest) -> None:
+def _warn_of_target(result: FitResult, request: FitRequest) -> None:
     """Warn if neither the draws that were not used nor all rows say that the target is reached."""
-    before, coreset = answer.solution.error, answer.solution.coreset
-    reached = min(before.estimate, answer.error.estimate)
+    before, coreset = result.solution.error, result.solution.coreset
+    reached = min(before.estimate, result.error.estimate)
     if not request.target < reached < inf:
         return
     wanted = enough_draws(coreset.size, reached, request.target)
@@ -56,16 +60,44 @@ def _warn_of_target(answer: FitResult, request: FitRequest) -> None:
     )
 
 
-def _warn_of_missed(answer: FitResult, request: FitRequest, remedy: str) -> None:
-    draws = f"the {answer.solution.coreset.size:,} draws that they were fitted on"
-    times = 1.0 + answer.on_all.gap
+def _warn_of_missed(result: FitResult, request: FitRequest, remedy: str) -> None:
+    draws = f"the {result.solution.coreset.size:,} draws that they were fitted on"
+    times = 1.0 + result.on_all.gap
     seen = f"{times:.3g} times as much on all rows as on {draws}"
     if not isfinite(times):
-        seen = f"{answer.cost:.3g} on all rows, but nothing on {draws}"
+        seen = f"{result.cost:.3g} on all rows, but nothing on {draws}"
     other = "refined" if request.sampler.name == "sensitivity" else "sensitivity"
     warn(
         f"the centers cost {seen}: the draws have missed clusters; {remedy}, or method={other!r}",
         ConvergenceWarning,
+    )
+
+
+def warn_of_method(diagnosis: Diagnosis, request: FitRequest, *, rereadable: bool) -> None:
+    """Warn if the draws are wrong for the data, and say what to do instead."""
+    first = diagnosis.used == Lightweight.name and request.size is not None
+    if request.chooses and rereadable and not first:
+        # The choice was ours: draws of a given size that stay as they are were not chosen.
+        return
+    # For rows that can be read only once, a method that needs one read is the nearest remedy.
+    at_once = None if rereadable else diagnosis.better(METHODS[:2])
+    better = at_once or diagnosis.better()
+    own = diagnosis.errors.get(family_of(diagnosis.used), 0.0)
+    if better is None or own <= request.target:
+        return
+    if at_once is not None:
+        remedy = "pass that"
+    elif not rereadable:
+        remedy = "write the rows to a file first, so that other methods can read them again"
+    elif request.chooses:
+        remedy = f"leave out coreset_size, or pass method={better!r}"
+    else:
+        remedy = "pass that, or method='auto'"
+    warn(
+        f"{draws_by(diagnosis.used)} are not right for this data: with "
+        f"{diagnosis.size:,} of them, the sampling error is about {own:.2g}, and about "
+        f"{diagnosis.errors[better]:.2g} with method={better!r}; {remedy}",
+        UserWarning,
     )
 
 

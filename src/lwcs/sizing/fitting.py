@@ -1,412 +1,275 @@
-"""k-means of all rows through a coreset that is as large as it takes.
+"""The path of a fit: draw rows, solve them, judge the answer, and decide what happens next.
 
-Draws are made and solved on their inner levels; the draws that were not used say whether all of
-them will be enough, and if not, how many would be. Where a pass over all rows is made anyway, it
-knows the exact cost of the answer. If that is further above what the coreset promised than the
-target allows, the draws have missed something, and rows are drawn again around the present centers,
-by sensitivity, as those of a refined coreset are. Where the method is ours to choose, that is also
-done without such a pass if it is clearly better than more draws (`method`).
+`fit_rows` is this path from top to bottom; `decision.decide` says what happens after every step,
+and why.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
-from math import fsum, isfinite
-from operator import add
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from math import fsum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.passes import AssignTask, cluster_weights, polish
+from lwcs.coreset.coreset import Coreset
+from lwcs.passes import AssignTask, polish
+from lwcs.runtime.journal import TIMINGS
 from lwcs.runtime.warnings import decided
-from lwcs.samplers import Lightweight, Run
-from lwcs.samplers.around_centers import Assignment, weigh
+from lwcs.samplers import Lightweight, Refined, Run
+from lwcs.samplers.around_centers import Assignment, assign, draw_by_sensitivity, weigh
 from lwcs.samplers.refined import STILL_ABOVE
-from lwcs.sizing.around import Around, draw_around
-from lwcs.sizing.fit_warnings import CHANCE, FAR_OFF, warn_of_answer
-from lwcs.sizing.method import (
-    CLEARLY,
-    MISSED,
-    diagnose,
-    draws_around,
-    fails,
-    first_sampler,
-    may_miss,
-    seen_on_draws,
-    seen_on_level,
-    warn_of_method,
-    why_first,
-)
+from lwcs.samplers.sampler import Summary
+from lwcs.sizing.decision import Action, Step, decide, first_sampler, first_step, takes_all_rows
+from lwcs.sizing.fit_warnings import CHANCE, warn_of_result
 from lwcs.sizing.solution import (
-    LARGEST,
-    REDRAWS,
     SMALL_ROWS,
-    Solution,
+    FitRequest,
+    FitResult,
+    PresentCenters,
+    Trial,
     another_seed,
     check_n_rows,
     climb_coreset,
-    enough_draws,
     finish,
+    first_size,
     solve_on_one_level,
     summarize,
 )
 from lwcs.sources import LocalSource
 from lwcs.sources.watching import watched_blocks
-from lwcs.statistics.diagnosis import ASKED, GIVEN
-from lwcs.statistics.record import FittedOn
-from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError
+from lwcs.statistics.diagnosis import Diagnosis, Reason
+from lwcs.statistics.referee import Price, SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
-    from lwcs.arrays.types import DenseRows, FloatArray
     from lwcs.coreset.building import BuildContext
-    from lwcs.coreset.coreset import ComputedAs, Coreset
-    from lwcs.samplers import Sampler
-    from lwcs.samplers.around_centers import Clusters
+    from lwcs.coreset.coreset import ComputedAs
     from lwcs.sizing.levels import SolverParams
-    from lwcs.sources import Source
-    from lwcs.statistics.diagnosis import Diagnosis, DrawStatistics
-
-# Draws to begin with; the last inner level has a quarter of them.
-DRAWS_PER_CLUSTER, FEWEST_DRAWS = 400, 20_000
-# How often rows may be drawn around the present centers.
-_AROUND = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FitRequest:
-    """What an estimator was asked for."""
-
-    params: SolverParams
-    sampler: Sampler
-    size: int | None
-    """None: as large as it takes."""
-    target: float
-    """The sampling error that is aimed at, where the size is not given."""
-    polish: int
-    labels: bool
-    """Whether a final pass is made over all rows."""
-    holdout: float
-    asked: str = ""
-    """The method that was asked for, by its name."""
-    chooses: bool = False
-    """Whether the method is ours to choose; `sampler` is the one to begin with."""
-
-
-@dataclass(frozen=True, slots=True)
-class FitResult:
-    """A solution, with what passes over all rows have added to it."""
-
-    solution: Solution
-    centers: DenseRows
-    """In the units of the data."""
-    cost: float
-    """On all rows after a final pass, else on the coreset."""
-    error: SamplingError
-    on_all: SamplingError = UNKNOWN
-    """The error by the cost on all rows alone."""
-    labels: npt.NDArray[np.int32] | None = None
-    weighed: Sequence[Clusters] | None = None
-    """The clusters of every partition, where the final pass has weighed them."""
-    why: str = ASKED
-    """Why its rows were drawn as they were."""
-    seen: DrawStatistics | None = None
-    """Its draws beside its centers, where they were looked at already."""
-    diagnosis: Diagnosis | None = None
-
-    @property
-    def on_all_rows(self) -> bool:
-        """Whether the cost is that on all rows."""
-        passed = self.labels is not None or self.weighed is not None
-        return passed or self.solution.coreset.exact
-
-    def counted(self, weights: FloatArray | None) -> tuple[FloatArray, FloatArray | None] | None:
-        """Weight of every cluster, and its cost if known, where a pass has looked at all rows.
-
-        `weights` are those of the rows.
-        """
-        if self.weighed is not None:
-            total = reduce(add, self.weighed)
-            return total.weights, total.costs
-        if not isinstance(self.labels, np.ndarray):  # none, or on a device
-            return None
-        return cluster_weights(self.labels, weights, len(self.centers)), None
-
-    def record(self, source: Source | None) -> FittedOn:
-        """What the model remembers of its rows; `source` is None where a coreset was given.
-
-        The cost is that on all rows if known, else the one on the draws, corrected by the gap.
-        """
-        coreset, error = self.solution.coreset, self.error
-        labels, distances = self.on_draws()
-        if self.on_all_rows:
-            cost = Mean(self.cost / coreset.total_weight)
+def fit_rows(context: BuildContext, request: FitRequest) -> FitResult:
+    """Cluster the rows of a source: draw, solve, judge, decide, until the answer is good enough."""
+    request = replace(request, sampler=first_sampler(context, request))
+    step = first_step(context, request)
+    trial = solve(context, request, draw(context, request, step))
+    while (step := decide(context, request, trial)).action is not Action.STOP:
+        decided("step", "%s: %s", step.action.name, step.reason)
+        if step.action is Action.FINISH:
+            trial = solve_last_level(context, request, trial)
+        elif step.action is Action.JUDGE:
+            trial = judge(context, request, trial)
         else:
-            price = Price.on_draws(coreset.host_weights, coreset.counts, distances)
-            gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
-            value = price.cost / coreset.total_weight * (1.0 + gap)
-            cost = Mean(value, value**2 * (price.variance + noise**2))
-        record = FittedOn.of(coreset, cost, distances, labels, len(self.centers), source)
-        on_all = self.counted(source.weights if isinstance(source, LocalSource) else None)
-        return record if on_all is None else record.counted(*on_all)
-
-    def on_draws(self) -> tuple[Any, FloatArray]:
-        """Label of every row of the coreset, and its distance from the nearest center."""
-        solution = self.solution
-        coreset, found = solution.coreset, solution.found
-        whole = len(found.labels) == len(coreset)
-        # Centers may have been polished, or fitted on some of the draws.
-        if whole and np.array_equal(self.centers, solution.centers):
-            return found.labels, found.distances
-        rows = solution.geometry.measured(coreset.host_points)
-        return rows.nearest(solution.geometry.own_centers(self.centers))
+            trial = solve(context, request, draw(context, request, step, trial))
+    result = trial.solved
+    result = replace(result, diagnosis=_diagnose(result, request, step.reason))
+    warn_of_result(result, request, rereadable=context.source.rereadable)
+    return result
 
 
 def fit_coreset(coreset: Coreset, computed_as: ComputedAs, request: FitRequest) -> FitResult:
-    """Cluster a coreset."""
-    answer = _solved(coreset, computed_as, request)
-    return replace(answer, diagnosis=diagnose(answer, request, GIVEN))
-
-
-def _solved(coreset: Coreset, computed_as: ComputedAs, request: FitRequest) -> FitResult:
-    params, holdout = request.params, 0.0 if coreset.exact else request.holdout
-    if request.size is None and not holdout:
+    """Cluster a coreset that was built before."""
+    params = request.params
+    if request.size is not None or (request.holdout and not coreset.exact):
+        result = _solve_on_one_level(coreset, computed_as, params, request.holdout)
+    else:
         draws = coreset
         if coreset.exact and coreset.size > SMALL_ROWS:
             draws = coreset.reduce(
                 min(first_size(params.k), coreset.size // 2), random_state=params.seed
             )
-        climbed = climb_coreset(draws, computed_as, params)
-        solution = finish(climbed, draws, coreset, computed_as, params, request.target)
+        levels = climb_coreset(draws, computed_as, params)
+        solution = finish(levels, draws, coreset, computed_as, params, request.target)
+        result = FitResult.of(solution, Reason.GIVEN)
+    return replace(result, diagnosis=_diagnose(result, request, Reason.GIVEN))
+
+
+def draw(
+    context: BuildContext, request: FitRequest, step: Step, last: Trial | None = None
+) -> Trial:
+    """Draw rows as a step says, or take all of them; `last` is what was found before."""
+    params, source = request.params, context.source
+    if step.action is Action.TAKE_ALL:
+        check_n_rows(step.size, params.k)
+        rows = context.all_rows(params.n_jobs, params.journal)
+        return Trial(step, rows, rows)
+    seed = another_seed(params.seed, step.attempt) if step.attempt else params.seed
+    if step.action is Action.DRAW_AROUND and last is not None:
+        draws, cost = draw_around(context, last.present, step.size, seed, params)
+        missed = last.result is not None and cost > STILL_ABOVE * last.result.solution.own.cost
     else:
-        solution = solve_on_one_level(coreset, computed_as, params, holdout)
-    centers, cost = solution.centers, solution.found.cost
-    return FitResult(solution, centers, coreset.cost(centers) if holdout else cost, solution.error)
+        draws, missed = _draw_by_sampler(context, request, step, seed, last), False
+    if last is not None:
+        # Only the last trial is needed: memory does not grow with their number.
+        last = replace(last, last=None)
+    trial = Trial(step, draws, draws, last=last, missed=missed)
+    given = request.size is not None
+    if given or trial.judged_before is not None or not source.rereadable:
+        return trial
+    n_rows = draws.n_samples
+    if not takes_all_rows(n_rows, step.size):
+        return trial
+    rows = context.all_rows(params.n_jobs, params.journal)
+    # Half as many draws as rows are enough for the inner levels.
+    small = len(rows) <= SMALL_ROWS
+    draws = rows if small else draws.reduce(n_rows // 2, random_state=seed)
+    return replace(trial, draws=draws, rows=rows)
 
 
-def fit_rows(context: BuildContext, request: FitRequest) -> FitResult:
-    """Cluster the rows of a job."""
-    if request.chooses:
-        request = replace(request, sampler=first_sampler(context, request))
-    answer = (
-        _to_target(context, request)
-        if request.size is None
-        else _of_size(context, request, request.size)
+def _draw_by_sampler(
+    context: BuildContext, request: FitRequest, step: Step, seed: int, last: Trial | None
+) -> Coreset:
+    params = request.params
+    if request.size is not None:
+        return summarize(
+            context, step.size, params.k, method=request.sampler, seed=seed,
+            n_jobs=params.n_jobs, journal=params.journal,
+        )  # fmt: skip
+    # Uniform draws that are not enough were not the right ones.
+    sampler = Lightweight() if request.chooses and last is not None else request.sampler
+    draws = context.coreset(step.size, sampler, seed, n_jobs=params.n_jobs, journal=params.journal)
+    check_n_rows(draws.n_samples, params.k)
+    return draws
+
+
+def draw_around(
+    context: BuildContext, present: PresentCenters, size: int, seed: int, params: SolverParams
+) -> tuple[Coreset, float]:
+    """Draw rows by sensitivity around centers; return them, and the cost on all rows there."""
+    source, before, geometry = context.source, present.coreset, present.geometry
+    journal = params.journal.part()
+    run, centers = Run(seed, geometry, params.n_jobs, journal), geometry.own_centers(present.points)
+    if isinstance(source, LocalSource):
+        assignment = assign(source, centers, run)
+    else:
+        assignment = Assignment(centers)
+    weighed = weigh(source, assignment, run) if present.weighed is None else present.weighed
+    known = Summary(
+        before.n_samples, before.total_weight, geometry.mean, before.total_cost, before.scale
     )
-    told = warn_of_answer(answer, request)
-    found = diagnose(answer, request, why_first(answer, request, context))
-    if not told:
-        warn_of_method(found, request, rereadable=context.source.rereadable)
-    return replace(answer, diagnosis=found)
-
-
-def _of_size(context: BuildContext, request: FitRequest, size: int) -> FitResult:
-    """Solve draws of a given size; where they have failed, others around the centers."""
-    params, computed_as = request.params, context.geometry
-    coreset = summarize(
-        context,
-        size,
-        params.k,
-        method=request.sampler,
-        seed=params.seed,
-        n_jobs=params.n_jobs,
-        journal=params.journal,
+    noise = 0.0
+    if geometry.mean is not None and known.cost is not None:
+        noise = geometry.noise(known.weight, known.rows, known.cost, before.host_points.dtype)
+    draws = draw_by_sensitivity(source, assignment, params.k, size, known, run, noise, weighed)
+    drawn = Coreset.drawn(
+        draws,
+        source.like,
+        method=Refined.name,
+        divergence=before.divergence,
+        seed=seed,
+        feature_names=before.feature_names,
+        details={**before.details, TIMINGS: journal.timings()},
     )
-    judged = context.source.rereadable and (request.labels or request.polish)
+    return drawn, fsum(float(part.costs.sum()) for part in weighed)
+
+
+def solve(context: BuildContext, request: FitRequest, trial: Trial) -> Trial:
+    """Solve the inner levels of draws; those of a given size at once, as in the paper."""
+    params = request.params
+    if request.size is None:
+        present = () if trial.last is None else (trial.last.present.points,)
+        levels = climb_coreset(trial.draws, context.geometry, params, present)
+        return replace(trial, levels=levels)
     # All rows are the better referee, and all draws the better sample.
-    own = replace(request, holdout=0.0) if judged else request
-    answer = _solved(coreset, computed_as, own)
-    ours = request.chooses and context.source.rereadable and not coreset.exact
-    if ours:
-        answer = _around_if_failed(context, answer, own)
-    answer = _on_all_rows(context, answer, request)
-    for attempt in range(_AROUND if ours else 0):
-        if not answer.on_all.gap > FAR_OFF:
-            break
-        drawn, _ = _drawn_around(context, answer, request, _AROUND + attempt)
-        again = _on_all_rows(context, _solved_again(context, drawn, own, MISSED), request)
-        if request.labels and again.cost >= answer.cost:
-            break
-        answer = again
-    return answer
-
-
-def _around_if_failed(context: BuildContext, answer: FitResult, request: FitRequest) -> FitResult:
-    """Draw as many rows around the centers of an answer, if its draws have failed."""
-    seen = seen_on_draws(answer)
-    if not fails(seen, answer.solution.coreset):
-        return replace(answer, seen=seen)
-    for attempt in range(_AROUND):
-        drawn, cost = _drawn_around(context, answer, request, attempt)
-        missed = cost > STILL_ABOVE * answer.solution.own.cost
-        answer = _solved_again(context, drawn, request, MISSED)
-        if not missed:
-            break
-    return answer
-
-
-def _solved_again(
-    context: BuildContext, drawn: Coreset, request: FitRequest, why: str
-) -> FitResult:
-    """Solve draws around centers, with care: where clusters are far apart, each needs a center."""
-    params = (
-        replace(request.params, init="local-search")
-        if request.params.chooses_init
-        else request.params
+    judged = context.source.rereadable and (request.labels or request.polish)
+    if trial.step.action is Action.DRAW_AROUND and params.chooses_init:
+        # Where clusters are far apart, each needs a center.
+        params = replace(params, init="local-search")
+    result = _solve_on_one_level(
+        trial.draws, context.geometry, params, 0.0 if judged else request.holdout
     )
-    return replace(_solved(drawn, context.geometry, replace(request, params=params)), why=why)
+    return replace(trial, result=replace(result, reason=trial.step.reason))
 
 
-def _to_target(context: BuildContext, request: FitRequest) -> FitResult:
-    """Solve as many draws as it takes, and others around the answer if all rows ask for it."""
-    answer = _as_large_as_it_takes(context, request)
-    coreset, silent = answer.solution.coreset, not (request.labels or request.polish)
-    if request.chooses and silent and context.source.rereadable and not coreset.exact:
-        # Clusters that no draw has seen are seen by nothing but a pass over all rows.
-        seen = seen_on_draws(answer)
-        answer = replace(answer, seen=seen)
-        request = replace(request, labels=may_miss(seen, coreset, request.target))
-    answer = _on_all_rows(context, answer, request)
-    for attempt in range(_AROUND):
-        if not answer.on_all.estimate > request.target:
-            break
-        again = _on_all_rows(context, _around(context, answer, request, attempt), request)
-        if request.labels and again.cost >= answer.cost:
-            break
-        answer = again
-    return answer
+def _solve_on_one_level(
+    coreset: Coreset, computed_as: ComputedAs, params: SolverParams, holdout: float
+) -> FitResult:
+    holdout = 0.0 if coreset.exact else holdout
+    result = FitResult.of(solve_on_one_level(coreset, computed_as, params, holdout))
+    return replace(result, cost=coreset.cost(result.centers)) if holdout else result
 
 
-def _as_large_as_it_takes(context: BuildContext, request: FitRequest) -> FitResult:
-    """Draw until the draws that are not used say that all of them are enough."""
-    params, computed_as, source = request.params, context.geometry, context.source
-    size, most = first_size(params.k), LARGEST * first_size(params.k)
-    n_rows = source.n_rows
-    present: list[DenseRows] = []
-    sampler, around, why = request.sampler, None, ASKED
-    for attempt in range(REDRAWS + 1):
-        if n_rows is not None and n_rows <= SMALL_ROWS:
-            check_n_rows(n_rows, params.k)
-            draws = top = context.all_rows(params.n_jobs, params.journal)
-        else:
-            seed = params.seed if not attempt else another_seed(params.seed, attempt)
-            if around is not None:
-                draws, _ = draw_around(context, around, size, seed, params)
-            else:
-                draws = context.coreset(
-                    size, sampler, seed, n_jobs=params.n_jobs, journal=params.journal
-                )
-            top = draws
-            n_rows = draws.n_samples
-            check_n_rows(n_rows, params.k)
-            if source.rereadable and size >= n_rows // 2:
-                top = context.all_rows(params.n_jobs, params.journal)
-                # Half as many draws as rows are enough for the inner levels.
-                small = len(top) <= SMALL_ROWS
-                draws = top if small else draws.reduce(n_rows // 2, random_state=seed)
-        climbed = climb_coreset(draws, computed_as, params, present)
-        error = climbed.error().estimate
-        decided("size", "%d draws: sampling error %.3g, target %g", size, error, request.target)
-        if top.exact or not error > request.target or size == most or not source.rereadable:
-            break
-        found = climbed.found.centers
-        present = [found.geometry.to_data(found)]
-        asked = enough_draws(size, error, request.target)
-        if request.chooses:
-            sampler = Lightweight()
-            better = draws_around(seen_on_level(climbed), draws, error, request.target, most)
-            if better is not None or around is not None:
-                around, why = Around(draws, found.geometry, present[0]), CLEARLY
-            asked = asked if better is None else better
-        size = min(most, asked)
-        decided("size", "%d rows are drawn instead, attempt %d", size, attempt + 2)
-    solution = finish(climbed, draws, top, computed_as, params, request.target)
-    return FitResult(solution, solution.centers, solution.found.cost, solution.error, why=why)
+def solve_last_level(context: BuildContext, request: FitRequest, trial: Trial) -> Trial:
+    """Solve all draws, or all rows, starting from the inner levels."""
+    assert trial.levels is not None
+    solution = finish(
+        trial.levels, trial.draws, trial.rows, context.geometry, request.params, request.target
+    )
+    return replace(trial, result=FitResult.of(solution, trial.step.reason))
 
 
-def first_size(k: int) -> int:
-    """Draws to begin with."""
-    return max(FEWEST_DRAWS, DRAWS_PER_CLUSTER * k)
-
-
-def _on_all_rows(context: BuildContext, answer: FitResult, request: FitRequest) -> FitResult:
-    """Polish an answer, and price it on all rows."""
-    source, solution, n_jobs = context.source, answer.solution, request.params.n_jobs
-    # Rows that can be read only once are gone after the coreset.
-    if not source.rereadable:
-        return answer
-    geometry, centers = solution.geometry, answer.centers
+def judge(context: BuildContext, request: FitRequest, trial: Trial) -> Trial:
+    """Polish a result, and price it on all rows; keep the one before if that is no worse."""
+    result, solution = trial.solved, trial.solved.solution
+    params, geometry = request.params, solution.geometry
     costs = []
     for _ in range(request.polish):
-        step = polish(source, geometry.own_centers(centers), n_jobs, request.params.journal)
-        centers = geometry.to_data(step.centers).astype(centers.dtype)
+        step = polish(
+            context.source, geometry.own_centers(result.centers), params.n_jobs, params.journal
+        )
+        centers = geometry.to_data(step.centers).astype(result.centers.dtype)
+        result = result.replaced(centers=centers)
         costs.append(step.cost_before)
-    if request.polish:
-        answer = replace(answer, centers=centers, seen=None)
-    if request.labels:
-        answer = _priced(context, answer, request)
-        costs.append(answer.cost)
-    elif request.polish:
-        answer = replace(answer, cost=solution.coreset.cost(centers))
-    return _judged(answer, costs) if costs and not solution.coreset.exact else answer
+    priced = request.labels or not request.polish
+    if priced:
+        result = _priced(context, result, request)
+        costs.append(result.cost)
+    else:
+        result = result.replaced(cost=solution.coreset.cost(result.centers))
+    if not solution.coreset.exact:
+        result = _judged(result, costs)
+    before = trial.judged_before
+    if before is not None and priced and result.cost >= before.cost:
+        return replace(trial, result=before, judged=True, settled=True)
+    return replace(trial, result=result, judged=True)
 
 
-def _judged(answer: FitResult, costs: Sequence[float]) -> FitResult:
-    """Judge an answer by the costs on all rows, before and after each polish step.
+def _priced(context: BuildContext, result: FitResult, request: FitRequest) -> FitResult:
+    """Label all rows, where they are in memory, and add up what they cost."""
+    source, centers = context.source, result.solution.geometry.own_centers(result.centers)
+    params = request.params
+    if isinstance(source, LocalSource):
+        labels = source.empty(np.int32)
+        costs = source.each_block(AssignTask(centers, labels), n_jobs=params.n_jobs)
+        with source.explaining():
+            blocks = watched_blocks(costs, source, params.journal, "labels", source.block_rows)
+            cost = fsum(blocks)
+        return result.replaced(cost=cost, labels=labels)
+    run = Run(params.seed, result.solution.geometry, params.n_jobs, params.journal)
+    weighed = weigh(source, Assignment(centers), run, "cost")
+    cost = fsum(float(part.costs.sum()) for part in weighed)
+    return result.replaced(cost=cost, weighed=weighed)
+
+
+def _judged(result: FitResult, costs: Sequence[float]) -> FitResult:
+    """Judge a result by the costs on all rows, before and after each polish step.
 
     All rows are the best referee of what the draws may have missed. Where their gap is no more
     than chance, the draws that were not used say with less noise how large the error is; the
     bound is that of all rows.
     """
-    solution = answer.solution
+    solution = result.solution
     drop = 1.0 - costs[-1] / costs[0] if costs[0] else 0.0
-    seen = SamplingError.of(solution.own, Price(costs[0])).unfinished(solution.found.remaining)
-    error, told = seen, solution.error
-    if told.known and seen.gap < CHANCE * seen.noise:
-        error = replace(seen, estimate=told.estimate, gap=max(seen.gap, told.gap))
-    return replace(answer, error=error.less(drop), on_all=seen.less(drop))
+    on_all = SamplingError.of(solution.own, Price(costs[0])).unfinished(solution.found.remaining)
+    error, unseen = on_all, solution.error
+    if unseen.known and on_all.gap < CHANCE * on_all.noise:
+        error = replace(on_all, estimate=unseen.estimate, gap=max(on_all.gap, unseen.gap))
+    return result.replaced(error=error.less(drop), on_all=on_all.less(drop))
 
 
-def _priced(context: BuildContext, answer: FitResult, request: FitRequest) -> FitResult:
-    """Label all rows, where they are in memory, and add up what they cost."""
-    source, own = context.source, answer.solution.geometry.own_centers(answer.centers)
-    if isinstance(source, LocalSource):
-        labels = source.empty(np.int32)
-        costs = source.each_block(AssignTask(own, labels), n_jobs=request.params.n_jobs)
-        journal = request.params.journal
-        with source.explaining():
-            cost = fsum(watched_blocks(costs, source, journal, "labels", source.block_rows))
-        return replace(answer, cost=cost, labels=labels)
-    run = Run(
-        request.params.seed, answer.solution.geometry, request.params.n_jobs, request.params.journal
+def _diagnose(result: FitResult, request: FitRequest, reason: Reason) -> Diagnosis:
+    coreset = result.solution.coreset
+    if coreset.exact:
+        return Diagnosis(
+            request.asked, coreset.method, Reason.FEW_ROWS.value, coreset.size, on_all_rows=True
+        )
+    return Diagnosis.of(
+        result.statistics,
+        request.asked,
+        coreset.method,
+        reason.value,
+        coreset.size,
+        result.error,
+        on_all_rows=result.on_all_rows,
     )
-    weighed = weigh(source, Assignment(own), run, "cost")
-    return replace(answer, cost=fsum(float(part.costs.sum()) for part in weighed), weighed=weighed)
-
-
-def _drawn_around(
-    context: BuildContext, answer: FitResult, request: FitRequest, attempt: int
-) -> tuple[Coreset, float]:
-    """Draw as many rows again, by sensitivity around the present centers."""
-    before, seed = answer.solution, another_seed(request.params.seed, REDRAWS + 1 + attempt)
-    around = Around(before.coreset, before.geometry, answer.centers, answer.weighed)
-    return draw_around(context, around, before.coreset.size, seed, request.params)
-
-
-def _around(
-    context: BuildContext, answer: FitResult, request: FitRequest, attempt: int
-) -> FitResult:
-    """Draw again around the present centers, and solve from there."""
-    params, computed_as = request.params, context.geometry
-    decided(
-        "missed clusters", "the cost on all rows is %.3g times as high as the draws promised; %d "
-        "rows are drawn around the centers", 1.0 + answer.on_all.gap, answer.solution.coreset.size,
-    )  # fmt: skip
-    again, _ = _drawn_around(context, answer, request, attempt)
-    climbed = climb_coreset(again, computed_as, params, [answer.centers])
-    solution = finish(climbed, again, again, computed_as, params, request.target)
-    return FitResult(solution, solution.centers, solution.found.cost, solution.error, why=MISSED)

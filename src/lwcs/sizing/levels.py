@@ -24,6 +24,7 @@ from lwcs.runtime.warnings import decided
 from lwcs.solvers.lloyd import Clustering, cheapest, lloyd
 from lwcs.solvers.local_search import local_search
 from lwcs.solvers.seeding import start
+from lwcs.statistics.draw_statistics import DrawStatistics
 from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError
 
 if TYPE_CHECKING:
@@ -174,6 +175,17 @@ class Climbed:
     def error(self) -> SamplingError:
         """The error to expect on all draws, as far as it is known."""
         return UNKNOWN if self.judged is None else self.judged.error()
+
+    def statistics(self) -> DrawStatistics | None:
+        """Statistics of the draws of the last inner level, if there was any."""
+        if self.judged is None:
+            return None
+        found, level = self.found, self.judged.own
+        points = level.points
+        return DrawStatistics.of(
+            points.rows, points.weights, level.counts, found.labels, found.distances,
+            found.centers, self.judged.draws,
+        )  # fmt: skip
 
 
 def climb(

@@ -1,12 +1,22 @@
-"""How often and by how much a sample may grow, for clusters and for mixtures."""
+"""What a fit was asked for, how a coreset is solved, and what was found.
+
+A coreset of a given size is solved on one level, as in the paper; one whose size is ours to choose
+on nested levels (`levels`): first the inner ones, whose unused draws say whether all draws are
+enough (`climb_coreset`), then the last one (`finish`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from functools import cached_property, reduce
+from math import ceil, isfinite
+from operator import add
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lwcs.coreset.coreset import explaining_points
+from lwcs.passes import cluster_weights
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.samplers import as_sampler
@@ -22,18 +32,28 @@ from lwcs.sizing.levels import (
 )
 from lwcs.solvers.lloyd import cluster
 from lwcs.solvers.points import Points, precisely
-from lwcs.statistics.referee import NONE, UNKNOWN, Price, SamplingError
+from lwcs.sources import LocalSource
+from lwcs.statistics.diagnosis import Reason
+from lwcs.statistics.draw_statistics import DrawStatistics
+from lwcs.statistics.record import FittedOn
+from lwcs.statistics.referee import NONE, UNKNOWN, Mean, Price, SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lwcs.arrays.types import DenseRows
+    import numpy.typing as npt
+
+    from lwcs.arrays.types import DenseRows, FloatArray
     from lwcs.coreset.building import BuildContext
     from lwcs.coreset.coreset import ComputedAs, Coreset
     from lwcs.geometry import Geometry
     from lwcs.runtime.journal import Journal
     from lwcs.samplers import Sampler
+    from lwcs.samplers.around_centers import Clusters
+    from lwcs.sizing.decision import Step
     from lwcs.solvers.lloyd import Clustering
+    from lwcs.sources import Source
+    from lwcs.statistics.diagnosis import Diagnosis
 
 
 SMALL_ROWS = 10_000
@@ -42,8 +62,16 @@ REDRAWS = 2
 """How often a larger sample may be drawn."""
 LARGEST = 16
 """How many times the first draws there may be; a solver takes time in proportion."""
+# The first draws; the last inner level has a quarter of them, which is enough to know half of the
+# gap to unseen draws well enough to say whether all draws reach the target: it falls like 1/m.
+_DRAWS_PER_CLUSTER, _FEWEST_DRAWS = 400, 20_000
 # More draws than the error asks for, since it is an estimate itself.
 _MARGIN = 1.25
+
+
+def first_size(k: int) -> int:
+    """Number of draws to begin with."""
+    return max(_FEWEST_DRAWS, _DRAWS_PER_CLUSTER * k)
 
 
 def enough_draws(size: int, error: float, target: float) -> int:
@@ -107,6 +135,175 @@ class Solution:
         """In the units and the dtype of the data."""
         dtype: Any = self.geometry.center_dtype(self.coreset.host_points.dtype)
         return self.geometry.to_data(self.found.centers).astype(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """What an estimator was asked for."""
+
+    params: SolverParams
+    sampler: Sampler
+    size: int | None
+    """None: as large as it takes."""
+    target: float
+    """The sampling error that is aimed at, where the size is not given."""
+    polish: int
+    labels: bool
+    """Whether a final pass is made over all rows."""
+    holdout: float
+    asked: str = ""
+    """The method that was asked for, by its name."""
+    chooses: bool = False
+    """Whether the method is ours to choose; `sampler` is the one to begin with."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A solution, with what passes over all rows have added to it."""
+
+    solution: Solution
+    centers: DenseRows
+    """In the units of the data."""
+    cost: float
+    """On all rows after a final pass, else on the coreset."""
+    error: SamplingError
+    on_all: SamplingError = UNKNOWN
+    """The error by the cost on all rows alone."""
+    labels: npt.NDArray[np.int32] | None = None
+    weighed: Sequence[Clusters] | None = None
+    """The clusters of every partition, where the final pass has weighed them."""
+    reason: Reason = Reason.AS_REQUESTED
+    """Why its rows were drawn as they were."""
+    diagnosis: Diagnosis | None = None
+
+    @classmethod
+    def of(cls, solution: Solution, reason: Reason = Reason.AS_REQUESTED) -> FitResult:
+        """The result of a solution, before any pass over all rows."""
+        centers, cost = solution.centers, solution.found.cost
+        return cls(solution, centers, cost, solution.error, reason=reason)
+
+    @property
+    def on_all_rows(self) -> bool:
+        """Whether the cost is that on all rows."""
+        passed = self.labels is not None or self.weighed is not None
+        return passed or self.solution.coreset.exact
+
+    def counted(self, weights: FloatArray | None) -> tuple[FloatArray, FloatArray | None] | None:
+        """Weight of every cluster, and its cost if known, where a pass has looked at all rows.
+
+        `weights` are those of the rows.
+        """
+        if self.weighed is not None:
+            total = reduce(add, self.weighed)
+            return total.weights, total.costs
+        if not isinstance(self.labels, np.ndarray):  # none, or on a device
+            return None
+        return cluster_weights(self.labels, weights, len(self.centers)), None
+
+    def record(self, source: Source | None) -> FittedOn:
+        """What the model remembers of its rows; `source` is None where a coreset was given.
+
+        The cost is that on all rows if known, else the one on the draws, corrected by the gap.
+        """
+        coreset, error = self.solution.coreset, self.error
+        labels, distances = self.on_draws()
+        if self.on_all_rows:
+            cost = Mean(self.cost / coreset.total_weight)
+        else:
+            price = Price.on_draws(coreset.host_weights, coreset.counts, distances)
+            gap, noise = (error.gap, error.noise) if isfinite(error.gap) else (0.0, 0.0)
+            value = price.cost / coreset.total_weight * (1.0 + gap)
+            cost = Mean(value, value**2 * (price.variance + noise**2))
+        record = FittedOn.of(coreset, cost, distances, labels, len(self.centers), source)
+        on_all = self.counted(source.weights if isinstance(source, LocalSource) else None)
+        return record if on_all is None else record.counted(*on_all)
+
+    def on_draws(self) -> tuple[Any, FloatArray]:
+        """Label of every row of the coreset, and its distance from the nearest center."""
+        solution = self.solution
+        coreset, found = solution.coreset, solution.found
+        whole = len(found.labels) == len(coreset)
+        # Centers may have been polished, or fitted on some of the draws.
+        if whole and np.array_equal(self.centers, solution.centers):
+            return found.labels, found.distances
+        rows = solution.geometry.measured(coreset.host_points)
+        return rows.nearest(solution.geometry.own_centers(self.centers))
+
+    @cached_property
+    def statistics(self) -> DrawStatistics:
+        """All draws that were clustered, beside the centers."""
+        coreset, geometry = self.solution.coreset, self.solution.geometry
+        labels, distances = self.on_draws()
+        centers = geometry.own_centers(self.centers)
+        rows = geometry.measured(coreset.host_points)
+        return DrawStatistics.of(
+            rows, coreset.host_weights, coreset.counts, labels, distances, centers, coreset.size
+        )
+
+    def replaced(self, **changes: Any) -> FitResult:
+        """A copy with some changes, which keeps its statistics as long as it keeps its centers."""
+        copy = replace(self, **changes)
+        if "statistics" in vars(self) and "centers" not in changes:
+            vars(copy)["statistics"] = self.statistics
+        return copy
+
+
+@dataclass(frozen=True, slots=True)
+class PresentCenters:
+    """Centers that rows can be drawn around, and the coreset whose solution they are."""
+
+    coreset: Coreset
+    geometry: Geometry
+    points: DenseRows
+    """The centers, in the units of the data."""
+    weighed: Sequence[Clusters] | None = None
+    """The clusters of every partition, where a pass has weighed them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Rows that were drawn, and what has been found on them so far."""
+
+    step: Step
+    """How they were drawn, and why."""
+    draws: Coreset
+    """What the inner levels are parts of."""
+    rows: Coreset
+    """What the last level clusters: the draws, or all rows."""
+    last: Trial | None = None
+    """The trial before, whose centers are a start for this one."""
+    missed: bool = False
+    """Whether the last centers cost far more on all rows than on their own draws."""
+    levels: Climbed | None = None
+    """The inner levels, where the size is chosen."""
+    result: FitResult | None = None
+    judged: bool = False
+    """Whether all rows have judged the result."""
+    settled: bool = False
+    """Whether the result is that of the last trial, since this one was no better."""
+
+    @property
+    def solved(self) -> FitResult:
+        """The result, once all levels are solved."""
+        assert self.result is not None
+        return self.result
+
+    @property
+    def judged_before(self) -> FitResult | None:
+        """The result of the last trial, if all rows have judged it."""
+        return self.last.result if self.last is not None and self.last.judged else None
+
+    @property
+    def present(self) -> PresentCenters:
+        """The best centers so far."""
+        if self.result is not None:
+            solution = self.result.solution
+            return PresentCenters(
+                solution.coreset, solution.geometry, self.result.centers, self.result.weighed
+            )
+        assert self.levels is not None
+        centers = self.levels.found.centers
+        return PresentCenters(self.draws, centers.geometry, centers.geometry.to_data(centers))
 
 
 def solve_on_one_level(

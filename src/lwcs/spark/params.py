@@ -19,7 +19,7 @@ from pyspark.ml.param.shared import (
 
 from lwcs.arrays.checks import check_choice, check_count, check_number
 from lwcs.divergences import as_divergence, available
-from lwcs.sizing.method import sampler_of
+from lwcs.sizing.decision import sampler_of
 from lwcs.sources.engines.engine import refuse_column
 
 if TYPE_CHECKING:

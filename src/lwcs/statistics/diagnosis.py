@@ -1,43 +1,46 @@
 """The right method: the error that every way of drawing would have, from one set of draws.
 
-Centers Q that are fitted on m draws with probabilities q cost more than those of all rows because
-the means of their clusters are means of draws. To second order around a regular optimum, that is
-
-    E = Σ_j W_j·Var(mean of cluster j)/φ(Q) = Σ_x ω·d(x, Q)·r(x)/W_j(x) / (m·φ(Q)),   r = ω/q,
-
-with the weight W_j of the cluster of x: r is Ω for uniform draws, 1/(1/2Ω + d(x, mean)/2Φ) for
-lightweight ones, and Σωs/s(x) for draws by their sensitivity s around Q. Draws by any of these
-methods estimate all three sums, and the sums also hold for Bregman divergences. To that comes what
-clusters cost that no draw would be of: W_j times the distance to the next center, with probability
-exp(−m·q(cluster j)).
-
-Where clusters touch, the cost is flatter than its second order, and the error is larger by a
-factor that is the same for all methods: so a measured error of the method in use gives the factor.
+The formulas of `draw_statistics` are of second order. Where clusters touch, the cost is flatter
+than that, and the error is larger by a factor that is the same for all methods: so a measured error
+of the method in use gives the factor. `Diagnosis` is what a model says about it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, isfinite, nan, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import StrEnum
+from math import inf, isfinite, nan
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lwcs.samplers.around_centers import Clusters, sensitivities
+from lwcs.statistics.draw_statistics import HEAVIEST, OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.statistics.draw_statistics import DrawStatistics
     from lwcs.statistics.referee import SamplingError
     from lwcs.storage.fields import Fields
 
 DIAGNOSIS = "diagnosis"
 METHODS = ("uniform", "lightweight", "refined")
 """In the order of how much they look at the rows before they draw."""
-OWN = "own"
-ASKED, GIVEN = "as requested", "made before they were clustered"
-"""Why draws are as they are, where that was not chosen."""
+
+
+class Reason(StrEnum):
+    """Why the rows of a fit were drawn as they were, as users read it."""
+
+    AS_REQUESTED = "as requested"
+    GIVEN = "made before they were clustered"
+    FEW_ROWS = "there are few of them, or most of them would have been drawn"
+    READ_ONCE = "the rows can be read only once, and other methods read them again"
+    SIZE_GIVEN = "the size is given, and these draws are not known to have failed"
+    ISOTROPIC = "all rows are about equally far from their mean, so that a pass would tell little"
+    ENOUGH = "that is enough to reach the target"
+    NO_BETTER = "no other method is predicted to be clearly better"
+    CLEARLY_BETTER = "draws around the first centers have a much smaller error"
+    MISSED_CLUSTERS = "the first draws had missed clusters, or may have"
+
+
 # Measured error over the formula: 1.5–3.5 on KDD, RNA, covtype and GloVe with 20 to 200 clusters,
 # 1 for clusters far apart. Where draws had missed rows that matter, 5 and more.
 _TOUCHING, _MOST = 2.0, 4.0
@@ -48,124 +51,7 @@ _TIMES, _POINTS, _CHANCE, _ABOUT = 2.0, 0.03, 2.0, 1.5
 # per cluster it was 0.01–0.3 on KDD, RNA, covtype and GloVe, 0.13 where single rows are far away,
 # which lightweight draws find, and 0.85–90 on the families that they fail on.
 MAY_MISS = 0.5
-_HEAVIEST = 10
-SURE = 20.0
-"""A cluster of so many expected draws will not be missed."""
 _NUMBERS = ("measured", "noise", "cost_share", "smallest", "heaviest", "spread")
-
-
-class Formula(NamedTuple):
-    """The two parts of a predicted error."""
-
-    means: float
-    """From means of clusters that are means of draws."""
-    missed: float
-    """From clusters that no draw is of."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawStatistics:
-    """Draws, and where they are beside some centers and beside their mean."""
-
-    weights: FloatArray
-    counts: IntArray
-    labels: IntArray
-    distances: FloatArray
-    """d of every draw from its own center."""
-    from_mean: FloatArray
-    """d of every draw from the mean of all of them."""
-    k: int
-    center: float = 0.0
-    """d of that mean from the nearest center."""
-    apart: FloatArray | None = None
-    """d of every center from the next one, where its cluster may be missed; else 0."""
-
-    @property
-    def shares(self) -> FloatArray:
-        """Share of every cluster in the weight."""
-        return self._by_cluster(self._parts)
-
-    @property
-    def cost_share(self) -> float:
-        """φ(Q)/Φ: the part of the cost around the mean that the clusters leave; nan for 0/0."""
-        around = self._average(self.from_mean)
-        return self._average(self.distances) / around if around else nan
-
-    @property
-    def heaviest(self) -> float:
-        """Share of a few draws in the cost, those that have most of it."""
-        average = self._average(self.distances)
-        if not 0.0 < average < inf:
-            return nan
-        costs = self._parts * (self.distances / average)
-        few = min(_HEAVIEST, len(costs))
-        return float(np.partition(costs, len(costs) - few)[-few:].sum())
-
-    def spread(self, draws: int) -> float:
-        """Bound on the standard deviation of φ_C(Q)/φ(Q) for so many lightweight draws.
-
-        √(2(Φ + Ω·d(mean, nearest center))/(m·φ(Q))), for squared distances.
-        """
-        average = self._average(self.distances)
-        most = self._average(self.from_mean) + self.center
-        return sqrt(2.0 * most / average / draws) if average else inf
-
-    def formulas(self, draws: int) -> dict[str, Formula]:
-        """The module's formula by method for so many draws; nothing where nothing costs anything.
-
-        Beside those of `METHODS` there is the one of the draws themselves, `OWN`, however they were
-        made: r = m·w per draw.
-        """
-        average, around = self._average(self.distances), self._average(self.from_mean)
-        if not (0.0 < average < inf and 0.0 < around < inf):
-            return {}
-        clusters = self._in_units(average)
-        scores = sensitivities(clusters, self.k)
-        values = scores(self.labels.astype(np.int32), self.distances / average)
-        inverse = {
-            "uniform": np.ones(len(self.weights)),
-            "lightweight": 2.0 / (1.0 + self.from_mean / around),
-            "refined": scores.total(clusters) / values,
-            OWN: self.counts.sum() * self._parts / self.counts,
-        }
-        every, some = self._parts, np.flatnonzero(self._parts)
-        # Mostly all of them, which need no copy.
-        at = slice(None) if len(some) == len(every) else some
-        parts, labels = every[at], self.labels[at]
-        terms = parts / clusters.weights[labels] * (self.distances[at] / average)
-        return {
-            name: Formula(
-                float(terms @ r[at]) / draws,
-                self._missed(parts / r[at], labels, clusters, average, draws),
-            )
-            for name, r in inverse.items()
-        }
-
-    @property
-    def _parts(self) -> FloatArray:
-        """Part of every draw in the weight."""
-        parts: FloatArray = self.weights / self.weights.sum()
-        return parts
-
-    def _average(self, values: FloatArray) -> float:
-        return float(self._parts @ values)
-
-    def _by_cluster(self, values: FloatArray) -> FloatArray:
-        return np.bincount(self.labels, values, self.k).astype(np.float64)
-
-    def _in_units(self, average: float) -> Clusters:
-        """Weight and cost of the clusters as parts of all: at any range of numbers."""
-        costs = self._by_cluster(self._parts * (self.distances / average))
-        return Clusters(len(costs), self.shares, costs)
-
-    def _missed(
-        self, drawn: FloatArray, labels: IntArray, clusters: Clusters, average: float, draws: int
-    ) -> float:
-        """What the clusters cost that no draw is of, in expectation."""
-        if self.apart is None:
-            return 0.0
-        share = np.bincount(labels, drawn, self.k)
-        return float(np.exp(-draws * share) @ (clusters.weights * (self.apart / average)))
 
 
 def family_of(method: str) -> str:
@@ -181,7 +67,12 @@ def draws_by(method: str) -> str:
 
 
 def errors_by_method(
-    seen: DrawStatistics, used: str, draws: int, measured: float = nan, *, on_all_rows: bool = False
+    statistics: DrawStatistics,
+    used: str,
+    draws: int,
+    measured: float = nan,
+    *,
+    on_all_rows: bool = False,
 ) -> dict[str, float]:
     """Predict the error of every method with so many draws; nothing if nothing is known.
 
@@ -189,7 +80,7 @@ def errors_by_method(
     missed what matters, and a method that looks at the rows more closely would have seen it. Only
     if it was measured on all rows, it includes what clusters cost that no draw is of.
     """
-    found, name = seen.formulas(draws), family_of(used)
+    found, name = statistics.formulas(draws), family_of(used)
     if not found:
         return {}
     drawn = found.pop(OWN)
@@ -253,7 +144,7 @@ class Diagnosis:
 
     @classmethod
     def of(
-        cls, seen: DrawStatistics, asked: str, used: str, why: str, size: int,
+        cls, statistics: DrawStatistics, asked: str, used: str, why: str, size: int,
         error: SamplingError, *,
         on_all_rows: bool,
     ) -> Diagnosis:  # fmt: skip
@@ -265,13 +156,13 @@ class Diagnosis:
             why,
             size,
             on_all_rows,
-            errors_by_method(seen, used, size, measured, on_all_rows=on_all_rows),
+            errors_by_method(statistics, used, size, measured, on_all_rows=on_all_rows),
             measured,
             0.5 * error.noise,
-            seen.cost_share,
-            float(seen.shares.min()),
-            seen.heaviest,
-            seen.spread(size),
+            statistics.cost_share,
+            float(statistics.shares.min()),
+            statistics.heaviest,
+            statistics.spread(size),
         )
 
     def better(self, allowed: tuple[str, ...] = METHODS) -> str | None:
@@ -292,7 +183,7 @@ class Diagnosis:
         if self.used == "all rows":
             return f"all {self.size:,} rows were clustered, and nothing was sampled: {self.why}"
         draws = f"{self.size:,} {draws_by(self.used)}"
-        if self.why in (ASKED, GIVEN):
+        if self.why in (Reason.AS_REQUESTED, Reason.GIVEN):
             return f"{draws}, {self.why}"
         if self.asked == "auto":
             return f"method='auto' chose {draws}: {self.why}"
@@ -311,7 +202,7 @@ class Diagnosis:
         if isfinite(self.cost_share):
             said.append(
                 f"The clusters leave {_percent(self.cost_share)} of the cost around the mean; the "
-                f"smallest has {_percent(self.smallest)} of the weight, and the {_HEAVIEST} "
+                f"smallest has {_percent(self.smallest)} of the weight, and the {HEAVIEST} "
                 f"heaviest draws have {_percent(self.heaviest)} of the cost."
             )
         if self.spread > MAY_MISS and self.used in ("lightweight", "uniform"):
@@ -335,7 +226,7 @@ class Diagnosis:
 
     @classmethod
     def read(cls, fields: Fields) -> Diagnosis | None:
-        """Read a diagnosis off the metadata of a model; None if the file is an older one."""
+        """Read a diagnosis off the metadata of a model."""
         if fields.null(DIAGNOSIS, missing=True):
             return None
         own = fields.inner(DIAGNOSIS)
