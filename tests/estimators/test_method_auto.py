@@ -10,7 +10,7 @@ from benchmarks.hard_clusters import AT_THE_MEAN, FAMILIES
 import lwcs
 from lwcs import CoresetKMeans
 from lwcs.passes import euclidean_cost
-from lwcs.sizing import method as choice
+from lwcs.sizing import decision
 from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.sources.memory.partitioned import PartitionedSource
@@ -81,7 +81,7 @@ def test_fewer_draws_around_centers_take_the_place_of_all_rows():
 @pytest.fixture
 def slow_to_read(monkeypatch) -> None:
     """All data is so large that a pass is worth saving."""
-    monkeypatch.setattr(choice, "_WORTH_VALUES", 0)
+    monkeypatch.setattr(decision, "_WORTH_VALUES", 0)
 
 
 def test_rows_about_equally_far_from_their_mean_are_drawn_uniformly_if_that_is_judged(slow_to_read):
@@ -159,7 +159,7 @@ def test_a_pilot_hides_no_error_but_that_of_its_rows(slow_to_read, monkeypatch):
     def broken(*_: object) -> bool:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(choice, "_isotropic", broken)
+    monkeypatch.setattr(decision, "_isotropic", broken)
     with pytest.raises(ValueError, match="a defect"):
         fitted(ROUND, 20)
 
