@@ -56,11 +56,12 @@ soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger
 fuzz: $(VENV)/.installed-test ## Try 100,000 mutated inputs (FUZZ_SEED=1 FUZZ_CASES=10000 for others); part of soak
 	$(BIN)/python -m pytest -m soak -s tests/fuzz
 
-lint: $(VENV)/.installed-test ## Run ruff, mypy and the layer contract
+lint: $(VENV)/.installed-test ## Run ruff, mypy, the layer contract and the limits of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.release.house
 
 house: $(VENV)/.installed ## Measure the source tree, and what a fit touches, against limits
 	$(BIN)/python -m tests.release.house

@@ -254,22 +254,19 @@ def first_sampler(context: BuildContext, request: FitRequest) -> Sampler:
     # A given size is solved as in the paper.
     if not request.chooses or request.size is not None:
         return request.sampler
-    saves = source.can_take and Uniform().passes(source, context.geometry) == 1
-    if not (judged and saves and source.estimate_values() >= _WORTH_VALUES):
+    worth = judged and source.can_take and source.estimate_values() >= _WORTH_VALUES
+    if not worth or Uniform().passes(source, context.geometry) > 1:
         return request.sampler
+    params = request.params
     try:
         pilot = context.coreset(
-            _PILOT_ROWS,
-            Uniform(),
-            request.params.seed,
-            n_jobs=request.params.n_jobs,
-            stage=Stage.PILOT,
+            _PILOT_ROWS, Uniform(), params.seed, n_jobs=params.n_jobs, stage=Stage.PILOT
         )
     except ValueError:
         # Rows that the pilot refuses are refused by the draws, as without a pilot.
         return request.sampler
     try:
-        isotropic = _isotropic(pilot, context, request.params)
+        isotropic = _isotropic(pilot, context, params)
     except BadValueError:
         # So are rows so far apart that their distances overflow.
         return request.sampler

@@ -112,8 +112,8 @@ def check_n_rows(n_rows: int, k: int, name: str = "n_clusters") -> None:
 
 TOL = 1e-4
 # The last level ends where an iteration gains less than this part of the sampling error: to solve a
-# sample that is off by 2 % to the fourth digit took three times as long, for 0.3 points. To know the error to a
-# quarter of the target is enough for that.
+# sample that is off by 2 % to the fourth digit took three times as long, for 0.3 points. To know
+# the error to a quarter of the target is enough for that.
 _GAIN_OF_ERROR, _PART_OF_TARGET = 0.2, 0.25
 # Problems of fewer products per iteration than this are solved until they converge.
 _CHEAP = 2**26
