@@ -34,7 +34,7 @@ from lwcs.sizing.fitting import first_size
 from lwcs.sizing.method import sampler_of
 from lwcs.sizing.solution import summarize
 from lwcs.sources import LocalSource, Source
-from lwcs.sources.watching import whole_pass
+from lwcs.sources.base import whole_pass
 from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:

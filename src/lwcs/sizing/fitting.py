@@ -52,7 +52,7 @@ from lwcs.sizing.solution import (
     summarize,
 )
 from lwcs.sources import LocalSource
-from lwcs.sources.watching import watched_blocks
+from lwcs.sources.base import watched_blocks
 from lwcs.statistics.diagnosis import ASKED, GIVEN
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError

@@ -1,4 +1,7 @@
-"""Checks of the shape, the dtype and the column names of data, which several sources make."""
+"""What every source of rows is: blocks and partitions, the tasks that run over them, and passes.
+
+A pass that the journal of a job follows is a stage of it (`gathered`, `watched`).
+"""
 
 from __future__ import annotations
 
@@ -13,74 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
+from lwcs.runtime.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy as np
 
     from lwcs.arrays.device import ArrayOrigin
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.sources.columns import Selection
     from lwcs.sources.engines.fingerprints import Fingerprints
     from lwcs.sources.scan_options import ScanOptions
-
-
-@contextmanager
-def naming(place: str) -> Iterator[None]:
-    """Say in which of several tables an error is; a bad value is explained by its source."""
-    try:
-        yield
-    except BadValueError:
-        raise
-    except (TypeError, ValueError) as error:
-        kept = TypeError if isinstance(error, TypeError) else ValueError
-        raise kept(f"{place}: {error}") from error
-
-
-def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
-    """Refuse values that are not real numbers of at most 64 bits; `of` follows the dtype."""
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise TypeError(
-            f"data of dtype {dtype}{of} cannot be clustered; pass real numbers, for example "
-            "X.astype(numpy.float64)"
-        )
-
-
-def check_shape(shape: tuple[float, ...] | None) -> None:
-    """Refuse data that is not two-dimensional; an empty dataset of HDF5 has no shape at all."""
-    if shape is None or len(shape) != 2:
-        raise ValueError(
-            f"data has shape {shape}; pass data of shape (n_rows, n_columns)"
-            + (", for one column X.reshape(-1, 1)" if shape is not None and len(shape) == 1 else "")
-        )
-
-
-def check_not_empty(shape: tuple[float, ...]) -> None:
-    """Refuse data without rows or without columns; a number that is not known is NaN."""
-    if 0 in shape:
-        raise ValueError(f"data has shape {shape}; at least one row and one column are required")
-
-
-def check_one_level(names: Iterable[object]) -> None:
-    """Refuse column names of several levels, which pandas writes as tuples."""
-    if any(isinstance(name, tuple) for name in names):
-        raise ValueError(
-            "the columns have several levels; flatten them first, for example with "
-            "frame.columns = ['_'.join(names) for names in frame.columns]"
-        )
-
-
-def check_unique(names: Iterable[object], place: str = "") -> None:
-    """Refuse two columns of one name, in the data that `place` names."""
-    seen: set[object] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(
-                f"column names must be unique, but {name!r} occurs more than once"
-                f"{place and f' in {place}'}; rename one of them"
-            )
-        seen.add(name)
 
 
 PARTITION_ROWS = 65_536
@@ -202,6 +147,9 @@ class Source(ABC):
     """The library and device that results per row are given back in; None for NumPy's."""
     fingerprints: Fingerprints | None = None
     """Of its partitions, once a pass over data of an engine has taken them."""
+
+    _cut_evenly: bool = False
+    """Whether every partition but the last has `PARTITION_ROWS` rows."""
 
     registered: ClassVar[list[type[Source]]] = []
     """The classes that define `accepts`, the latest first."""
@@ -344,3 +292,88 @@ def _number(blocks: Iterator[Block], partition: int) -> int:
     """A task that looks at no row."""
     del blocks
     return partition
+
+
+def watched(
+    results: Iterable[R],
+    source: Source,
+    journal: Journal,
+    stage: str,
+    *,
+    together: int = 1,
+    note: str = "",
+) -> Iterator[R]:
+    """Yield the results of a pass over partitions, or over so many of them `together`."""
+    parts = source.known_partitions
+    total = None if parts is None else -(-parts // together)
+    rows = _Rows(source, journal, total, together * PARTITION_ROWS)
+    bytes_ = source.row_bytes()
+    yield from journal.watch(results, stage, total, rows=rows, row_bytes=bytes_, note=note)
+
+
+def gathered(
+    source: Source,
+    task: Task[R],
+    stage: str,
+    *,
+    journal: Journal | None = None,
+    n_jobs: int | None = None,
+) -> Iterator[R]:
+    """Run a task over all partitions, as a stage of a journal, or of one that is not kept."""
+    own = Journal() if journal is None else journal
+    return watched(source.gather(task, n_jobs=n_jobs), source, own, stage)
+
+
+def watched_blocks(
+    results: Iterable[R], source: Source, journal: Journal, stage: str, rows: int
+) -> Iterator[R]:
+    """Yield the results of a pass over blocks of `rows` rows each."""
+    total = None if source.n_rows is None else -(-source.n_rows // rows)
+    counted = _Rows(source, journal, total, rows)
+    bytes_ = source.row_bytes()
+    yield from journal.watch(results, stage, total, rows=counted, row_bytes=bytes_)
+
+
+@contextmanager
+def whole_pass(source: Source, journal: Journal, stage: str) -> Iterator[None]:
+    """A pass that is made in one go, such as `map_rows`."""
+    if source.on_cluster:
+        # Nothing is read before somebody asks for the result.
+        yield
+        return
+    with journal.stage(stage, 1, kind="pass", row_bytes=source.row_bytes()) as running:
+        yield
+        running.step(source.n_rows or 0)
+
+
+class _Rows:
+    """How many rows the first results of a pass stand for.
+
+    Results that count their rows say so (`rows`). Of the others, all stand for equally many as long
+    as the pass goes on; a source that knows its number of rows in the end gives the exact one.
+    """
+
+    def __init__(self, source: Source, journal: Journal, total: int | None, each: int) -> None:
+        self._source, self._journal = source, journal
+        self._each = each if source._cut_evenly else 0
+        self._total, self._counted = total, 0
+
+    def after(self, done: int, result: Any) -> int:
+        """After the first `done` results, of which this is the last."""
+        own = getattr(result, "rows", None)
+        self._counted += own if isinstance(own, int) else 0
+        known = self._known()
+        if known is None:
+            return self._counted or done * self._each
+        return known * done // self._total if self._total else min(done * self._each, known)
+
+    def at_end(self, done: int) -> int:
+        """After all results."""
+        if self._source.n_rows is None and self._counted:
+            # Later passes over the same rows need not count them.
+            self._journal.n_rows = self._counted
+        known = self._known()
+        return done * self._each if known is None else known
+
+    def _known(self) -> int | None:
+        return self._journal.n_rows if self._source.n_rows is None else self._source.n_rows

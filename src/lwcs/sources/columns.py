@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from lwcs.arrays.checks import check_choice
 from lwcs.runtime.warnings import warn
-from lwcs.sources.base import check_unique
 from lwcs.sources.column_types import (
     WHY,
     holding,
@@ -30,7 +29,7 @@ from lwcs.sources.column_types import (
     plain_type,
     shape_of,
 )
-from lwcs.sources.scan_options import Fitted
+from lwcs.sources.scan_options import Fitted, check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -75,6 +75,7 @@ class SequenceSource(Source, ABC):
     A subclass passes on whether its rows can be read again; if not, `batches` is called once.
     """
 
+    _cut_evenly = True
     budget: Budget
     """The memory that rows may take on their way."""
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from lwcs.arrays.rows import container
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
-from lwcs.sources.base import NO_ROWS, check_not_empty, check_unique, naming
+from lwcs.sources.base import NO_ROWS
 from lwcs.sources.blocks import ArrayBatch
 from lwcs.sources.columns import Selection, matched
-from lwcs.sources.memory.local import DroppingSource, library_of_table, open_local
-from lwcs.sources.scan_options import Fitted, ScanOptions
+from lwcs.sources.kinds import library_of_table
+from lwcs.sources.memory.local import DroppingSource, open_local
+from lwcs.sources.scan_options import Fitted, ScanOptions, check_not_empty, check_unique, naming
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lwcs.sources.blocks import Batch, Budget
-    from lwcs.sources.memory.in_process import LocalSource
+    from lwcs.sources.memory.local import LocalSource
 
 
 _DEFAULT = ScanOptions()

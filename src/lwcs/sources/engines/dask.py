@@ -11,12 +11,13 @@ import dask
 import numpy as np
 from cloudpickle import dumps
 
-from lwcs.sources.base import check_dtype, check_not_empty, check_one_level, check_shape, in_groups
+from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import LABEL, EngineSource, RowWork, add_results
 from lwcs.sources.engines.partition_readers import ArrayReading, ArrowReading
 from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
-from lwcs.sources.memory.local import engine_of
+from lwcs.sources.kinds import engine_of
+from lwcs.sources.scan_options import check_dtype, check_not_empty, check_one_level, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -16,19 +16,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.sources.base import check_dtype
 from lwcs.sources.files.change_detection import Stamps, stamps_of
-from lwcs.sources.files.chunked import open_hdf5, open_zarr
-from lwcs.sources.files.stacked import StackedSource
+from lwcs.sources.files.chunked import StackedSource, open_hdf5, open_zarr
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.remote.prefetch import RemoteSource, RemoteStack, Store, Windows
+from lwcs.sources.scan_options import check_dtype
 from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lwcs.arrays.types import Rows
-    from lwcs.sources.memory.in_process import LocalSource
+    from lwcs.sources.memory.local import LocalSource
     from lwcs.sources.remote.paths import Found
 
 KINDS = ("npy", "npz", "hdf5", "zarr")

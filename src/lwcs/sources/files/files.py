@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
-from lwcs.sources.base import NO_ROWS, check_unique
+from lwcs.sources.base import NO_ROWS
 from lwcs.sources.columns import Selection, is_excluded, matched, some_names
 from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_of
 from lwcs.sources.files.csv import DelimitedFiles, with_text
@@ -21,6 +21,7 @@ from lwcs.sources.files.feather import FeatherFiles
 from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.files.parts import Files
 from lwcs.sources.remote.prefetch import Store
+from lwcs.sources.scan_options import check_unique
 from lwcs.sources.sequence import SequenceSource
 from lwcs.storage.locations import explaining, some
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lwcs.runtime.parallel import usable_cores
-from lwcs.sources.base import check_unique
 from lwcs.sources.remote.prefetch import WaitingThreads
+from lwcs.sources.scan_options import check_unique
 from lwcs.storage.locations import some
 from lwcs.storage.persistence import KEY
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
-from lwcs.sources.base import Block, check_one_level, check_unique
+from lwcs.sources.base import Block
 from lwcs.sources.column_types import WHY, numbers_of
 from lwcs.sources.columns import Selection
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_one_level, check_unique
 from lwcs.sources.vectors import as_lists, values_of
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ class TableSource(LocalSource):
         self._drop = options.drop
         self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
         self._no_weight: Mask | None = None
-        self.weight_values: FloatArray | None = None
+        weights = None
         if selection.weight is not None:
-            self.weight_values = self._weights(columns[selection.weight], selection.weight)
+            weights = self._weights(columns[selection.weight], selection.weight)
         if selection.by_default:
             selection.warn_of_identifiers(self._identifiers())
+        if weights is not None:
+            self.set_weights(weights, f"weight column {selection.weight!r}")
 
     def _identifiers(self) -> list[str]:
         """Columns whose first rows are distinct whole numbers, rows with gaps left out."""
@@ -92,7 +95,7 @@ class TableSource(LocalSource):
             array[:, part.start if width is None else part] = column.values(rows)
         return array
 
-    def missing_rows(self) -> Mask:
+    def _missing_rows(self) -> Mask:
         """Rows with a null or NaN among the features or the weight."""
         gaps = np.zeros(self.n_rows, dtype=bool) if self._no_weight is None else self._no_weight
         for column in self._columns:

@@ -13,10 +13,10 @@ from lwcs.arrays.checks import BadValueError, check_choice
 from lwcs.arrays.device import own_stream
 from lwcs.kernels import COMPILED_FROM
 from lwcs.runtime.parallel import ordered_map
-from lwcs.sources.base import ScaleName, Source, Task, naming
-from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.memory.local import open_local
-from lwcs.sources.scan_options import Fitted, ScanOptions
+from lwcs.sources.base import ALL_DROPPED, ScaleName, Source, Task
+from lwcs.sources.kinds import is_chunked
+from lwcs.sources.memory.local import LocalSource, open_local
+from lwcs.sources.scan_options import Fitted, ScanOptions, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +37,19 @@ def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[Lo
         if sources[0].feature_names is not None:
             alike = replace(options, columns=Fitted(sources[0].feature_names), exclude=None)
     return sources
+
+
+def open_partitions(data: Sequence[Any], options: ScanOptions) -> PartitionedSource:
+    """Open a list of arrays or tables as the data of `lwcs.scan`."""
+    options.refuse_weight_array()
+    if any(map(is_chunked, data)):
+        from lwcs.sources.files.chunked import open_chunked
+
+        data = [open_chunked(part) if is_chunked(part) else part for part in data]
+    source = PartitionedSource(open_parts(data, options))
+    if source.dropped == source.n_rows:
+        raise ValueError(ALL_DROPPED)
+    return source
 
 
 class PartitionedSource(Source):

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from lwcs.arrays.rows import sparse_part
-from lwcs.sources.base import PARTITION_ROWS, Block, check_dtype, check_shape
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.base import PARTITION_ROWS, Block
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import IntArray

@@ -15,8 +15,9 @@ import numpy as np
 from lwcs.arrays.checks import check_weights
 from lwcs.arrays.device import DeviceArray, on_device, rows_of
 from lwcs.sources import base
-from lwcs.sources.base import Block, Task, check_dtype, check_shape
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.base import Block, Task
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
