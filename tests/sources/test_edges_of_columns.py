@@ -13,11 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.sources.arrow_rows import ArrowBatch
+from lwcs.sources.arrow_rows import ArrowBatch, in_form
 from lwcs.sources.column_types import named_like_identifier
 from lwcs.sources.columns import Selection
 from lwcs.sources.scan_options import ScanOptions
-from lwcs.sources.vectors import in_form
 
 V = np.random.default_rng(0).normal(size=(50, 4))
 

@@ -201,7 +201,9 @@ def numpy_type(kind: pa.DataType, name: str, why: str = "") -> np.dtype[Any]:
 
 
 def numbers_of(column: pa.Array) -> np.ndarray[Any, Any]:
-    """The values of a column of numbers without nulls, each the nearest float64 for decimals."""
+    """The values of a column of numbers, each the nearest float64 for decimals; 0 for nulls."""
+    if column.null_count:
+        column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
     if pa.types.is_decimal(column.type):
         # A cast from decimals is off by one unit in the last place for a third of all values;
         # the text of a number is parsed to the nearest one.

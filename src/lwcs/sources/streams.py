@@ -1,13 +1,14 @@
-"""Rows that a reader, a query or an iterator hands over in batches."""
+"""Rows that a reader, a query, an iterator or a pipe hands over in batches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from lwcs.arrays.rows import container
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
@@ -16,19 +17,26 @@ from lwcs.sources.blocks import ArrayBatch
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.kinds import library_of_table
 from lwcs.sources.memory.local import DroppingSource, open_local
-from lwcs.sources.scan_options import Fitted, ScanOptions, check_not_empty, check_unique, naming
+from lwcs.sources.scan_options import (
+    Dialect,
+    Fitted,
+    ScanOptions,
+    check_not_empty,
+    check_unique,
+    naming,
+)
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
-
     from lwcs.sources.blocks import Batch, Budget
     from lwcs.sources.memory.local import LocalSource
 
 
-_DEFAULT = ScanOptions()
+_DEFAULT, _NO_DIALECT = ScanOptions(), Dialect()
+_PIPE = "standard input"
+_FAILURES = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,6 @@ class QuerySource(SequenceSource):
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows."""
-        import pyarrow as pa
-
         names = matched(columns, self._schema.names, "keep")
         self.kept = pa.schema([self._schema.field(name) for name in names])
 
@@ -101,7 +107,7 @@ class QuerySource(SequenceSource):
         for batch in chain(seen, self._query.run(self._columns(), self.budget)):
             if batch.num_rows:
                 beside = self._beside(batch)
-                yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done, beside)
+                yield "", ArrowBatch(batch, self.selection, self._drop, "", done, beside)
                 done += batch.num_rows
 
 
@@ -188,8 +194,6 @@ def _query(data: Any, options: ScanOptions) -> Query:
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
         return Query(lambda *_: data.to_arrow_reader(), schema)
-    import pyarrow as pa
-
     if not isinstance(data, pa.RecordBatchReader):
         data = pa.RecordBatchReader.from_stream(data)
     return Query(lambda *_: data, data.schema, rereadable=False)
@@ -213,8 +217,6 @@ def _polars_schema(frame: Any) -> pa.Schema:
 
 
 def _polars_reader(frame: Any, columns: list[str]) -> pa.RecordBatchReader:
-    import pyarrow as pa
-
     frame = frame.select(columns)
     schema = _polars_schema(frame)
     batches = (
@@ -223,3 +225,44 @@ def _polars_reader(frame: Any, columns: list[str]) -> pa.RecordBatchReader:
         for batch in part.to_arrow().to_batches()
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def open_pipe(
+    file: IO[bytes],
+    kind: str,
+    dialect: Dialect = _NO_DIALECT,
+    as_text: Callable[[list[str]], Iterable[str]] = lambda _: (),
+) -> pa.RecordBatchReader:
+    """Read batches from a pipe as they arrive; `as_text` says which columns of CSV are text."""
+    if kind == "arrow":
+        try:
+            reader = pa.ipc.open_stream(file)
+            # Names that are not text are an error as soon as somebody asks for them.
+            _ = reader.schema.names
+        except _FAILURES as error:
+            raise ValueError(f"{_PIPE} is not an Arrow stream: {error}") from error
+        return pa.RecordBatchReader.from_batches(reader.schema, _whole(reader))
+    from lwcs.sources.files.csv import Layout, QuoteWatcher, read_rows, schema_of, with_text
+    from lwcs.sources.files.csv_dialects import checked, head_of, recognize
+
+    given, head, schema = checked(dialect), head_of(file, _PIPE), None
+    if head.data.strip():
+        written = recognize(head, given, "\t" if kind == "tsv" else ",", _PIPE)
+        schema = schema_of(head, written, _PIPE)
+    if schema is None:
+        raise ValueError(f"{_PIPE} has no rows; at least one row is required")
+    schema = with_text(schema, as_text(schema.names))
+    layout = Layout.of(head, written, _PIPE)
+    rows = read_rows(QuoteWatcher(file, head.data), schema, layout, None, _PIPE)
+    batches = (pa.record_batch(batch.columns, schema=schema) for batch in rows)
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _whole(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Batches of a stream, each checked: Arrow itself would read past the end of a short buffer."""
+    try:
+        for batch in reader:
+            batch.validate()
+            yield batch
+    except _FAILURES as error:
+        raise ValueError(f"{_PIPE} is truncated or damaged: {error}") from error

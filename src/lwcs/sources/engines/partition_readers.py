@@ -10,11 +10,10 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import row_numbers, stack
-from lwcs.sources.arrow_rows import ArrowBatch
+from lwcs.sources.arrow_rows import ArrowBatch, as_csr, in_form, values_of
 from lwcs.sources.blocks import Pass
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.scan_options import Missing, ScanOptions
-from lwcs.sources.vectors import as_csr, in_form, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -147,7 +146,7 @@ class ArrowReading:
         """Check that every batch has the selected columns."""
         done = first_row
         for batch in batches:
-            yield "", ArrowBatch.of(batch, self.selection, self.drop, place, done)
+            yield "", ArrowBatch(batch, self.selection, self.drop, place, done)
             done += batch.num_rows
 
     def _sparse(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from io import BytesIO, RawIOBase
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +18,7 @@ from pyarrow import csv
 
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.column_types import WHY, is_number
-from lwcs.sources.files.csv_dialects import checked, names_of, recognize, values_of
-from lwcs.sources.files.csv_preview import head_of
+from lwcs.sources.files.csv_dialects import checked, head_of, names_of, recognize, values_of
 from lwcs.sources.files.csv_values import (
     FALSE,
     MISSING,
@@ -30,7 +30,6 @@ from lwcs.sources.files.csv_values import (
     why_text,
 )
 from lwcs.sources.files.parts import Files, FolderColumns, Part
-from lwcs.sources.files.unclosed_quotes import Watched
 from lwcs.sources.remote.paths import file_name
 from lwcs.sources.remote.prefetch import Piece
 from lwcs.sources.scan_options import PACKED
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lwcs.sources.blocks import Budget
-    from lwcs.sources.files.csv_dialects import Written
-    from lwcs.sources.files.csv_preview import Head
+    from lwcs.sources.files.csv_dialects import Head, Written
     from lwcs.sources.files.csv_values import Spelling
     from lwcs.sources.remote.paths import Found
     from lwcs.sources.remote.prefetch import Store
@@ -48,6 +46,62 @@ if TYPE_CHECKING:
 
 _BLOCK = 2**20
 _TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
+
+
+class Chained(RawIOBase):
+    """A file of which some bytes have been read already, from start to end; it is not closed."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest = BytesIO(head), rest
+
+    def read(self, size: int = -1) -> bytes:
+        """Read `size` bytes, fewer only at the end."""
+        part = self._head.read(size)
+        if len(part) == size:
+            return part
+        return part + self._rest.read(size if size < 0 else size - len(part))
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+
+class QuoteWatcher(Chained):
+    """Such a file on its way to the reader, watched for a quote that is never closed.
+
+    Such a quote makes the rest of the file one value, and the reader would not say that rows are
+    lost.
+    """
+
+    def __init__(self, rest: IO[bytes], head: bytes = b"") -> None:
+        super().__init__(head, rest)
+        self._last = b""
+        # What stands before and after the last quote; the latter may come with the next bytes.
+        self._before, self._after = b"", b""
+        self._quoted = False
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data = super().read(size)
+        if not data:
+            return data
+        if self._quoted and not self._after:
+            self._after = data[:1]
+        at = data.rfind(b'"')
+        if at >= 0:
+            self._quoted = True
+            self._before = data[at - 1 : at] if at else self._last
+            self._after = data[at + 1 : at + 2]
+        self._last = data[-1:]
+        return data
+
+    def ends_in_quotes(self, delimiter: str) -> bool:
+        """Whether the last quote, now that all is read, opens a value.
+
+        It then stands at the start of a value, and not at the end of one.
+        """
+        ends = (b"", b"\n", b"\r", delimiter.encode())
+        return self._quoted and self._before in ends and self._after not in ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +148,7 @@ def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 
 
 def read_rows(
-    file: Watched, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
+    file: QuoteWatcher, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
 ) -> Iterator[pa.RecordBatch]:
     """Read batches of some columns; errors call the file `name`."""
     written, rows = layout.written, 0
@@ -279,11 +333,11 @@ class DelimitedFiles(Files):
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path, budget.ahead) as file:
-                rows = self._rows(Watched(file), layout, columns, path)
+                rows = self._rows(QuoteWatcher(file), layout, columns, path)
                 yield Part(path, layout.names, 0, rows)
 
     def _rows(
-        self, file: Watched, layout: Layout, columns: list[str], path: str
+        self, file: QuoteWatcher, layout: Layout, columns: list[str], path: str
     ) -> Iterator[pa.RecordBatch]:
         """Batches of a file; columns from the names of its folders come last."""
         beside = [name for name in columns if name in self.keys]

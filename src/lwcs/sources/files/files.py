@@ -113,7 +113,7 @@ class FileSource(SequenceSource):
                             beside = self._beside(batch)
                             yield (
                                 path,
-                                ArrowBatch.of(batch, selection, self._drop, path, done, beside),
+                                ArrowBatch(batch, selection, self._drop, path, done, beside),
                             )
                             done += batch.num_rows
                     self._stamps.after(path, part.last)

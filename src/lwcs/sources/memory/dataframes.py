@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
+from lwcs.sources.arrow_rows import as_lists, missing_in, values_of
 from lwcs.sources.base import Block
 from lwcs.sources.column_types import WHY, numbers_of
 from lwcs.sources.columns import Selection
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_one_level, check_unique
-from lwcs.sources.vectors import as_lists, values_of
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
@@ -132,7 +131,7 @@ class _Column(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
+class _SeriesNumbers:
     """A column of numbers, in the library of its table."""
 
     series: nw.Series[Any]
@@ -160,14 +159,10 @@ class _ArrowNumbers:
         return bool(_part(self.column, rows).null_count)
 
     def values(self, rows: slice | IntArray) -> DenseRows:
-        part = _part(self.column, rows)
-        if part.null_count:
-            part = part.fill_null(False if pa.types.is_boolean(part.type) else 0)
-        return numbers_of(part)
+        return numbers_of(_part(self.column, rows))
 
     def missing(self, rows: slice) -> Mask:
-        gaps = pc.is_null(_part(self.column, rows), nan_is_null=True)
-        return np.asarray(gaps.to_numpy(zero_copy_only=False))
+        return missing_in(_part(self.column, rows), nan=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +176,11 @@ class _Vectors:
         return bool(part.null_count or values_of(part).null_count)
 
     def values(self, rows: slice | IntArray) -> DenseRows:
-        values = values_of(_part(self.column, rows))
-        if values.null_count:
-            values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
-        return numbers_of(values).reshape(-1, self.column.type.list_size)
+        values = numbers_of(values_of(_part(self.column, rows)))
+        return values.reshape(-1, self.column.type.list_size)
 
     def missing(self, rows: slice) -> Mask:
-        part = _part(self.column, rows)
-        each = pc.is_null(values_of(part), nan_is_null=True).to_numpy(zero_copy_only=False)
-        inside = each.reshape(-1, self.column.type.list_size).any(axis=1)
-        return np.asarray(inside | part.is_null().to_numpy(zero_copy_only=False))
+        return missing_in(_part(self.column, rows), nan=True)
 
 
 def _part(column: pa.Array, rows: slice | IntArray) -> pa.Array:
@@ -260,7 +250,7 @@ class _Given:
             return _Vectors(as_lists(self._arrow(), width, name))
         kind = self.series.dtype
         if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
-            return _Numbers(self.series)
+            return _SeriesNumbers(self.series)
         return _ArrowNumbers(self._arrow())
 
 
