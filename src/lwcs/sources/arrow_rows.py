@@ -59,8 +59,11 @@ class ArrowBatch:
     """Row number of the first row in the file or partition that `place` names."""
     beside: pa.RecordBatch | None = None
 
+    sparse: bool = False
+    """Whether vectors of Spark ML stay as they are, for `as_csr`."""
+
     def __post_init__(self) -> None:
-        if not self.selection.sparse:
+        if not self.sparse:
             self.batch = in_form(self.batch, self.selection, self.place, self.first_row)
 
     @property

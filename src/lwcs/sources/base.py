@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.device import ArrayOrigin
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.sources.columns import Selection
-    from lwcs.sources.engines.fingerprints import Fingerprints
+    from lwcs.sources.fingerprints import Fingerprints
     from lwcs.sources.scan_options import ScanOptions
 
 
@@ -270,6 +270,12 @@ class Source(ABC):
     def explain_row(self, bad: BadValueError) -> ValueError:
         """The same where rows are numbered through all partitions."""
         return bad.explained(0, "", self.feature_names, self.dropping)
+
+    def _use(self, selection: Selection) -> None:
+        """Use these columns of a table."""
+        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
+        self.feature_names, self.n_features = selection.feature_names, selection.n_features
+        self.weighted = selection.weight is not None
 
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"

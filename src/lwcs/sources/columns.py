@@ -132,6 +132,11 @@ class Selection:
         return tuple(names)
 
     @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return sum(1 if width is None else width for width in self.widths)
+
+    @property
     def is_one_vector(self) -> bool:
         """Whether the features are one column of vectors."""
         return len(self.columns) == 1 and self.widths[0] is not None

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows
     from lwcs.sources.blocks import Batch, Pending
-    from lwcs.sources.columns import Selection
 
 
 # What threads and allocators of readers take, whatever is read (measured).
@@ -91,12 +90,6 @@ class SequenceSource(Source, ABC):
         """Whether a look ahead has found at least `COMPILED_FROM` values."""
         self._places = Places()
         """Where the rows of the latest pass came from."""
-
-    def use(self, selection: Selection) -> None:
-        """Use these columns of a table."""
-        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
-        self.feature_names = selection.feature_names
-        self.n_features, self.weighted = len(self.feature_names), selection.weight is not None
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows on their way; refuse what is too little for a few blocks."""

@@ -70,7 +70,7 @@ class QuerySource(SequenceSource):
         self._seen: list[pa.RecordBatch] = []
         if query.n_rows == 0:
             raise ValueError(f"{NO_ROWS}{query.name and f' (in {query.name})'}")
-        self.use(Selection.of(query.schema, options, self._look, query.keys, query.name))
+        self._use(Selection.of(query.schema, options, self._look, query.keys, query.name))
         self.n_rows, self.version = query.n_rows, query.version
 
     def _columns(self) -> list[str]:

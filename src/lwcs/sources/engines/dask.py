@@ -13,8 +13,14 @@ from cloudpickle import dumps
 
 from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engines.engine import LABEL, EngineSource, RowWork, add_results
-from lwcs.sources.engines.partition_readers import ArrayReading, ArrowReading
+from lwcs.sources.engines.engine import (
+    LABEL,
+    ArrayReader,
+    ArrowReader,
+    EngineSource,
+    RowWork,
+    add_results,
+)
 from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
 from lwcs.sources.kinds import engine_of
 from lwcs.sources.scan_options import check_dtype, check_not_empty, check_one_level, check_shape
@@ -26,8 +32,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows
     from lwcs.sources.base import Block
-    from lwcs.sources.engines.engine import Work
-    from lwcs.sources.engines.partition_readers import Reading
+    from lwcs.sources.engines.engine import PartitionReader, Work
     from lwcs.sources.scan_options import ScanOptions
 
 _WEIGHT = "sample_weight"
@@ -88,10 +93,10 @@ class _DaskSource(EngineSource):
     """What arrays and tables share: delayed chunks, and how to run over them."""
 
     rows: Callable[..., Any]
-    """What the reading reads, of what a chunk is made of."""
+    """Rows as the reader takes them, from what a chunk is made of."""
 
-    def __init__(self, reading: Reading, chunks: list[tuple[Any, ...]]) -> None:
-        super().__init__(reading)
+    def __init__(self, reader: PartitionReader, chunks: list[tuple[Any, ...]]) -> None:
+        super().__init__(reader)
         self.chunks, self.partitions = chunks, len(chunks)
 
     def ask_workers(self) -> None:
@@ -177,8 +182,8 @@ class DaskArraySource(_DaskSource):
         weights = [None] * len(rows)
         if sample_weight is not None:
             weights = _weights(sample_weight, array).to_delayed().ravel()
-        reading = ArrayReading(n_features, sample_weight is not None, drop)
-        super().__init__(reading, list(zip(rows, weights, strict=True)))
+        reader = ArrayReader(n_features, sample_weight is not None, drop)
+        super().__init__(reader, list(zip(rows, weights, strict=True)))
         self.n_rows = None if np.isnan(n_rows) else int(n_rows)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
@@ -186,7 +191,7 @@ class DaskArraySource(_DaskSource):
         del n_jobs
         return self.array.map_blocks(
             _values,
-            carried(RowWork(self.reading, task), dumps),
+            carried(RowWork(self.reader, task), dumps),
             drop_axis=1,
             dtype=np.int32,
             meta=np.empty(0, dtype=np.int32),
@@ -243,8 +248,8 @@ class DaskTableSource(_DaskSource):
             frame = frame.rename(columns={name: str(name) for name in frame.columns})
         selection = Selection.of(_schema(frame), options, lambda name: _first(frame, name))
         self.frame = frame[selection.columns_to_read]
-        reading = ArrowReading(selection, options.drop)
-        super().__init__(reading, [(chunk,) for chunk in self.frame.to_delayed()])
+        reader = ArrowReader(selection, options.drop)
+        super().__init__(reader, [(chunk,) for chunk in self.frame.to_delayed()])
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as a Dask Series with the index of the rows."""
@@ -252,7 +257,7 @@ class DaskTableSource(_DaskSource):
 
         del n_jobs
         meta = pd.Series(name=LABEL, dtype=np.int32)
-        series = carried(_Series(RowWork(self.reading, task)), dumps)
+        series = carried(_Series(RowWork(self.reader, task)), dumps)
         return self.frame.map_partitions(series, meta=meta)
 
 

@@ -14,8 +14,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from lwcs.sources.base import GROUP, NO_ROWS, in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engines.engine import LABEL, EngineSource, RowWork, add_results, refuse_column
-from lwcs.sources.engines.partition_readers import ArrowReading
+from lwcs.sources.engines.engine import (
+    LABEL,
+    ArrowReader,
+    EngineSource,
+    RowWork,
+    add_results,
+    refuse_column,
+)
 from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
 
 if TYPE_CHECKING:
@@ -57,7 +63,7 @@ class RaySource(EngineSource):
             raise ValueError(NO_ROWS)
         types = pa.schema(list(zip(schema.names, map(_as_arrow, schema.types), strict=True)))
         selection = Selection.of(types, options, lambda name: _first(dataset, name))
-        super().__init__(ArrowReading(selection, options.drop))
+        super().__init__(ArrowReader(selection, options.drop))
         self.dataset, self.columns_to_read = dataset, selection.columns_to_read
         self._blocks: list[Any] | None = None
 
@@ -109,7 +115,7 @@ class RaySource(EngineSource):
         """Compute one value per row, as the Dataset with a column of labels."""
         del n_jobs
         refuse_column(LABEL, self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
-        work, names = carried(RowWork(self.reading, task), dumps), self.columns_to_read
+        work, names = carried(RowWork(self.reader, task), dumps), self.columns_to_read
 
         def label(table: pa.Table) -> pa.Table:
             values = work(table.select(names).combine_chunks().to_batches())

@@ -22,13 +22,13 @@ from lwcs.sources.column_types import SPARSE, is_spark_vector
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import (
     LABEL,
+    ArrowReader,
     EngineSource,
     RowWork,
     add_results,
     refuse_column,
     refused,
 )
-from lwcs.sources.engines.partition_readers import ArrowReading
 from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class SparkSource(EngineSource):
             options,
             lambda name: _first(frame, name) if like is None else [_vector(schema, name, *like)],
         )
-        super().__init__(ArrowReading(selection, options.drop))
+        super().__init__(ArrowReader(selection, options.drop))
         self.frame = frame
         self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
 
@@ -139,7 +139,7 @@ class SparkSource(EngineSource):
         schema = self.frame.schema
         refuse_column(name, schema.names, f"frame.withColumnRenamed({name!r}, …)")
         fields = [*schema.fields, StructField(name, IntegerType())]
-        work = RowWork(self.reading, task)
+        work = RowWork(self.reader, task)
         over = carried(_label(work, schema.names, self.columns_to_read, name), dumps)
         return _plain(self.frame).mapInArrow(over, StructType(fields))
 

@@ -53,7 +53,7 @@ class FileSource(SequenceSource):
                 self._files = FeatherFiles(found, store)
             # Names are decoded here, where an error in them names the file.
             _ = self._files.schema.names
-        self.use(
+        self._use(
             Selection.of(
                 self._files.schema, options, self._look, self._files.keys, some(found.paths)
             )

@@ -37,11 +37,9 @@ class TableSource(LocalSource):
         columns = {str(series.name): _Given.of(series) for series in frame.iter_columns()}
         schema = pa.schema([given.field(name) for name, given in columns.items()])
         selection = Selection.of(schema, options, lambda name: columns[name].first())
-        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
-        self.feature_names = selection.feature_names
+        self._use(selection)
         self.named_by_text = all(isinstance(name, str) for name in frame.columns)
-        self.n_rows, self.n_features = len(frame), len(self.feature_names)
-        self._drop = options.drop
+        self.n_rows, self._drop = len(frame), options.drop
         self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
         self._no_weight: Mask | None = None
         weights = None
