@@ -14,7 +14,6 @@ from lwcs.arrays.device import library_of
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
 from lwcs.sources.kinds import engine_of, is_chunked, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.local import LocalSource, open_rows
-from lwcs.sources.memory.partitioned import PartitionedSource, open_partitions
 from lwcs.sources.scan_options import Dialect, ScanOptions
 from lwcs.storage.locations import Access
 
@@ -25,7 +24,6 @@ __all__ = [
     "PARTITION_ROWS",
     "Block",
     "LocalSource",
-    "PartitionedSource",
     "ScanOptions",
     "Source",
     "Task",
@@ -188,6 +186,8 @@ def _open(data: Any, options: ScanOptions) -> Source:
 
         return open_rows(open_chunked(data), options)
     if _is_parts(data):
+        from lwcs.sources.memory.partitioned import open_partitions
+
         return open_partitions(data, options)
     if is_query(data):
         from lwcs.sources.streams import open_query

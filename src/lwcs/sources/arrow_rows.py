@@ -58,7 +58,6 @@ class ArrowBatch:
     first_row: int
     """Row number of the first row in the file or partition that `place` names."""
     beside: pa.RecordBatch | None = None
-
     sparse: bool = False
     """Whether vectors of Spark ML stay as they are, for `as_csr`."""
 
@@ -79,28 +78,17 @@ class ArrowBatch:
         """Copy columns into rows."""
         selection = self.selection
         if not any(selection.widths):
-            columns = [self._numbers(name, start, stop) for name in selection.columns]
-            as_rows(columns, out)
+            as_rows([self._values(name, start, stop) for name in selection.columns], out)
             return
         for name, width, part in selection.places():
-            if width is None:
-                out[:, part.start] = self._numbers(name, start, stop)
-            else:
-                out[:, part] = self._vectors(name, start, stop)
+            out[:, part.start if width is None else part] = self._values(name, start, stop)
 
-    def _numbers(self, name: str, start: int, stop: int) -> DenseRows:
+    def _values(self, name: str, start: int, stop: int) -> DenseRows:
+        """Some values of a column; an error, or zeros, for missing ones."""
         column = self.batch.column(name).slice(start, stop - start)
-        if column.null_count:
+        if has_nulls(column):
             self._refuse(missing_in(column), name, start)
-        return numbers_of(column)
-
-    def _vectors(self, name: str, start: int, stop: int) -> DenseRows:
-        """The numbers of a column of vectors, one row per vector."""
-        column = self.batch.column(name).slice(start, stop - start)
-        values = values_of(column)
-        if column.null_count or values.null_count:
-            self._refuse(missing_in(column), name, start)
-        return numbers_of(values).reshape(-1, column.type.list_size)
+        return values_in(column)
 
     def _refuse(self, gaps: Mask, name: str, start: int) -> None:
         """Name the first row that has a missing value, unless such rows are dropped."""
@@ -124,10 +112,7 @@ class ArrowBatch:
         name = self.selection.weight
         if name is None:
             return None
-        column = self.batch.column(name).slice(start, stop - start)
-        if column.null_count:
-            self._refuse(missing_in(column), name, start)
-        values = numbers_of(column).astype(np.float64)
+        values = self._values(name, start, stop).astype(np.float64)
         if self.drop:
             values = np.where(np.isnan(values), 0.0, values)
         bad = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
@@ -159,20 +144,33 @@ class ArrowBatch:
         return gaps if gaps.any() else None
 
 
+def elements_of(vectors: pa.FixedSizeListArray) -> pa.Array:
+    """The numbers of all vectors, also of missing ones, which `flatten` leaves out."""
+    width = vectors.type.list_size
+    return vectors.values.slice(vectors.offset * width, len(vectors) * width)
+
+
+def values_in(column: pa.Array) -> DenseRows:
+    """The numbers of a column, one row per vector where it has vectors; 0 for nulls."""
+    if pa.types.is_fixed_size_list(column.type):
+        return numbers_of(elements_of(column)).reshape(-1, column.type.list_size)
+    return numbers_of(column)
+
+
+def has_nulls(column: pa.Array) -> bool:
+    """Whether there is a null in a column, or in one of its vectors."""
+    inside = pa.types.is_fixed_size_list(column.type) and elements_of(column).null_count
+    return bool(column.null_count or inside)
+
+
 def missing_in(column: pa.Array, *, nan: bool = False) -> Mask:
     """Rows with a null in a column or in one of its vectors; with `nan`, also with a NaN."""
     if pa.types.is_fixed_size_list(column.type):
-        inside = missing_in(values_of(column), nan=nan).reshape(-1, column.type.list_size)
+        inside = missing_in(elements_of(column), nan=nan).reshape(-1, column.type.list_size)
         return inside.any(axis=1) | column.is_null().to_numpy(zero_copy_only=False)
     if not (column.null_count or (nan and pa.types.is_floating(column.type))):
         return np.zeros(len(column), dtype=bool)
     return np.array(pc.is_null(column, nan_is_null=nan).to_numpy(zero_copy_only=False))
-
-
-def values_of(vectors: pa.FixedSizeListArray) -> pa.Array:
-    """The numbers of all vectors, also of missing ones, which `flatten` leaves out."""
-    width = vectors.type.list_size
-    return vectors.values.slice(vectors.offset * width, len(vectors) * width)
 
 
 def in_form(

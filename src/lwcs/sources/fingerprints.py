@@ -2,6 +2,9 @@
 
 The first round over all rows takes two of each partition, in passing. One does not depend on the
 order of its rows, the other does: so it can be told whether rows are others, or in another order.
+
+Every fit imports this module, for the name of a detail, and a fit of rows in memory takes no
+fingerprint: the hashes are imported by those that do.
 """
 
 from __future__ import annotations
@@ -12,8 +15,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from lwcs.kernels.hashes import hash_sums, mix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,6 +44,8 @@ class Print:
 
     def take(self, block: Block) -> None:
         """Add the next rows."""
+        from lwcs.kernels.hashes import hash_sums
+
         content, order = hash_sums(block.points, block.weights, self.rows)
         self.content = (self.content + content) % 2**64
         self.order = (self.order + order) % 2**64
@@ -77,21 +80,18 @@ class Fingerprints:
     @classmethod
     def read(cls, saved: object) -> Fingerprints:
         """Read them from the details of a coreset, which may hold anything."""
-        found: dict[str, Any] = saved if isinstance(saved, dict) else {}
-        number, each, rows = (found.get(name) for name in ("partitions", "each", "rows"))
-        texts: list[Any] = [found.get(name) for name in ("contents", "fingerprints")]
-        whole = isinstance(rows, list) and all(map(_is_count, [number, each, *rows]))
-        if not whole or not number or not each:
-            raise ValueError(_DAMAGED)
-        assert isinstance(rows, list)
-        if len(rows) != -(-number // each):
-            raise ValueError(_DAMAGED)
-        for each_list in texts:
-            if not isinstance(each_list, list) or len(each_list) != len(rows):
-                raise ValueError(_DAMAGED)
-            if not all(isinstance(text, str) and _HEX.fullmatch(text) for text in each_list):
-                raise ValueError(_DAMAGED)
-        return cls(number, each, tuple(rows), tuple(texts[0]), tuple(texts[1]))
+        match saved:
+            case {
+                "partitions": number,
+                "each": each,
+                "rows": [*rows],
+                "contents": [*contents],
+                "fingerprints": [*prints],
+            } if number and each and all(map(_is_count, [number, each, *rows])):
+                texts = all(isinstance(t, str) and _HEX.fullmatch(t) for t in contents + prints)
+                if texts and len(rows) == len(contents) == len(prints) == -(-number // each):
+                    return cls(number, each, tuple(rows), tuple(contents), tuple(prints))
+        raise ValueError(_DAMAGED)
 
     @property
     def whole(self) -> str:
@@ -129,4 +129,6 @@ def _folded(numbers: Iterable[int]) -> str:
 
 
 def _mixed(number: int) -> int:
+    from lwcs.kernels.hashes import mix
+
     return int(mix(np.array([number], dtype=np.uint64))[0])

@@ -24,7 +24,7 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import row_numbers, stack
 from lwcs.kernels import COMPILED_FROM, unit_weights
 from lwcs.runtime.parallel import single_threaded_blas
-from lwcs.sources.arrow_rows import ArrowBatch, as_csr, in_form, values_of
+from lwcs.sources.arrow_rows import ArrowBatch, as_csr, elements_of, in_form
 from lwcs.sources.base import NO_ROWS, Source, without_dropped
 from lwcs.sources.blocks import Pass
 from lwcs.sources.fingerprints import Fingerprints, Print
@@ -96,7 +96,7 @@ class ArrowReader:
         if not chosen.is_one_vector or chosen.weight or chosen.sparse or self.drop:
             return None
         vectors = in_form(batch, chosen).column(0)
-        values = values_of(vectors)
+        values = elements_of(vectors)
         if vectors.null_count or values.null_count:
             return None
         rows: DenseRows = values.to_numpy(zero_copy_only=False).reshape(-1, chosen.n_features)

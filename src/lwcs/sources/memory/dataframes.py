@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
-from lwcs.sources.arrow_rows import as_lists, missing_in, values_of
+from lwcs.sources.arrow_rows import as_lists, has_nulls, missing_in, values_in
 from lwcs.sources.base import Block
-from lwcs.sources.column_types import WHY, numbers_of
+from lwcs.sources.column_types import WHY
 from lwcs.sources.columns import Selection
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_one_level, check_unique
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.arrays.types import DenseRows, IntArray, Mask
     from lwcs.sources.scan_options import ScanOptions
 
 _IN_COLUMNS = "pass their real and imaginary parts as columns"
@@ -42,13 +42,10 @@ class TableSource(LocalSource):
         self.n_rows, self._drop = len(frame), options.drop
         self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
         self._no_weight: Mask | None = None
-        weights = None
         if selection.weight is not None:
-            weights = self._weights(columns[selection.weight], selection.weight)
+            self._set_weights(columns[selection.weight], selection.weight)
         if selection.by_default:
             selection.warn_of_identifiers(self._identifiers())
-        if weights is not None:
-            self.set_weights(weights, f"weight column {selection.weight!r}")
 
     def _identifiers(self) -> list[str]:
         """Columns whose first rows are distinct whole numbers, rows with gaps left out."""
@@ -58,7 +55,7 @@ class TableSource(LocalSource):
             gaps |= column.missing(first)
         return self.selection.looking_like_identifiers(Block(self._filled(first), None, 0, gaps))
 
-    def _weights(self, given: _Given, name: str) -> FloatArray:
+    def _set_weights(self, given: _Given, name: str) -> None:
         column = given.column(None, name)
         gaps = column.missing(_ALL)
         weights = np.asarray(column.values(_ALL), dtype=np.float64)
@@ -69,7 +66,7 @@ class TableSource(LocalSource):
                 "the row)"
             )
         self._no_weight = gaps
-        return np.where(gaps, 0.0, weights)
+        self.set_weights(np.where(gaps, 0.0, weights), f"weight column {name!r}")
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Copy some rows."""
@@ -129,7 +126,7 @@ class _Column(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _SeriesNumbers:
+class _SeriesColumn:
     """A column of numbers, in the library of its table."""
 
     series: nw.Series[Any]
@@ -148,44 +145,25 @@ class _SeriesNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class _ArrowNumbers:
-    """A column of decimals, booleans or Python objects, as Arrow."""
+class _ArrowColumn:
+    """Decimals, booleans, Python objects, or vectors as lists of a fixed size, in Arrow."""
 
     column: pa.Array
 
-    def has_nulls(self, rows: slice | IntArray) -> bool:
-        return bool(_part(self.column, rows).null_count)
-
-    def values(self, rows: slice | IntArray) -> DenseRows:
-        return numbers_of(_part(self.column, rows))
-
-    def missing(self, rows: slice) -> Mask:
-        return missing_in(_part(self.column, rows), nan=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Vectors:
-    """A column of vectors, as Arrow lists of a fixed size."""
-
-    column: pa.FixedSizeListArray
+    def _part(self, rows: slice | IntArray) -> pa.Array:
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self.column))
+            return self.column.slice(start, stop - start)
+        return self.column.take(pa.array(rows))
 
     def has_nulls(self, rows: slice | IntArray) -> bool:
-        part = _part(self.column, rows)
-        return bool(part.null_count or values_of(part).null_count)
+        return has_nulls(self._part(rows))
 
     def values(self, rows: slice | IntArray) -> DenseRows:
-        values = numbers_of(values_of(_part(self.column, rows)))
-        return values.reshape(-1, self.column.type.list_size)
+        return values_in(self._part(rows))
 
     def missing(self, rows: slice) -> Mask:
-        return missing_in(_part(self.column, rows), nan=True)
-
-
-def _part(column: pa.Array, rows: slice | IntArray) -> pa.Array:
-    if isinstance(rows, slice):
-        start, stop, _ = rows.indices(len(column))
-        return column.slice(start, stop - start)
-    return column.take(pa.array(rows))
+        return missing_in(self._part(rows), nan=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +223,11 @@ class _Given:
     def column(self, width: int | None, name: str) -> _Column:
         """The column as a feature, or as vectors of some length."""
         if width is not None:
-            return _Vectors(as_lists(self._arrow(), width, name))
+            return _ArrowColumn(as_lists(self._arrow(), width, name))
         kind = self.series.dtype
         if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
-            return _SeriesNumbers(self.series)
-        return _ArrowNumbers(self._arrow())
+            return _SeriesColumn(self.series)
+        return _ArrowColumn(self._arrow())
 
 
 def _framed(table: Any) -> nw.DataFrame[Any]:
