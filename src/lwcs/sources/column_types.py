@@ -1,4 +1,8 @@
-"""Columns that look like identifiers: told by their names, and by numbers that never repeat."""
+"""What the columns of a table hold: numbers, vectors, identifiers, or something else, in words.
+
+Types are those of Arrow. Columns that look like identifiers are told by their names, and by numbers
+that never repeat.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 
 _LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
@@ -59,57 +63,49 @@ WHY = b"lwcs.why"
 SPARSE = 0
 """The type of a Spark vector that is sparse."""
 
-_OTHERS: tuple[tuple[Callable[[pa.DataType], bool], str, str], ...] = (
+_OTHERS = (
     (
-        lambda kind: (
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_string_view(kind)
-        ),
+        ("string", "large_string", "string_view"),
         "text",
         "encode it as numbers, for example one column of 0 and 1 per value "
         "(pandas.get_dummies, polars to_dummies)",
     ),
     (
-        pa.types.is_dictionary,
+        ("dictionary",),
         "categories",
         "encode them as numbers, for example one column of 0 and 1 per category "
         "(pandas.get_dummies, polars to_dummies)",
     ),
     (
-        lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
+        ("timestamp", "date"),
         "dates",
         "turn them into numbers, for example days since the first date",
     ),
-    (pa.types.is_time, "times of day", "turn them into numbers, for example seconds"),
+    (("time",), "times of day", "turn them into numbers, for example seconds"),
     (
-        pa.types.is_duration,
+        ("duration",),
         "durations",
         "turn them into numbers, for example seconds (dt.total_seconds())",
     ),
     (
-        lambda kind: (
-            pa.types.is_binary(kind)
-            or pa.types.is_large_binary(kind)
-            or pa.types.is_fixed_size_binary(kind)
-            or pa.types.is_binary_view(kind)
-        ),
+        ("binary", "large_binary", "fixed_size_binary", "binary_view"),
         "bytes",
         "decode them into numbers",
     ),
-    (pa.types.is_null, "no values", "fill it with numbers"),
-    (pa.types.is_struct, "records", "select fields of them as columns"),
+    (("null",), "no values", "fill it with numbers"),
+    (("struct",), "records", "select fields of them as columns"),
 )
+"""Types that are not numbers: what such a column holds, and how to turn it into numbers."""
+
+
+def _is_any(kind: pa.DataType, names: tuple[str, ...]) -> bool:
+    """Whether a type is one of those that `pyarrow.types` has predicates for."""
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column holds numbers or booleans."""
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
+    return _is_any(kind, ("integer", "floating", "boolean", "decimal"))
 
 
 def is_vector(kind: pa.DataType) -> bool:
@@ -119,12 +115,7 @@ def is_vector(kind: pa.DataType) -> bool:
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a column holds lists whose length the type does not tell."""
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
+    return _is_any(kind, ("list", "large_list", "list_view", "large_list_view"))
 
 
 def is_spark_vector(kind: pa.DataType) -> bool:
@@ -161,19 +152,24 @@ def shape_of(vector: Any, name: str) -> tuple[int, bool]:
     return shape[0], False
 
 
+def _is_some_list(kind: pa.DataType) -> bool:
+    return is_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def holding(kind: pa.DataType) -> str:
     """What a column that is not numeric holds, in words."""
-    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_some_list(kind):
         inner = kind.value_type
         return f"lists of {'numbers' if is_number(inner) else holding(inner)}"
-    return next((words for holds, words, _ in _OTHERS if holds(kind)), str(kind))
+    return next((words for names, words, _ in _OTHERS if _is_any(kind, names)), str(kind))
 
 
 def remedy(kind: pa.DataType) -> str:
     """How to turn such a column into numbers."""
-    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_some_list(kind):
         return "turn them into lists of numbers, all of one length"
-    return next((advice for holds, _, advice in _OTHERS if holds(kind)), "turn it into numbers")
+    advice = (advice for names, _, advice in _OTHERS if _is_any(kind, names))
+    return next(advice, "turn it into numbers")
 
 
 def in_words(kind: pa.DataType) -> str:

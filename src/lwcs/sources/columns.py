@@ -82,7 +82,8 @@ class Selection:
             check_choice(weight, "column", schema.names)
             _check_weight(schema.field(weight).type, weight)
         rest = [name for name in schema.names if name != weight]
-        excluded = _excluded(options.exclude, schema.names)
+        exclude = () if options.exclude is None else options.exclude
+        excluded = set(matched(exclude, schema.names, "exclude"))
         if options.columns is None:
             allowed = [name for name in rest if name not in excluded]
             chosen, left_out = _by_rule(table, allowed, keys)
@@ -294,10 +295,6 @@ def some_names(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-
-
-def _excluded(exclude: Sequence[str] | str | None, names: list[str]) -> set[str]:
-    return set() if exclude is None else set(matched(exclude, names, "exclude"))
 
 
 def is_excluded(name: str, exclude: Sequence[str] | str | None) -> bool:

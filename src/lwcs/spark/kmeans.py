@@ -197,14 +197,6 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         """Set several parameters at once, by the names of the constructor."""
         return self._set(**given)
 
-    def setFeaturesCol(self, value: str) -> CoresetKMeans:
-        """Set `featuresCol`."""
-        return self._set(featuresCol=value)
-
-    def setPredictionCol(self, value: str) -> CoresetKMeans:
-        """Set `predictionCol`."""
-        return self._set(predictionCol=value)
-
     def setWeightCol(self, value: str) -> CoresetKMeans:
         """Set `weightCol`."""
         return self._set(weightCol=value)
@@ -228,10 +220,6 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
     def setDistanceMeasure(self, value: str) -> CoresetKMeans:
         """Set `distanceMeasure`."""
         return self._set(distanceMeasure=value)
-
-    def setHandleInvalid(self, value: str) -> CoresetKMeans:
-        """Set `handleInvalid`."""
-        return self._set(handleInvalid=value)
 
     def setCoresetSize(self, value: int) -> CoresetKMeans:
         """Set `coresetSize`."""
@@ -303,18 +291,6 @@ class CoresetKMeansModel(Model, CoresetKMeansParams, MLReadable, MLWritable):
         if self._inner is None:
             raise RuntimeError("this model has no centers; fit a CoresetKMeans, or load a model")
         return self._inner
-
-    def setFeaturesCol(self, value: str) -> CoresetKMeansModel:
-        """Set `featuresCol`."""
-        return self._set(featuresCol=value)
-
-    def setPredictionCol(self, value: str) -> CoresetKMeansModel:
-        """Set `predictionCol`."""
-        return self._set(predictionCol=value)
-
-    def setHandleInvalid(self, value: str) -> CoresetKMeansModel:
-        """Set `handleInvalid`."""
-        return self._set(handleInvalid=value)
 
     def clusterCenters(self) -> list[DenseRows]:
         """The centers, one array each."""

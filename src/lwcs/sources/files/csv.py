@@ -29,7 +29,7 @@ from lwcs.sources.files.csv_values import (
     remedy,
     why_text,
 )
-from lwcs.sources.files.parts import Files, FolderColumns, Part
+from lwcs.sources.files.parts import Files, FolderColumns, Part, with_keys
 from lwcs.sources.remote.paths import file_name
 from lwcs.sources.remote.prefetch import Piece
 from lwcs.sources.scan_options import PACKED
@@ -340,9 +340,7 @@ class DelimitedFiles(Files):
         self, file: QuoteWatcher, layout: Layout, columns: list[str], path: str
     ) -> Iterator[pa.RecordBatch]:
         """Batches of a file; columns from the names of its folders come last."""
-        beside = [name for name in columns if name in self.keys]
         own = [name for name in columns if name not in self.keys]
         # Asked for no columns, pyarrow reads all.
-        wanted = own or layout.names[:1]
-        for batch in read_rows(file, self.schema, layout, wanted, repr(path)):
-            yield self._folders.append(batch, path, beside, self.schema)
+        rows = read_rows(file, self.schema, layout, own or layout.names[:1], repr(path))
+        return with_keys(rows, self.schema, columns, self._folders.values[path])

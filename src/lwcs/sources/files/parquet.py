@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 from lwcs.runtime.parallel import usable_cores
 from lwcs.sources.files.parts import (
     Files,
+    FolderColumns,
     Part,
     common_schema,
-    fragments,
-    partition_schema,
     side_by_side,
     with_keys,
 )
@@ -28,7 +27,7 @@ from lwcs.sources.remote.prefetch import REQUESTS, Piece, WaitingThreads
 from lwcs.storage.locations import explaining
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyarrow import fs
 
@@ -61,65 +60,45 @@ class _File:
 class ParquetFiles(Files):
     """Parquet files, with the columns of all of them."""
 
-    n_rows: int = 0
-
-    def __init__(self, filesystem: fs.FileSystem, store: Store | None) -> None:
-        self._filesystem, self._store = filesystem, store
-        self._files: list[_File] = []
-        self.schema, self.keys = pa.schema([]), list[str]()
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        store: Store | None,
+        schema: pa.Schema,
+        keys: list[str],
+        files: list[_File],
+    ) -> None:
+        self._filesystem, self._store, self._files = filesystem, store, files
+        self.schema, self.keys = schema, keys
+        self.n_rows = sum(file.n_rows for file in files)
 
     @classmethod
     def found(cls, found: Found, store: Store | None) -> ParquetFiles:
         """Files that were found, with the columns of their folders."""
-        self = cls(found.filesystem, store)
-        footers = self._footers(found.paths)
+        footers = _footers(found, store)
         own = common_schema(found, {path: schema for path, (_, schema) in footers.items()})
-        keys = partition_schema(found, own)
-        self._set(pa.schema([*own, *([] if keys is None else keys)]), keys or ())
-        for fragment in fragments(found, self.schema, keys):
-            metadata, schema = footers[fragment.path]
-            self._add(fragment, metadata, schema, range(metadata.num_row_groups))
-        return self
+        folders, files = FolderColumns.of(found, own.names), []
+        for path in found.paths:
+            metadata, columns = footers[path]
+            groups = list(range(metadata.num_row_groups))
+            files.append(_File(path, metadata, columns.names, folders.values[path], groups))
+        schema = pa.schema([*own, *folders.schema])
+        return cls(found.filesystem, store, schema, folders.schema.names, files)
 
     @classmethod
     def of_dataset(
         cls, dataset: ds.FileSystemDataset, keys: list[str], store: Store | None
     ) -> ParquetFiles:
         """The files of a dataset; a column that a file does not have is null there."""
-        self = cls(dataset.filesystem, store)
-        self._set(dataset.schema, map(dataset.schema.field, keys))
         # Reads what files say of themselves, side by side.
         dataset.count_rows()
+        files = []
         for each in dataset.get_fragments():
+            values = ds.get_partition_keys(each.partition_expression)
             groups = [group.id for group in each.row_groups]
-            self._add(each, each.metadata, each.physical_schema, groups)
-        return self
-
-    def _set(self, schema: pa.Schema, keys: Iterable[pa.Field]) -> None:
-        self.schema, self.keys = schema, [field.name for field in keys]
-
-    def _add(
-        self, fragment: Any, metadata: pq.FileMetaData, schema: pa.Schema, groups: Iterable[int]
-    ) -> None:
-        values = ds.get_partition_keys(fragment.partition_expression)
-        file = _File(fragment.path, metadata, schema.names, values, list(groups))
-        self._files.append(file)
-        self.n_rows += file.n_rows
-
-    def _footers(self, paths: list[str]) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
-        """Metadata and columns of every file; the first that cannot be read is named."""
-
-        def read(path: str) -> tuple[pq.FileMetaData, pa.Schema]:
-            with explaining([path]), self._opened(path) as raw, pq.ParquetFile(raw) as file:
-                return file.metadata, file.schema_arrow
-
-        with WaitingThreads(usable_cores() if self._store is None else REQUESTS) as pool:
-            return dict(zip(paths, pool.map(read, paths), strict=True))
-
-    def _opened(self, path: str, ahead: Ahead | None = None) -> Any:
-        if self._store is None:
-            return self._filesystem.open_input_file(path)
-        return pa.PythonFile(ahead or self._store.file(path), "r")
+            names = each.physical_schema.names
+            files.append(_File(each.path, each.metadata, names, values, groups))
+        return cls(dataset.filesystem, store, dataset.schema, keys, files)
 
     def open(
         self, columns: list[str], budget: Budget, batch_rows: int | None = None
@@ -189,7 +168,7 @@ class ParquetFiles(Files):
         if ahead is not None:
             ahead.begin()
         with (
-            self._opened(file.path, ahead) as raw,
+            _opened(self._filesystem, file.path, ahead) as raw,
             pq.ParquetFile(
                 raw, metadata=file.metadata, pre_buffer=False, buffer_size=_BUFFER
             ) as reader,
@@ -203,6 +182,27 @@ class ParquetFiles(Files):
                 else:
                     rows = reader.iter_batches(batch_rows, some, own, use_threads=threads)
                 yield from with_keys(rows, self.schema, columns, file.keys)
+
+
+def _opened(filesystem: fs.FileSystem, path: str, ahead: Ahead | None) -> Any:
+    """A file on this machine, or the bytes of one on a store."""
+    return filesystem.open_input_file(path) if ahead is None else pa.PythonFile(ahead, "r")
+
+
+def _footers(found: Found, store: Store | None) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
+    """Metadata and columns of every file; the first that cannot be read is named."""
+
+    def read(path: str) -> tuple[pq.FileMetaData, pa.Schema]:
+        ahead = None if store is None else store.file(path)
+        with (
+            explaining([path]),
+            _opened(found.filesystem, path, ahead) as raw,
+            pq.ParquetFile(raw) as file,
+        ):
+            return file.metadata, file.schema_arrow
+
+    with WaitingThreads(usable_cores() if store is None else REQUESTS) as pool:
+        return dict(zip(found.paths, pool.map(read, found.paths), strict=True))
 
 
 # To hand the columns of less than this to threads costs more than it gains.
