@@ -159,7 +159,7 @@ def test_names_of_a_batch_are_listed_once_whatever_the_number_of_columns():
     counted = CountedSchema(batch.schema.names)
     formed = in_form(SimpleNamespace(schema=counted, column=batch.column), selection)
     assert counted.asked == 1
-    assert ArrowBatch.of(formed, selection, False, "", 0).n_rows == 1
+    assert ArrowBatch(formed, selection, False, "", 0).n_rows == 1
 
 
 @pytest.mark.parametrize(("kind", "place"), [(list, "partition 1"), (iter, "batch 1")])

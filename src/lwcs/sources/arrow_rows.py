@@ -18,7 +18,7 @@ from lwcs.arrays.rows import row_numbers
 from lwcs.kernels.hashes import as_rows
 from lwcs.sources.column_types import (
     SPARSE,
-    holding,
+    content_of,
     is_list,
     is_spark_vector,
     numbers_of,
@@ -232,7 +232,7 @@ def as_lists(
         lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
         return _with_nulls(lists, column)
     if not is_list(column.type):
-        raise TypeError(f"column {name!r} holds {holding(column.type)}, not vectors of numbers")
+        raise TypeError(f"column {name!r} holds {content_of(column.type)}, not vectors of numbers")
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         column = _in_order(column)
     numpy_type(column.type.value_type, name)
@@ -279,7 +279,7 @@ def as_csr(
     import scipy.sparse as sp
 
     if not is_spark_vector(column.type):
-        raise TypeError(f"column {name!r} holds {holding(column.type)}, not Spark ML vectors")
+        raise TypeError(f"column {name!r} holds {content_of(column.type)}, not Spark ML vectors")
     there = column.is_valid().to_numpy(zero_copy_only=False)
     sparse = there & (column.field("type").to_numpy(zero_copy_only=False) == SPARSE)
     values, indices = _field(column, "values"), _field(column, "indices")

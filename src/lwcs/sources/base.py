@@ -312,7 +312,7 @@ def watched(
     """Yield the results of a pass over partitions, or over so many of them `together`."""
     parts = source.known_partitions
     total = None if parts is None else -(-parts // together)
-    rows = _Rows(source, journal, total, together * PARTITION_ROWS)
+    rows = _RowCounter(source, journal, total, together * PARTITION_ROWS)
     bytes_ = source.row_bytes()
     yield from journal.watch(results, stage, total, rows=rows, row_bytes=bytes_, note=note)
 
@@ -335,7 +335,7 @@ def watched_blocks(
 ) -> Iterator[R]:
     """Yield the results of a pass over blocks of `rows` rows each."""
     total = None if source.n_rows is None else -(-source.n_rows // rows)
-    counted = _Rows(source, journal, total, rows)
+    counted = _RowCounter(source, journal, total, rows)
     bytes_ = source.row_bytes()
     yield from journal.watch(results, stage, total, rows=counted, row_bytes=bytes_)
 
@@ -352,7 +352,7 @@ def whole_pass(source: Source, journal: Journal, stage: str) -> Iterator[None]:
         running.step(source.n_rows or 0)
 
 
-class _Rows:
+class _RowCounter:
     """How many rows the first results of a pass stand for.
 
     Results that count their rows say so (`rows`). Of the others, all stand for equally many as long

@@ -246,7 +246,7 @@ class Filling:
 
 
 @dataclass(slots=True)
-class Places:
+class RowOrigins:
     """Where rows came from: the first row number of each file, and its name."""
 
     starts: list[int] = field(default_factory=list)
@@ -287,7 +287,7 @@ class Pass:
         on_first: Callable[[Block], None] | None = None,
     ) -> None:
         self.n_features, self.dtype = n_features, dtype
-        self.places = Places()
+        self.places = RowOrigins()
         self.n_rows = 0
         """Number of rows that were read so far."""
         self._dropped, self._on_drop, self._lock = 0, on_drop, threading.Lock()

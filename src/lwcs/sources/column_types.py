@@ -156,15 +156,15 @@ def _is_some_list(kind: pa.DataType) -> bool:
     return is_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-def holding(kind: pa.DataType) -> str:
+def content_of(kind: pa.DataType) -> str:
     """What a column that is not numeric holds, in words."""
     if _is_some_list(kind):
         inner = kind.value_type
-        return f"lists of {'numbers' if is_number(inner) else holding(inner)}"
+        return f"lists of {'numbers' if is_number(inner) else content_of(inner)}"
     return next((words for names, words, _ in _OTHERS if _is_any(kind, names)), str(kind))
 
 
-def remedy(kind: pa.DataType) -> str:
+def advice_for(kind: pa.DataType) -> str:
     """How to turn such a column into numbers."""
     if _is_some_list(kind):
         return "turn them into lists of numbers, all of one length"
@@ -172,24 +172,24 @@ def remedy(kind: pa.DataType) -> str:
     return next(advice, "turn it into numbers")
 
 
-def in_words(kind: pa.DataType) -> str:
+def content_and_advice(kind: pa.DataType) -> str:
     """What a column that is left out holds, and how to turn it into numbers.
 
     Text, which most tables have beside their numbers, goes without advice.
     """
-    words = holding(kind)
-    return words if words == "text" else f"{words}; {remedy(kind)}"
+    words = content_of(kind)
+    return words if words == "text" else f"{words}; {advice_for(kind)}"
 
 
 def numpy_type(kind: pa.DataType, name: str, why: str = "") -> np.dtype[Any]:
     """The dtype of a column of numbers; any other column is refused."""
     if not is_number(kind):
-        words = holding(kind)
+        words = content_of(kind)
         plain = words == str(kind) or pa.types.is_fixed_size_list(kind)
         exact = "" if plain else f" ({kind})"
         raise TypeError(
-            f"column {name!r} holds {why or f'{words}{exact}, not numbers; {remedy(kind)}'}, or "
-            "select other columns with columns=[…]"
+            f"column {name!r} holds {why or f'{words}{exact}, not numbers; {advice_for(kind)}'}, "
+            "or select other columns with columns=[…]"
         )
     if pa.types.is_decimal(kind):
         return np.dtype(np.float64)

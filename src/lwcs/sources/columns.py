@@ -20,9 +20,9 @@ from lwcs.arrays.checks import check_choice
 from lwcs.runtime.warnings import warn
 from lwcs.sources.column_types import (
     WHY,
-    holding,
+    content_and_advice,
+    content_of,
     identifiers_among,
-    in_words,
     is_number,
     is_vector,
     numpy_type,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
     from lwcs.sources.scan_options import ScanOptions
 
-    Look = Callable[[str], Sequence[Any]]
+    FirstValues = Callable[[str], Sequence[Any]]
     """Fetches the first values of a column, missing ones left out; at least one, if there is."""
 
 _LONGEST_VECTOR = 2**24
@@ -66,7 +66,7 @@ class Selection:
         cls,
         schema: pa.Schema,
         options: ScanOptions,
-        look: Look,
+        first_values: FirstValues,
         keys: Sequence[str] = (),
         place: str = "",
     ) -> Selection:
@@ -76,7 +76,7 @@ class Selection:
         `place` names the data in messages.
         """
         check_unique(schema.names, place)
-        table = _Table(schema, look)
+        table = _Table(schema, first_values)
         weight = options.weight_column
         if weight is not None:
             check_choice(weight, "column", schema.names)
@@ -88,9 +88,9 @@ class Selection:
             allowed = [name for name in rest if name not in excluded]
             chosen, left_out = _by_rule(table, allowed, keys)
             if not chosen:
-                raise ValueError(_nothing(schema.names, left_out, place))
+                raise ValueError(_no_columns_error(schema.names, left_out, place))
             if left_out:
-                warn(_left_out(left_out, chosen, place))
+                warn(_left_out_warning(left_out, chosen, place))
             used = set(chosen)
             skipped = tuple(name for name in rest if name not in used)
         else:
@@ -180,7 +180,7 @@ class _Table:
     """A schema, and a look at the rows for what it does not tell."""
 
     schema: pa.Schema
-    look: Look
+    first_values: FirstValues
 
     def why(self, name: str) -> str:
         """What is known of a column beyond its type."""
@@ -198,7 +198,7 @@ class _Table:
         kind = self.kind(name)
         if kind.list_size:
             return [_checked_length(kind.list_size, name)]
-        return [shape_of(value, name)[0] for value in self.look(name)]
+        return [shape_of(value, name)[0] for value in self.first_values(name)]
 
     def shape(self, name: str) -> tuple[int | None, bool]:
         """Length of the vectors of a column, None for numbers; and whether they are sparse."""
@@ -207,7 +207,7 @@ class _Table:
             return None, False
         if kind.list_size:
             return _checked_length(kind.list_size, name), False
-        first = self.look(name)
+        first = self.first_values(name)
         if not len(first):
             raise ValueError(f"column {name!r} has no vector in any row; at least one is required")
         return shape_of(first[0], name)
@@ -247,7 +247,7 @@ def _by_rule(
                 some = ", ".join(map(str, sorted(lengths)[:3]))
                 uneven[name] = f"lists of different lengths ({some}, …)"
         else:
-            left_out[name] = table.why(name) or in_words(kind)
+            left_out[name] = table.why(name) or content_and_advice(kind)
     if not numbers and not vectors and len(uneven) == 1:
         # Reading them names the row that differs.
         vectors = list(uneven)
@@ -264,7 +264,7 @@ def _by_rule(
     return numbers, left_out
 
 
-def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
+def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
     """The warning about columns that are not used."""
     reasons: dict[str, list[str]] = {}
     for name, reason in left_out.items():
@@ -280,7 +280,7 @@ def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> st
     )
 
 
-def _nothing(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
+def _no_columns_error(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
     """The error for a table without features."""
     of = place and f" of {place}"
     if not names:
@@ -299,16 +299,16 @@ def some_names(names: Sequence[str]) -> str:
 
 def is_excluded(name: str, exclude: Sequence[str] | str | None) -> bool:
     """Whether names or patterns exclude a column that they were not checked against."""
-    wishes = [exclude] if isinstance(exclude, str) else exclude or ()
-    return any(name == str(wish) or fnmatchcase(name, str(wish)) for wish in wishes)
+    patterns = [exclude] if isinstance(exclude, str) else exclude or ()
+    return any(name == str(pattern) or fnmatchcase(name, str(pattern)) for pattern in patterns)
 
 
 def _check_weight(kind: pa.DataType, name: str) -> None:
     """Refuse weights that are not numbers."""
     if not is_number(kind):
         raise TypeError(
-            f"the weight column {name!r} holds {holding(kind)}, not numbers; weights are numbers "
-            ">= 0"
+            f"the weight column {name!r} holds {content_of(kind)}, not numbers; weights are "
+            "numbers >= 0"
         )
 
 
@@ -324,22 +324,26 @@ def named(columns: Sequence[str] | str, names: list[str], weight: str | None) ->
     return matched(columns, names, "columns")
 
 
-def matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
+def matched(patterns: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
     """The columns that names and patterns of a parameter select, in the order given."""
     found: dict[str, None] = {}
     known = set(names)
-    for wish in [wishes] if isinstance(wishes, str) else map(str, wishes):
-        if any(sign in wish for sign in "*?[") and wish not in known:
-            matching = [name for name in names if fnmatchcase(name, wish)]
+    for pattern in [patterns] if isinstance(patterns, str) else map(str, patterns):
+        if any(sign in pattern for sign in "*?[") and pattern not in known:
+            matching = [name for name in names if fnmatchcase(name, pattern)]
             if not matching:
-                raise ValueError(f"no column matches {wish!r}; the columns are {some_names(names)}")
+                raise ValueError(
+                    f"no column matches {pattern!r}; the columns are {some_names(names)}"
+                )
             found |= dict.fromkeys(matching)
             continue
-        if wish not in known:
-            check_choice(wish, "column", names)
-        if wish in found and parameter != "exclude":
-            raise ValueError(f"{parameter}= must be unique, but {wish!r} is given more than once")
-        found[wish] = None
+        if pattern not in known:
+            check_choice(pattern, "column", names)
+        if pattern in found and parameter != "exclude":
+            raise ValueError(
+                f"{parameter}= must be unique, but {pattern!r} is given more than once"
+            )
+        found[pattern] = None
     return list(found)
 
 

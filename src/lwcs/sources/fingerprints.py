@@ -34,7 +34,7 @@ _DAMAGED = (
 
 
 @dataclass(slots=True)
-class Print:
+class PartitionHash:
     """Of the rows of a partition, block by block."""
 
     rows: int = 0
@@ -65,7 +65,7 @@ class Fingerprints:
     """The same for the same rows in the same order only."""
 
     @classmethod
-    def of(cls, prints: Sequence[Print]) -> Fingerprints:
+    def of(cls, prints: Sequence[PartitionHash]) -> Fingerprints:
         """Put those of all partitions together."""
         each = max(1, -(-len(prints) // MOST_LISTED))
         groups = [prints[start : start + each] for start in range(0, len(prints), each)]

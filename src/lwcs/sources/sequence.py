@@ -27,7 +27,7 @@ from lwcs.sources.base import (
     Task,
     without_dropped,
 )
-from lwcs.sources.blocks import Budget, Flight, Pass, Places
+from lwcs.sources.blocks import Budget, Flight, Pass, RowOrigins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -88,13 +88,13 @@ class SequenceSource(Source, ABC):
         """Set at the first look at rows that can be read only once."""
         self._is_large = False
         """Whether a look ahead has found at least `COMPILED_FROM` values."""
-        self._places = Places()
+        self._origins = RowOrigins()
         """Where the rows of the latest pass came from."""
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows on their way; refuse what is too little for a few blocks."""
         reading = _RESERVED + self.reading_bytes(Budget(limit))
-        least = Budget.least(self._bytes(base.block_rows(self.n_features))) + reading
+        least = Budget.least(self._bytes_of(base.block_rows(self.n_features))) + reading
         if limit < least:
             raise ValueError(
                 f"memory_limit={limit / 1e6:.3g}MB is too little to read {self.n_features} "
@@ -124,7 +124,7 @@ class SequenceSource(Source, ABC):
         """The kept columns of a record batch, or None."""
         return None if self.kept is None else batch.select(self.kept.names)
 
-    def _single(self) -> ReadOnce:
+    def _read_once(self) -> ReadOnce:
         if self._once is None:
             self._once = ReadOnce(self.batches())
         return self._once
@@ -142,7 +142,7 @@ class SequenceSource(Source, ABC):
 
     def _look_ahead(self) -> None:
         """Read until there are `COMPILED_FROM` values, or the number of rows is known."""
-        rows, batches = 0, self.batches() if self.rereadable else self._single().peek()
+        rows, batches = 0, self.batches() if self.rereadable else self._read_once().peek()
         for _, batch in batches:
             rows += batch.n_rows
             if rows * self.n_features >= COMPILED_FROM:
@@ -153,8 +153,8 @@ class SequenceSource(Source, ABC):
     def pending(self) -> Iterator[Pending]:
         """Read all rows, cut on the fixed grid."""
         current = Pass(self.n_features, self.dtype, self._note_dropped, self._look_at_first)
-        self._places = current.places
-        batches = self.batches() if self.rereadable else self._single().read()
+        self._origins = current.places
+        batches = self.batches() if self.rereadable else self._read_once().read()
         yield from current.cut(batches)
         if self.n_rows is not None and current.n_rows != self.n_rows:
             raise ValueError(
@@ -191,25 +191,25 @@ class SequenceSource(Source, ABC):
             return task(blocks, items[number])
 
         threads = as_threads(n_jobs)
-        flight = self.budget.flight(self._bytes(base.PARTITION_ROWS), threads)
+        flight = self.budget.flight(self._bytes_of(base.PARTITION_ROWS), threads)
         if flight is None:
             # Even a few partitions are too large: their blocks are used as they are read.
             decided("read-ahead", "blocks are used one by one: partitions exceed the memory limit")
             return ordered_map(run, self._block_by_block(), 1)
         decided("read-ahead", "%d partitions are read ahead, %d are in use", *flight)
-        return ordered_map(run, prefetch(self._whole(), flight.ahead), threads, flight.at_once)
+        return ordered_map(run, prefetch(self._partitions(), flight.ahead), threads, flight.at_once)
 
     def block_flight(self, threads: int) -> Flight:
         """How many blocks may be on their way."""
-        size = self._bytes(base.block_rows(self.n_features))
+        size = self._bytes_of(base.block_rows(self.n_features))
         return self.budget.flight(size, threads) or Flight(1, 1)
 
-    def _bytes(self, rows: int) -> int:
+    def _bytes_of(self, rows: int) -> int:
         """Bytes of so many rows, or of all if there are fewer."""
         n_rows = rows if self.n_rows is None else min(rows, self.n_rows)
         return n_rows * self.n_features * self.dtype.itemsize
 
-    def _whole(self) -> Iterator[tuple[int, list[Pending]]]:
+    def _partitions(self) -> Iterator[tuple[int, list[Pending]]]:
         """Partitions, each with all of its blocks."""
         return ((number, list(blocks)) for number, blocks in _by_partition(self.pending()))
 
@@ -233,7 +233,7 @@ class SequenceSource(Source, ABC):
 
         Each with the first and last of these rows in it, and the number of rows before the file.
         """
-        return self._places.cut(start, stop)
+        return self._origins.cut(start, stop)
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered through all partitions; `explain` also names the file."""
@@ -242,7 +242,7 @@ class SequenceSource(Source, ABC):
     def explain(self, bad: BadValueError) -> ValueError:
         """Name the file, and the row in it."""
         first = bad.partition * base.PARTITION_ROWS
-        start, where = self._places.find(first + bad.row)
+        start, where = self._origins.find(first + bad.row)
         return bad.explained(first - start, where, self.feature_names)
 
     def explain_row(self, bad: BadValueError) -> ValueError:

@@ -165,9 +165,9 @@ class BatchesSource(SequenceSource):
                     "the first batch; all batches must have the same dtype"
                 )
             # Copied, since an iterator may fill the same array again for its next batch.
-            gone = part.gone if isinstance(part, DroppingSource) else None
+            missing = part.missing if isinstance(part, DroppingSource) else None
             weights = None if part.weights is None else part.weights.copy()
-            yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, gone)
+            yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, missing)
 
 
 def _opened(batch: Any, options: ScanOptions, number: int) -> LocalSource:
@@ -247,12 +247,12 @@ def open_pipe(
 
     given, head, schema = checked(dialect), head_of(file, _PIPE), None
     if head.data.strip():
-        written = recognize(head, given, "\t" if kind == "tsv" else ",", _PIPE)
-        schema = schema_of(head, written, _PIPE)
+        resolved = recognize(head, given, "\t" if kind == "tsv" else ",", _PIPE)
+        schema = schema_of(head, resolved, _PIPE)
     if schema is None:
         raise ValueError(f"{_PIPE} has no rows; at least one row is required")
     schema = with_text(schema, as_text(schema.names))
-    layout = Layout.of(head, written, _PIPE)
+    layout = Layout.of(head, resolved, _PIPE)
     rows = read_rows(QuoteWatcher(file, head.data), schema, layout, None, _PIPE)
     batches = (pa.record_batch(batch.columns, schema=schema) for batch in rows)
     return pa.RecordBatchReader.from_batches(schema, batches)

@@ -21,7 +21,7 @@ from lwcs.sources.engines.engine import (
     RowWork,
     add_results,
 )
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 from lwcs.sources.kinds import engine_of
 from lwcs.sources.scan_options import check_dtype, check_not_empty, check_one_level, check_shape
 
@@ -109,20 +109,22 @@ class _DaskSource(EngineSource):
             if answers:
                 _ASKED.add(client)
 
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Delay the work on every chunk, and fetch the results in groups."""
-        return chain.from_iterable(_computed(self._calls(work, told), list))
+        return chain.from_iterable(_compute_groups(self._calls(work, items), list))
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Delay the work on every chunk, and the sum of every group."""
-        return iter(_computed(self._calls(work, None), add_results))
+        return iter(_compute_groups(self._calls(work, None), add_results))
 
-    def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
+    def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
         # One node of the graph: a worker gets it once, not with every chunk.
-        shared = dask.delayed(carried(_Chunk(work, self.rows), dumps), traverse=False, pure=False)
+        shared = dask.delayed(
+            version_checked(_Chunk(work, self.rows), dumps), traverse=False, pure=False
+        )
         call = dask.delayed(_call, pure=False)
         for i, chunk in enumerate(self.chunks):
-            yield call(shared, i, None if told is None else told[i], *chunk)
+            yield call(shared, i, None if items is None else items[i], *chunk)
 
 
 _ASKED: WeakSet[Any] = WeakSet()
@@ -145,9 +147,9 @@ def _call(work: Callable[..., bytes], partition: int, item: bytes | None, *chunk
     return work(partition, item, *chunk)
 
 
-def _computed(calls: Iterable[Any], join: Callable[[list[bytes]], Any]) -> tuple[Any, ...]:
+def _compute_groups(calls: Iterable[Any], join: Callable[[list[bytes]], Any]) -> tuple[Any, ...]:
     """Compute delayed calls, joined in groups on the workers."""
-    delayed = dask.delayed(carried(join, dumps), pure=False)
+    delayed = dask.delayed(version_checked(join, dumps), pure=False)
     results: tuple[Any, ...] = dask.compute(*[delayed(group) for group in in_groups(calls)])
     return results
 
@@ -191,7 +193,7 @@ class DaskArraySource(_DaskSource):
         del n_jobs
         return self.array.map_blocks(
             _values,
-            carried(RowWork(self.reader, task), dumps),
+            version_checked(RowWork(self.reader, task), dumps),
             drop_axis=1,
             dtype=np.int32,
             meta=np.empty(0, dtype=np.int32),
@@ -257,7 +259,7 @@ class DaskTableSource(_DaskSource):
 
         del n_jobs
         meta = pd.Series(name=LABEL, dtype=np.int32)
-        series = carried(_Series(RowWork(self.reader, task)), dumps)
+        series = version_checked(_Series(RowWork(self.reader, task)), dumps)
         return self.frame.map_partitions(series, meta=meta)
 
 

@@ -27,7 +27,7 @@ from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.sources.arrow_rows import ArrowBatch, as_csr, elements_of, in_form
 from lwcs.sources.base import NO_ROWS, Source, without_dropped
 from lwcs.sources.blocks import Pass
-from lwcs.sources.fingerprints import Fingerprints, Print
+from lwcs.sources.fingerprints import Fingerprints, PartitionHash
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.scan_options import Missing, ScanOptions
 
@@ -155,7 +155,7 @@ class Outcome:
     error: Exception | None = None
     identifiers: tuple[str, ...] = ()
     """Columns that look like identifiers, if these are the first rows."""
-    fingerprint: Print | None = None
+    fingerprint: PartitionHash | None = None
     """Of the rows of one partition, if it was asked for and the task has seen all of them."""
 
     def __add__(self, other: Outcome) -> Outcome:
@@ -184,30 +184,30 @@ class Work:
 
     def __call__(self, rows: Any, partition: int, item: bytes | None) -> bytes:
         """Run the task; `item` is what this partition alone is told, else its number."""
-        counted = _Counted(self.reader.selection, partition, self.fingerprint)
+        counter = _BlockCounter(self.reader.selection, partition, self.fingerprint)
         try:
             # The engine has given this task one core.
             with single_threaded_blas():
-                blocks = counted(self.reader(rows, partition))
+                blocks = counter(self.reader(rows, partition))
                 result = self.task(blocks, partition if item is None else pickle.loads(item))
             outcome = Outcome(
-                result, counted.dropped, None, counted.identifiers, counted.fingerprint
+                result, counter.dropped, None, counter.identifiers, counter.fingerprint
             )
         except BadValueError as bad:
             outcome = Outcome(None, error=bad)
         except (TypeError, ValueError) as error:
-            outcome = Outcome(None, error=_placed(error, partition))
+            outcome = Outcome(None, error=_with_partition(error, partition))
         return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-class _Counted:
+class _BlockCounter:
     """Counts the dropped rows of the blocks that pass through, and looks at the first of all."""
 
     def __init__(self, selection: Selection | None, partition: int, fingerprint: bool) -> None:
         self.dropped = 0
-        self.fingerprint: Print | None = None
+        self.fingerprint: PartitionHash | None = None
         """Set once all blocks have passed."""
-        self._print = Print() if fingerprint else None
+        self._print = PartitionHash() if fingerprint else None
         self.identifiers: tuple[str, ...] = ()
         self._selection = None if partition else selection
 
@@ -224,12 +224,12 @@ class _Counted:
         self.fingerprint = self._print
 
 
-def refused(error: Exception) -> bytes:
+def pack_error(error: Exception) -> bytes:
     """What a partition sends back that cannot do its work."""
     return pickle.dumps(Outcome(None, error=error), protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def _placed(error: Exception, partition: int) -> Exception:
+def _with_partition(error: Exception, partition: int) -> Exception:
     """Name the partition in an error, unless it does so already."""
     text = str(error)
     if f"partition {partition}" in text:
@@ -286,7 +286,7 @@ class EngineSource(Source):
         """Ask the workers for their versions, once per cluster; refuse those that do not fit."""
 
     @abstractmethod
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Run ``work(rows, i, told[i])`` over every partition i; yield the results in order."""
 
     @abstractmethod
@@ -311,9 +311,9 @@ class EngineSource(Source):
         """Run a task over every partition, on the cluster, which does not use `n_jobs`."""
         del n_jobs
         self.ask_workers()
-        told = None if items is None else [pickle.dumps(item) for item in items]
+        items = None if items is None else [pickle.dumps(item) for item in items]
         work = Work(self.reader, task, fingerprint=self.fingerprints is None)
-        return self._results(self.run(work, told))
+        return self._results(self.run(work, items))
 
     def gather_sums(self, task: Task[Any], *, n_jobs: int | None = None) -> Iterator[Any]:
         """Run a task over every partition, and add up the results on the cluster."""

@@ -22,7 +22,7 @@ from lwcs.sources.engines.engine import (
     add_results,
     refuse_column,
 )
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -96,26 +96,26 @@ class RaySource(EngineSource):
         check_workers(answers, _HOW)
         _ASKED.update((job, node) for node in nodes)
 
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Run a task on every block, near it."""
-        return _fetched(self._calls(work, told), _IN_FLIGHT)
+        return _fetched(self._calls(work, items), _IN_FLIGHT)
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Run a task on every block, and add up every group of results near them."""
         groups = in_groups(self._calls(work, None))
         return _fetched((_ADD.remote(*group) for group in groups), _IN_FLIGHT // GROUP)
 
-    def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
+    def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
         """Submit the work on every block, one after the other."""
-        shared = ray.put(carried(work, dumps))
+        shared = ray.put(version_checked(work, dumps))
         for i, block in enumerate(self._refs()):
-            yield _CALL.remote(shared, i, None if told is None else told[i], block)
+            yield _CALL.remote(shared, i, None if items is None else items[i], block)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as the Dataset with a column of labels."""
         del n_jobs
         refuse_column(LABEL, self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
-        work, names = carried(RowWork(self.reader, task), dumps), self.columns_to_read
+        work, names = version_checked(RowWork(self.reader, task), dumps), self.columns_to_read
 
         def label(table: pa.Table) -> pa.Table:
             values = work(table.select(names).combine_chunks().to_batches())
@@ -149,7 +149,7 @@ def _add(*results: bytes) -> bytes:
 
 # Asking takes no core, so that it need not wait for one.
 _VERSIONS = ray.remote(num_cpus=0)(versions)
-_CALL, _ADD = ray.remote(by_value(_call)), ray.remote(carried(_add, dumps))
+_CALL, _ADD = ray.remote(by_value(_call)), ray.remote(version_checked(_add, dumps))
 
 
 def _schema(dataset: Any) -> Any:

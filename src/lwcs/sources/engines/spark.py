@@ -26,10 +26,10 @@ from lwcs.sources.engines.engine import (
     EngineSource,
     RowWork,
     add_results,
+    pack_error,
     refuse_column,
-    refused,
 )
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,40 +89,40 @@ class SparkSource(EngineSource):
         """Ask in as many tasks as there are cores, which Spark spreads over its executors."""
         session = self.frame.sparkSession
         if session not in _ASKED:
-            with _explained():
+            with _explaining_workers():
                 rows = session.range(_ASKED_ROWS)
-                told = rows.mapInArrow(_asking(versions), "worker string").collect()
-            check_workers(dict(json.loads(row.worker) for row in told), _HOW)
+                answers = rows.mapInArrow(_versions_function(versions), "worker string").collect()
+            check_workers(dict(json.loads(row.worker) for row in answers), _HOW)
             _ASKED.add(session)
 
-    def _mapped(self, work: Work, told: Sequence[bytes] | None) -> Any:
+    def _mapped(self, work: Work, items: Sequence[bytes] | None) -> Any:
         """Map every partition to one row: its group, its number, and bytes."""
         names = self.columns_to_read
-        chosen = _plain(self.frame.select(*map(self._handed_over, names)))
-        over = carried(_over(work, told, names), dumps)
+        chosen = _with_numbered_columns(self.frame.select(*map(self._column_to_send, names)))
+        over = version_checked(_partition_function(work, items, names), dumps)
         return chosen.mapInArrow(over, f"group int, {_SENT}")
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Add up every group of partitions on the workers."""
-        with _explained():
+        with _explaining_workers():
             groups = self._mapped(work, None).groupBy("group")
-            sums = groups.applyInArrow(carried(_add, dumps), _SENT).collect()
+            sums = groups.applyInArrow(version_checked(_add, dumps), _SENT).collect()
         return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
 
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Collect one result per partition."""
-        with _explained():
-            sent = self._mapped(work, told).collect()
+        with _explaining_workers():
+            sent = self._mapped(work, items).collect()
         results = {row.part: bytes(row.result) for row in sent}
         # A partition that is gone has no rows; it may have been told to draw some.
-        parts = max(len(results), 0 if told is None else len(told))
+        parts = max(len(results), 0 if items is None else len(items))
         self.partitions = parts
         return (
-            results[i] if i in results else work([], i, None if told is None else told[i])
+            results[i] if i in results else work([], i, None if items is None else items[i])
             for i in range(parts)
         )
 
-    def _handed_over(self, name: str) -> Any:
+    def _column_to_send(self, name: str) -> Any:
         """A column as it goes to the workers; dense vectors as arrays, which is faster."""
         kind = type(self.frame.schema[name].dataType).__name__
         if kind == "VectorUDT" and not self.sparse:
@@ -140,8 +140,10 @@ class SparkSource(EngineSource):
         refuse_column(name, schema.names, f"frame.withColumnRenamed({name!r}, …)")
         fields = [*schema.fields, StructField(name, IntegerType())]
         work = RowWork(self.reader, task)
-        over = carried(_label(work, schema.names, self.columns_to_read, name), dumps)
-        return _plain(self.frame).mapInArrow(over, StructType(fields))
+        over = version_checked(
+            _label_function(work, schema.names, self.columns_to_read, name), dumps
+        )
+        return _with_numbered_columns(self.frame).mapInArrow(over, StructType(fields))
 
 
 def quoted(name: str) -> str:
@@ -150,7 +152,7 @@ def quoted(name: str) -> str:
     return f"`{doubled}`"
 
 
-def _plain(frame: Any) -> Any:
+def _with_numbered_columns(frame: Any) -> Any:
     """The same columns named by number: to mapInArrow, a dot in a name is a field of a struct."""
     return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
 
@@ -171,41 +173,41 @@ def _vector(schema: pa.Schema, name: str, length: int, sparse: bool) -> Any:
 
 
 def _first(frame: Any, name: str) -> list[Any]:
-    some = _plain(frame.select(quoted(name))).where("c0 is not null").limit(1)
+    some = _with_numbered_columns(frame.select(quoted(name))).where("c0 is not null").limit(1)
     # Through Arrow, as the workers see it.
-    with _explained():
-        table = some.mapInArrow(carried(_written, dumps), "v string").toArrow()
+    with _explaining_workers():
+        table = some.mapInArrow(version_checked(_values_as_json, dumps), "v string").toArrow()
     return [json.loads(value) for value in table.column(0).to_pylist()]
 
 
-def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _values_as_json(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Values of a column as text: only their shape matters, and they may be decimals or dates."""
     for batch in batches:
         values = [json.dumps(value.as_py(), default=str) for value in batch.column(0)]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["v"])
 
 
-def _over(
-    work: Work, told: Sequence[bytes] | None, names: list[str]
+def _partition_function(
+    work: Work, items: Sequence[bytes] | None, names: list[str]
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
     """What Spark runs over the batches of a partition."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part = _partition()
         item = None
-        if told is not None:
-            if part >= len(told):
+        if items is not None:
+            if part >= len(items):
                 advice = "there are more partitions than before; cache the DataFrame or save it"
-                yield _sent(part, refused(ValueError(f"{ROWS_CHANGED}: {advice}")))
+                yield _result_batch(part, pack_error(ValueError(f"{ROWS_CHANGED}: {advice}")))
                 return
-            item = told[part]
+            item = items[part]
         each = iter(batches)
         result = work((batch.rename_columns(names) for batch in each), part, item)
         # Spark discards a worker that left rows unread, and the next one has to import all again.
         for _ in each:
             pass
         _freeze()
-        yield _sent(part, result)
+        yield _result_batch(part, result)
 
     return over
 
@@ -216,7 +218,7 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def _sent(part: int, result: bytes) -> pa.RecordBatch:
+def _result_batch(part: int, result: bytes) -> pa.RecordBatch:
     number = pa.array([part], pa.int32())
     group = pa.array([part // GROUP], pa.int32())
     return pa.RecordBatch.from_arrays(
@@ -227,11 +229,11 @@ def _sent(part: int, result: bytes) -> pa.RecordBatch:
 def _add(group: pa.Table) -> pa.Table:
     ordered = group.sort_by("part")
     total = add_results(ordered.column("result").to_pylist())
-    sent = _sent(ordered.column("part")[0].as_py(), total)
+    sent = _result_batch(ordered.column("part")[0].as_py(), total)
     return pa.Table.from_batches([sent]).drop_columns("group")
 
 
-def _label(
+def _label_function(
     work: RowWork, names: list[str], columns_to_read: list[str], name: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -252,7 +254,7 @@ def _partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
-def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
+def _versions_function(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
     """The name and the versions of a worker."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -271,14 +273,14 @@ def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatc
 
 
 # Others are for the user's own functions to need.
-_LACKING = re.compile(
+_MISSING_MODULE = re.compile(
     r"ModuleNotFoundError: No module named "
     r"'((?:lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
 )
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explaining_workers() -> Iterator[None]:
     """Bring home what a worker says about its lwcs, without what Spark adds to it."""
     try:
         yield
@@ -287,7 +289,7 @@ def _explained() -> Iterator[None]:
         if said is not None:
             raise RuntimeError(said[1] + _HOW) from error
         # Spark imports pyarrow before any function of ours can look for what is missing.
-        lacking = _LACKING.search(str(error))
+        lacking = _MISSING_MODULE.search(str(error))
         if lacking is not None:
             raise RuntimeError(
                 f"the Python of a worker has no module {lacking[1]!r}; install it, and the same "

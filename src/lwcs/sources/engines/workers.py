@@ -63,7 +63,9 @@ def versions() -> Versions:
     return found
 
 
-def carried(function: Callable[..., Any], dumps: Callable[[Any], bytes]) -> Callable[..., Any]:
+def version_checked(
+    function: Callable[..., Any], dumps: Callable[[Any], bytes]
+) -> Callable[..., Any]:
     """A function as a worker without lwcs can receive it; called there, it says what is missing.
 
     `dumps` is the pickler of the engine.

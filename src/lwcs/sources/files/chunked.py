@@ -14,7 +14,7 @@ import numpy as np
 
 from lwcs.arrays.rows import container, stack
 from lwcs.sources.base import ROWS_CHANGED
-from lwcs.sources.blocks import Places
+from lwcs.sources.blocks import RowOrigins
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_dtype, check_shape
 
@@ -78,7 +78,7 @@ class StackedSource(LocalSource):
 
     def __init__(self, paths: Sequence[str], open_file: Callable[[str], LocalSource]) -> None:
         self._paths, self._open = list(paths), lru_cache(_OPEN_FILES)(open_file)
-        self._places, self._values, starts, samples = Places(), 0, [0], list[Any]()
+        self._origins, self._values, starts, samples = RowOrigins(), 0, [0], list[Any]()
         for path in paths:
             part = open_file(path)
             samples.append(part.read(0, 0))
@@ -89,7 +89,7 @@ class StackedSource(LocalSource):
                     f"{paths[0]!r} holds {container(first)} rows of {first.shape[1]}; files that "
                     "are read together must have the same columns"
                 )
-            self._places.enter(path, starts[-1])
+            self._origins.enter(path, starts[-1])
             starts.append(starts[-1] + part.n_rows)
             self._values += part.estimate_values()
             self._block_rows = part.block_rows
@@ -145,7 +145,7 @@ class StackedSource(LocalSource):
         return self._in_file(bad, 0)
 
     def _in_file(self, bad: BadValueError, first: int) -> ValueError:
-        start, where = self._places.find(first + bad.row)
+        start, where = self._origins.find(first + bad.row)
         return bad.explained(first - start, where, None)
 
 

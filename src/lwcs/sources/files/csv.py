@@ -23,7 +23,7 @@ from lwcs.sources.files.csv_values import (
     FALSE,
     MISSING,
     TRUE,
-    Kind,
+    ColumnKind,
     is_missing,
     kind_of_column,
     remedy,
@@ -38,14 +38,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lwcs.sources.blocks import Budget
-    from lwcs.sources.files.csv_dialects import Head, Written
+    from lwcs.sources.files.csv_dialects import Head, ResolvedDialect
     from lwcs.sources.files.csv_values import Spelling
     from lwcs.sources.remote.paths import Found
     from lwcs.sources.remote.prefetch import Store
     from lwcs.sources.scan_options import Dialect
 
 _BLOCK = 2**20
-_TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
+_TYPES = {
+    ColumnKind.NUMBERS: pa.float64(),
+    ColumnKind.BOOLEANS: pa.bool_(),
+    ColumnKind.TEXT: pa.string(),
+}
 
 
 class Chained(RawIOBase):
@@ -108,33 +112,33 @@ class QuoteWatcher(Chained):
 class Layout:
     """How one file is written, what its columns are called, and how much of it is read at once."""
 
-    written: Written
+    resolved: ResolvedDialect
     names: list[str]
     block: int
 
     @classmethod
-    def of(cls, head: Head, written: Written, name: str) -> Layout:
+    def of(cls, head: Head, resolved: ResolvedDialect, name: str) -> Layout:
         """The layout of a file that begins with `head`."""
         # A row must not be longer than what is read at once, and others may be longer than these.
-        return cls(written, names_of(head, written, name), max(_BLOCK, 4 * head.longest))
+        return cls(resolved, names_of(head, resolved, name), max(_BLOCK, 4 * head.longest))
 
     def place(self, row: int) -> str:
         """What to call a row that pyarrow counts from 1, the header included."""
-        return f"row {row - 1 - self.written.header}"
+        return f"row {row - 1 - self.resolved.header}"
 
 
-def schema_of(head: Head, written: Written, name: str) -> pa.Schema | None:
+def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | None:
     """Names and types of the columns, by the first rows; None if there is no row."""
-    names, columns = names_of(head, written, name), values_of(head, written, name)
+    names, columns = names_of(head, resolved, name), values_of(head, resolved, name)
     if not any(columns):
         return None
     fields = []
     for column, values in zip(names, columns, strict=True):
-        kind = kind_of_column(values, written.spelling)
-        why = why_text(values, written.spelling) if kind is Kind.TEXT else None
+        kind = kind_of_column(values, resolved.spelling)
+        why = why_text(values, resolved.spelling) if kind is ColumnKind.TEXT else None
         if not column.strip() and all(map(is_missing, values)):
             # Rows that end in a delimiter.
-            kind, why = Kind.TEXT, "no name and no values"
+            kind, why = ColumnKind.TEXT, "no name and no values"
         metadata = None if why is None else {WHY: why.encode()}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
     return pa.schema(fields)
@@ -151,8 +155,8 @@ def read_rows(
     file: QuoteWatcher, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
 ) -> Iterator[pa.RecordBatch]:
     """Read batches of some columns; errors call the file `name`."""
-    written, rows = layout.written, 0
-    spelling, chosen = written.spelling, schema.names if columns is None else columns
+    resolved, rows = layout.resolved, 0
+    spelling, chosen = resolved.spelling, schema.names if columns is None else columns
     # pyarrow knows no separators between thousands: such columns are read as text, then converted.
     as_text = {
         each for each in chosen
@@ -166,10 +170,10 @@ def read_rows(
                 # Threads would not make it faster, and errors would not tell the row.
                 use_threads=False,
                 block_size=layout.block,
-                column_names=None if written.header else layout.names,
-                encoding=_ARROW_NAMES.get(written.encoding, written.encoding),
+                column_names=None if resolved.header else layout.names,
+                encoding=_ARROW_NAMES.get(resolved.encoding, resolved.encoding),
             ),
-            parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
+            parse_options=csv.ParseOptions(delimiter=resolved.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 include_columns=chosen,
@@ -188,7 +192,7 @@ def read_rows(
                 break
             yield _with_numbers(batch, as_text, spelling, rows, name)
             rows += batch.num_rows
-        if file.ends_in_quotes(written.delimiter):
+        if file.ends_in_quotes(resolved.delimiter):
             raise ValueError(
                 f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that rows "
                 "after it are taken for text; correct it in the file"
@@ -197,7 +201,7 @@ def read_rows(
         raise ValueError(_explained(str(error), layout, rows, name)) from error
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{name} is not written in {written.encoding}, as the bytes after row {rows} show "
+            f"{name} is not written in {resolved.encoding}, as the bytes after row {rows} show "
             f"({error.reason}); pass the right encoding, for example encoding='latin-1'"
         ) from error
 
@@ -213,11 +217,11 @@ def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
     """An error of pyarrow, after some rows, in the words of this library."""
     if found := _OF_VALUE.search(said):
         column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
-        return _not_a_number(value, column, row, name, layout.written.spelling)
+        return _not_a_number(value, column, row, name, layout.resolved.spelling)
     if found := _OF_TEXT.search(said):
         column, row = layout.names[int(found[1])], layout.place(int(found[2]))
         return (
-            f"column {column!r} in {row} of {name} is not written in {layout.written.encoding}; "
+            f"column {column!r} in {row} of {name} is not written in {layout.resolved.encoding}; "
             "pass the right encoding, for example encoding='latin-1'"
         )
     if "straddling" in said:
@@ -277,13 +281,13 @@ class DelimitedFiles(Files):
             head = self._head(path)
             if not head.data.strip():
                 continue
-            written = self._recognize(head, path)
-            schema = schema_of(head, written, repr(path))
+            resolved = self._recognize(head, path)
+            schema = schema_of(head, resolved, repr(path))
             if schema is not None:
                 self._folders = FolderColumns.of(found, schema.names)
                 self.keys = self._folders.schema.names
                 self.schema = pa.schema([*schema, *self._folders.schema])
-                self._dialect = written.as_given(self._dialect.encoding)
+                self._dialect = resolved.as_given(self._dialect.encoding)
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
@@ -302,16 +306,16 @@ class DelimitedFiles(Files):
         with self._open(path) as file:
             return head_of(file, repr(path))
 
-    def _recognize(self, head: Head, path: str) -> Written:
+    def _recognize(self, head: Head, path: str) -> ResolvedDialect:
         given = self._dialect
         if path in self._encodings:
             # Recognized, and said, once.
             given = replace(given, encoding=self._encodings[path])
         tabs = self._found.has_tabs or ".tsv" in file_name(path).lower()
         expected = "\t" if tabs else ","
-        written = recognize(head, given, expected, repr(path))
-        self._encodings[path] = written.encoding
-        return written
+        resolved = recognize(head, given, expected, repr(path))
+        self._encodings[path] = resolved.encoding
+        return resolved
 
     def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
         """Columns of numbers of a file that the first file with rows does not have."""

@@ -107,7 +107,7 @@ def _decoded(head: Head, encoding: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ResolvedDialect:
     """How a file is written, with nothing left to recognize."""
 
     delimiter: str
@@ -158,7 +158,7 @@ def checked(given: Dialect) -> Dialect:
     return given
 
 
-def recognize(head: Head, given: Dialect, expected: str, name: str) -> Written:
+def recognize(head: Head, given: Dialect, expected: str, name: str) -> ResolvedDialect:
     """How a file is written; what is unusual, and not given, is said."""
     encoding = given.encoding or encoding_of(head, name)
     text = text_of(head, encoding, name)
@@ -178,31 +178,31 @@ def recognize(head: Head, given: Dialect, expected: str, name: str) -> Written:
             "what is right, to be sure"
         )
     if given.header is not None:
-        return Written(delimiter, spelling, given.header, encoding)
+        return ResolvedDialect(delimiter, spelling, given.header, encoding)
     header, doubt = _header(rows, spelling) if rows else (True, None)
     if doubt is not None:
         warn(f"{name} {doubt}")
-    return Written(delimiter, spelling, header, encoding)
+    return ResolvedDialect(delimiter, spelling, header, encoding)
 
 
-def names_of(head: Head, written: Written, name: str) -> list[str]:
+def names_of(head: Head, resolved: ResolvedDialect, name: str) -> list[str]:
     """The names of the columns: those of the header, or x0, x1 and so on."""
-    text = text_of(head, written.encoding, name)
-    first = rows_of(text, written.delimiter, head.whole, 1)
+    text = text_of(head, resolved.encoding, name)
+    first = rows_of(text, resolved.delimiter, head.whole, 1)
     width = len(first[0]) if first else 0
-    return first[0] if first and written.header else [f"x{j}" for j in range(width)]
+    return first[0] if first and resolved.header else [f"x{j}" for j in range(width)]
 
 
-def values_of(head: Head, written: Written, name: str) -> list[list[str]]:
+def values_of(head: Head, resolved: ResolvedDialect, name: str) -> list[list[str]]:
     """The first values of each column; rows of another length are left to the reader."""
-    rows = rows_of(text_of(head, written.encoding, name), written.delimiter, head.whole)
+    rows = rows_of(text_of(head, resolved.encoding, name), resolved.delimiter, head.whole)
     width = len(rows[0]) if rows else 0
-    others = rows[written.header :]
+    others = rows[resolved.header :]
     body = [row for row in others if len(row) == width]
     if others and not body:
         raise ValueError(
             f"the first line of {name} has {_counted(rows[0])}, but the line after it has "
-            f"{_counted(others[0])}, if values are separated by delimiter={written.delimiter!r}; "
+            f"{_counted(others[0])}, if values are separated by delimiter={resolved.delimiter!r}; "
             "pass the right delimiter, or correct the file: all lines must have as many values"
         )
     return _columns(body) or [[] for _ in range(width)]

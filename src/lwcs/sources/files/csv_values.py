@@ -20,18 +20,18 @@ TRUE, FALSE = ("1", "True", "TRUE", "true"), ("0", "False", "FALSE", "false")
 
 _MISSING = frozenset(MISSING)
 _WORDS = frozenset(value for value in (*TRUE, *FALSE) if len(value) > 1)
-_TRUTH = frozenset((*TRUE, *FALSE))
+_BOOLEANS = frozenset((*TRUE, *FALSE))
 _DATE = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[T ].*)?|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2,4}(?: .*)?"
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}.*)?"
 )
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """What a column holds."""
 
     NUMBERS = "numbers"
-    TRUTH = "true and false"
+    BOOLEANS = "true and false"
     TEXT = "text"
 
 
@@ -81,12 +81,14 @@ def is_plain(value: str, spelling: Spelling) -> bool:
     return value in _WORDS or spelling.is_number(value)
 
 
-def kind_of_column(values: Iterable[str], spelling: Spelling) -> Kind:
+def kind_of_column(values: Iterable[str], spelling: Spelling) -> ColumnKind:
     """What a column holds, by its values; one without any value may hold numbers."""
     present = [value for value in values if not is_missing(value)]
     if any(value in _WORDS for value in present):
-        return Kind.TRUTH if all(value in _TRUTH for value in present) else Kind.TEXT
-    return Kind.NUMBERS if all(map(spelling.is_number, present)) else Kind.TEXT
+        return (
+            ColumnKind.BOOLEANS if all(value in _BOOLEANS for value in present) else ColumnKind.TEXT
+        )
+    return ColumnKind.NUMBERS if all(map(spelling.is_number, present)) else ColumnKind.TEXT
 
 
 def why_text(values: Sequence[str], spelling: Spelling) -> str | None:

@@ -130,11 +130,11 @@ class FileSource(SequenceSource):
         there = {*names, *self._files.keys}
         for name in self._columns_to_read(selection):
             if name not in there:
-                wish = "columns" if name in selection.columns_to_read else "keep"
+                parameter = "columns" if name in selection.columns_to_read else "keep"
                 raise ValueError(
                     f"{path!r} has no column {name!r}, but other files have it; its columns are "
                     f"{some_names(names)}: leave out the file, or select other columns with "
-                    f"{wish}=[…]"
+                    f"{parameter}=[…]"
                 )
         new = self._files.numbers_beyond(path, names) if selection.by_default else []
         if new := [name for name in new if not is_excluded(name, self._exclude)]:

@@ -81,10 +81,10 @@ class Part:
         if self.ahead is not None:
             # More are fetched at a time than are decoded.
             self.ahead.begin()
-        return replace(self, rows=_of(pool.submit(list, self.rows)))
+        return replace(self, rows=_results_of(pool.submit(list, self.rows)))
 
 
-def _of(rows: Future[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _results_of(rows: Future[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     yield from rows.result()
 
 

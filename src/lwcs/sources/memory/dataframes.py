@@ -32,9 +32,9 @@ class TableSource(LocalSource):
     selection: Selection
 
     def __init__(self, table: Any, options: ScanOptions) -> None:
-        frame = _framed(table)
+        frame = _as_frame(table)
         check_unique([str(name) for name in frame.columns])
-        columns = {str(series.name): _Given.of(series) for series in frame.iter_columns()}
+        columns = {str(series.name): _GivenColumn.of(series) for series in frame.iter_columns()}
         schema = pa.schema([given.field(name) for name, given in columns.items()])
         selection = Selection.of(schema, options, lambda name: columns[name].first())
         self._use(selection)
@@ -55,7 +55,7 @@ class TableSource(LocalSource):
             gaps |= column.missing(first)
         return self.selection.looking_like_identifiers(Block(self._filled(first), None, 0, gaps))
 
-    def _set_weights(self, given: _Given, name: str) -> None:
+    def _set_weights(self, given: _GivenColumn, name: str) -> None:
         column = given.column(None, name)
         gaps = column.missing(_ALL)
         weights = np.asarray(column.values(_ALL), dtype=np.float64)
@@ -167,7 +167,7 @@ class _ArrowColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _GivenColumn:
     """A column as it is given: a series, and Python objects in it as Arrow, where that works."""
 
     series: nw.Series[Any]
@@ -175,7 +175,7 @@ class _Given:
     why: str = ""
 
     @classmethod
-    def of(cls, series: nw.Series[Any]) -> _Given:
+    def of(cls, series: nw.Series[Any]) -> _GivenColumn:
         """Look at Python objects, whose type does not tell what they are."""
         in_arrow = isinstance(series.to_native(), pa.Array | pa.ChunkedArray)
         if in_arrow or not isinstance(series.dtype, nw.Object | nw.Unknown):
@@ -230,7 +230,7 @@ class _Given:
         return _ArrowColumn(self._arrow())
 
 
-def _framed(table: Any) -> nw.DataFrame[Any]:
+def _as_frame(table: Any) -> nw.DataFrame[Any]:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:

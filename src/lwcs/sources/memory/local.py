@@ -159,8 +159,8 @@ class LocalSource(Source):
     ) -> Iterator[R]:
         """Run a task over every partition, on threads."""
         partitions = range(self.known_partitions)
-        told = partitions if items is None else items
-        return ordered_map(lambda i: task(self.blocks(i), told[i]), partitions, n_jobs)
+        items_or_numbers = partitions if items is None else items
+        return ordered_map(lambda i: task(self.blocks(i), items_or_numbers[i]), partitions, n_jobs)
 
     def map_rows(
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
@@ -198,10 +198,10 @@ class DroppingSource(LocalSource):
         self.whole = whole
         self.n_rows, self.n_features = whole.n_rows, whole.n_features
         self.feature_names, self.skipped = whole.feature_names, whole.skipped
-        self.weighted, self.gone = whole.weighted, whole._missing_rows()
-        self.dropped = int(self.gone.sum())
+        self.weighted, self.missing = whole.weighted, whole._missing_rows()
+        self.dropped = int(self.missing.sum())
         ones = np.ones(self.n_rows) if whole.weights is None else whole.weights
-        self.weights = np.where(self.gone, 0.0, ones)
+        self.weights = np.where(self.missing, 0.0, ones)
 
     @property
     def block_rows(self) -> int:
@@ -222,15 +222,15 @@ class DroppingSource(LocalSource):
 
     def read(self, start: int, stop: int) -> Rows:
         """Rows start … stop, with ones in those that are dropped."""
-        return with_ones(self.whole.read(start, stop), self.gone[start:stop])
+        return with_ones(self.whole.read(start, stop), self.missing[start:stop])
 
     def take(self, rows: IntArray) -> Rows:
         """Copy the requested rows."""
-        return with_ones(self.whole.take(rows), self.gone[rows])
+        return with_ones(self.whole.take(rows), self.missing[rows])
 
     def _block(self, piece: slice, first: int) -> Block:
-        gone = self.gone[first + piece.start : first + piece.stop]
-        return replace(super()._block(piece, first), dropped=gone if gone.any() else None)
+        missing = self.missing[first + piece.start : first + piece.stop]
+        return replace(super()._block(piece, first), dropped=missing if missing.any() else None)
 
 
 class ArraySource(LocalSource):
@@ -312,7 +312,7 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
     """Open rows; options are considered except `missing` and weights in an array."""
     if isinstance(data, Tabular):
         raise data._refused_as_rows()
-    _refuse_elsewhere(data)
+    _refuse_not_in_memory(data)
     if isinstance(data, LocalSource):
         options.refuse_columns("an array")
         return data
@@ -353,7 +353,7 @@ def _open_foreign(data: Any) -> LocalSource:
     return source
 
 
-def _refuse_elsewhere(data: object) -> None:
+def _refuse_not_in_memory(data: object) -> None:
     """Refuse data that is not in this process where its rows are meant: it may be larger."""
     path = isinstance(data, (str, os.PathLike))
     if isinstance(data, LocalSource) or not (

@@ -140,11 +140,11 @@ class PartitionedSource(Source):
     ) -> Iterator[Any]:
         """Run a task over every table, on threads."""
         partitions = range(len(self.parts))
-        told = partitions if items is None else items
+        items_or_numbers = partitions if items is None else items
 
         def run(i: int) -> Any:
             with own_stream(getattr(self.parts[i], "array", None)):
-                return task(self._blocks(i), told[i])
+                return task(self._blocks(i), items_or_numbers[i])
 
         return ordered_map(run, partitions, n_jobs)
 
