@@ -120,6 +120,12 @@ class SequenceSource(Source, ABC):
         """Keep columns of any type beside the rows, by name or pattern, in `Block.beside`."""
         raise TypeError(f"{columns} cannot be kept: {type(self).__name__} has no named columns")
 
+    def _columns_to_read(self) -> list[str]:
+        """Columns of the features and of the weight, then those that are kept beside the rows."""
+        assert self.selection is not None
+        kept = [] if self.kept is None else self.kept.names
+        return list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
+
     def _beside(self, batch: Any) -> Any:
         """The kept columns of a record batch, or None."""
         return None if self.kept is None else batch.select(self.kept.names)
@@ -197,7 +203,8 @@ class SequenceSource(Source, ABC):
             decided("read-ahead", "blocks are used one by one: partitions exceed the memory limit")
             return ordered_map(run, self._block_by_block(), 1)
         decided("read-ahead", "%d partitions are read ahead, %d are in use", *flight)
-        return ordered_map(run, prefetch(self._partitions(), flight.ahead), threads, flight.at_once)
+        whole = ((number, list(blocks)) for number, blocks in _by_partition(self.pending()))
+        return ordered_map(run, prefetch(whole, flight.ahead), threads, flight.at_once)
 
     def block_flight(self, threads: int) -> Flight:
         """How many blocks may be on their way."""
@@ -208,10 +215,6 @@ class SequenceSource(Source, ABC):
         """Bytes of so many rows, or of all if there are fewer."""
         n_rows = rows if self.n_rows is None else min(rows, self.n_rows)
         return n_rows * self.n_features * self.dtype.itemsize
-
-    def _partitions(self) -> Iterator[tuple[int, list[Pending]]]:
-        """Partitions, each with all of its blocks."""
-        return ((number, list(blocks)) for number, blocks in _by_partition(self.pending()))
 
     def _block_by_block(self) -> Iterator[tuple[int, Iterable[Pending]]]:
         """Partitions, each with its blocks as they are read, which are to be used in order."""

@@ -73,16 +73,10 @@ class QuerySource(SequenceSource):
         self._use(Selection.of(query.schema, options, self._look, query.keys, query.name))
         self.n_rows, self.version = query.n_rows, query.version
 
-    def _columns(self) -> list[str]:
-        """The columns that are needed."""
-        assert self.selection is not None
-        kept = [] if self.kept is None else self.kept.names
-        return list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
-
     def reading_bytes(self, budget: Budget) -> int:
         """Memory that reading takes however little is read at once."""
         known = self._query.reading_bytes
-        return 0 if known is None else known(self._columns(), budget)
+        return 0 if known is None else known(self._columns_to_read(), budget)
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows."""
@@ -104,7 +98,7 @@ class QuerySource(SequenceSource):
         """Execute the query, or go on with the reader."""
         assert self.selection is not None
         done, (seen, self._seen) = 0, (self._seen, [])
-        for batch in chain(seen, self._query.run(self._columns(), self.budget)):
+        for batch in chain(seen, self._query.run(self._columns_to_read(), self.budget)):
             if batch.num_rows:
                 beside = self._beside(batch)
                 yield "", ArrowBatch(batch, self.selection, self._drop, "", done, beside)

@@ -37,27 +37,22 @@ KINDS = ("npy", "npz", "hdf5", "zarr")
 def open_array_files(found: Found) -> LocalSource:
     """Open files of arrays; several are one sequence of rows, in order."""
     open_file: Callable[[str], LocalSource] = partial(_open_file, kind=found.kind)
-    if not found.is_local:
-        if found.kind == "npy":
-            return _open_remote_npy(found)
+    open_stack: Callable[..., LocalSource] = StackedSource
+    if not found.is_local and found.kind == "npy":
+        stamps = stamps_of(found)
+        store = Store(found.filesystem, stamps)
+        windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
+        open_file, open_stack = partial(RemoteSource, windows), partial(RemoteStack, windows)
+    elif not found.is_local:
         open_file = partial(_open_remote, found=found)
-    if len(found.paths) == 1:
-        return open_file(found.paths[0])
-    return StackedSource(found.paths, open_file)
 
-
-def _open_remote_npy(found: Found) -> LocalSource:
-    stamps = stamps_of(found)
-    store = Store(found.filesystem, stamps)
-    windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
-
-    def open_file(path: str) -> RemoteSource:
+    def open_named(path: str) -> LocalSource:
         with _naming(path):
-            return RemoteSource(windows, path)
+            return open_file(path)
 
     if len(found.paths) == 1:
-        return open_file(found.paths[0])
-    return RemoteStack(windows, found.paths, open_file)
+        return open_named(found.paths[0])
+    return open_stack(found.paths, open_named)
 
 
 def _open_remote(path: str, found: Found) -> LocalSource:
@@ -65,8 +60,7 @@ def _open_remote(path: str, found: Found) -> LocalSource:
     if found.kind == "zarr" and known is not None:
         from zarr.storage import FsspecStore
 
-        with _naming(path):
-            return open_zarr(path, FsspecStore(known.asynchronous(), read_only=True, path=path))
+        return open_zarr(path, FsspecStore(known.asynchronous(), read_only=True, path=path))
     advice = (
         "name its file system with storage_options=… or one of fsspec as filesystem=…"
         if found.kind == "zarr"
@@ -78,12 +72,11 @@ def _open_remote(path: str, found: Found) -> LocalSource:
 
 
 def _open_file(path: str, kind: str) -> LocalSource:
-    with _naming(path):
-        if kind == "hdf5":
-            return open_hdf5(path)
-        if kind == "zarr":
-            return open_zarr(path)
-        return open_local(open_array_file(path, kind))
+    if kind == "hdf5":
+        return open_hdf5(path)
+    if kind == "zarr":
+        return open_zarr(path)
+    return open_local(open_array_file(path, kind))
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Head:
 def head_of(file: IO[bytes], name: str) -> Head:
     """Read the first lines of a file."""
     data, lines = bytearray(), 0
-    while not _suffices(len(data), lines):
+    while len(data) < _LOOK or (lines < _LINES and (len(data) < _LONG or lines <= 2)):
         part = file.read(_LOOK)
         if not part:
             return Head(bytes(data), whole=True)
@@ -62,10 +62,6 @@ def head_of(file: IO[bytes], name: str) -> Head:
                 "file of rows has one line for each row"
             )
     return Head(bytes(data), whole=False)
-
-
-def _suffices(size: int, lines: int) -> bool:
-    return size >= _LOOK and (lines >= _LINES or (size >= _LONG and lines > 2))
 
 
 def encoding_of(head: Head, name: str) -> str:

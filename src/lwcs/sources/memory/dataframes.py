@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -112,19 +112,6 @@ class TableSource(LocalSource):
 _ALL = slice(None)
 
 
-class _Column(Protocol):
-    """One column of a table in memory."""
-
-    def has_nulls(self, rows: slice | IntArray) -> bool:
-        """Whether some of these rows have a null."""
-
-    def values(self, rows: slice | IntArray) -> DenseRows:
-        """The numbers of these rows, with 0 in place of nulls."""
-
-    def missing(self, rows: slice) -> Mask:
-        """Which of these rows have a null or NaN."""
-
-
 @dataclass(frozen=True, slots=True)
 class _SeriesColumn:
     """A column of numbers, in the library of its table."""
@@ -132,13 +119,16 @@ class _SeriesColumn:
     series: nw.Series[Any]
 
     def has_nulls(self, rows: slice | IntArray) -> bool:
+        """Whether some of these rows have a null."""
         return bool(self.series[rows].null_count())
 
     def values(self, rows: slice | IntArray) -> DenseRows:
+        """The numbers of these rows, with 0 in place of nulls."""
         part = self.series[rows]
         return np.asarray((part.fill_null(0) if part.null_count() else part).to_numpy())
 
     def missing(self, rows: slice) -> Mask:
+        """Which of these rows have a null or NaN."""
         gaps = np.asarray(self.series[rows].is_null().to_numpy(), dtype=bool)
         # What is null is told from NaN by some libraries and not by others.
         return gaps | np.isnan(self.values(rows)) if self.series.dtype.is_float() else gaps
@@ -164,6 +154,9 @@ class _ArrowColumn:
 
     def missing(self, rows: slice) -> Mask:
         return missing_in(self._part(rows), nan=True)
+
+
+_Column = _SeriesColumn | _ArrowColumn
 
 
 @dataclass(frozen=True, slots=True)
