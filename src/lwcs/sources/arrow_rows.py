@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def first_values(batches: Iterable[pa.RecordBatch], name: str) -> list[Any]:
-    """Values of a column, from the first batch where any is present."""
+    """Values of a column, from the first batch where any is not missing."""
     for batch in batches:
         present = batch.column(name).drop_null()
         if len(present):
@@ -176,7 +176,7 @@ def missing_in(column: pa.Array, *, nan: bool = False) -> Mask:
 def in_form(
     batch: pa.RecordBatch, selection: Selection, place: str = "", first_row: int = 0
 ) -> pa.RecordBatch:
-    """The selected columns of a batch, with vectors as lists; refuse columns that do not fit.
+    """Select columns of a batch, with vectors as lists; refuse columns that do not fit.
 
     Messages number rows from `first_row` on, in `place`.
     """
@@ -209,7 +209,7 @@ def in_form(
 def as_lists(
     column: Any, width: int, name: str, place: str = "", first_row: int = 0
 ) -> pa.FixedSizeListArray:
-    """A column of vectors as lists of a fixed size; missing vectors stay null."""
+    """Convert a column of vectors to lists of a fixed size; missing vectors stay null."""
     where = _Where(width, name, place, first_row)
     if pa.types.is_fixed_size_list(column.type):
         where.check(np.array([column.type.list_size]))
@@ -248,7 +248,7 @@ def as_lists(
 
 
 def _in_order(views: Any) -> pa.LargeListArray:
-    """List views as lists; pyarrow's own cast reads past the end of their offsets."""
+    """Convert list views to lists; pyarrow's own cast reads past the end of their offsets."""
     gaps = views.is_null()
     sizes = np.where(gaps.to_numpy(zero_copy_only=False), 0, views.sizes.to_numpy())
     ends = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
@@ -275,7 +275,7 @@ def _with_nulls(lists: pa.FixedSizeListArray, column: pa.Array) -> pa.Array:
 def as_csr(
     column: pa.StructArray, width: int, name: str, place: str = "", first_row: int = 0
 ) -> sp.csr_array[Any]:
-    """Vectors of Spark ML, sparse and dense, as a CSR array; null vectors are empty rows."""
+    """Convert vectors of Spark ML, sparse and dense, to a CSR array; nulls become empty rows."""
     import scipy.sparse as sp
 
     if not is_spark_vector(column.type):
@@ -308,7 +308,7 @@ def as_csr(
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """The length that vectors of a column must have, and how rows are named that differ."""
+    """The length that vectors of a column must have, and how to name rows that differ."""
 
     width: int
     name: str

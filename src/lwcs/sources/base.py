@@ -1,6 +1,11 @@
-"""What every source of rows is: blocks and partitions, the tasks that run over them, and passes.
+"""The contract of every source of rows: blocks, partitions, tasks that run over them, and passes.
 
-A pass that the journal of a job follows is a stage of it (`gathered`, `watched`).
+Samplers, passes and solvers are written once against `Source`. Functions at the end run a pass as a
+stage of a journal, which reports its progress.
+
+With ``scale="standard"``, rows keep their units and distances are divided by the scale: centering,
+which k-means does not need, would make sparse data dense, and centers would lose their units.
+Standard deviations are known after a pass, so such a build makes two.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
 GROUP = 32
-"""Number of consecutive partitions whose results are summed first, where results are summed."""
+"""Number of consecutive partitions whose results are added up first, wherever sums are taken."""
 
 NO_ROWS = "the data has no rows; at least one row is required"
 ALL_DROPPED = "every row has a missing value; select other columns, or fill the missing values"
@@ -45,12 +50,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some consecutive rows of a partition."""
+    """Consecutive rows of a partition."""
 
     points: Rows
     weights: FloatArray | None
     first_row: int
-    """Row number of the first of them: in its partition, or in all (`each_block`)."""
+    """Number of the first row: in its partition, or among all rows (`each_block`)."""
     dropped: Mask | None = None
     """Rows that were dropped for a missing value: their weight is 0, and they get no label."""
     beside: Any = None
@@ -58,10 +63,10 @@ class Block:
 
 
 class Task(Protocol[R_co]):
-    """What runs over a partition. It carries what all partitions share, and must pickle."""
+    """A function over a partition; it holds what all partitions share, and must pickle."""
 
     def __call__(self, blocks: Iterator[Block], item: Any, /) -> R_co:
-        """Fold over the blocks of one partition; `item` is what this partition alone is told."""
+        """Fold over the blocks of one partition; `item` is the input of this partition alone."""
 
 
 def block_rows(n_features: int) -> int:
@@ -87,7 +92,7 @@ def add_groups(results: Iterable[R]) -> Iterator[R]:
 
 
 class Source(ABC):
-    """Rows in some place, cut into partitions.
+    """Rows of a data set, wherever they are stored, cut into partitions.
 
     A subclass that defines `accepts` and `open` is registered when its class is defined:
     `lwcs.scan`, `lwcs.build` and the estimators then take the objects that it accepts.
@@ -146,7 +151,7 @@ class Source(ABC):
     like: ArrayOrigin | None = None
     """The library and device that results per row are given back in; None for NumPy's."""
     fingerprints: Fingerprints | None = None
-    """Of its partitions, once a pass over data of an engine has taken them."""
+    """Fingerprints of the partitions, once a pass over data of an engine has taken them."""
 
     _cut_evenly: bool = False
     """Whether every partition but the last has `PARTITION_ROWS` rows."""
@@ -210,20 +215,21 @@ class Source(ABC):
     ) -> Iterator[R]:
         """Run ``task(blocks, items[i])`` over every partition i; yield the results in order.
 
-        Without `items`, a task is told the number of its partition. Items and results are small.
+        Without `items`, a task gets the number of its partition. Items and results are small.
         """
 
     def gather_sums(self, task: Task[R], *, n_jobs: int | None = None) -> Iterator[R]:
         """Run a task over every partition; yield the sum of every 32 results.
 
-        A cluster adds them up where they are. The groups are the same everywhere, so that the
-        sums are identical to the last bit.
+        A cluster adds up results on its workers, so that the memory of the driver does not grow
+        with the number of partitions. The groups are the same everywhere, so that sums are
+        identical to the last bit.
         """
         return add_groups(self.gather(task, n_jobs=n_jobs))
 
     @abstractmethod
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
-        """Compute one value per row, in the container that fits this source."""
+        """Compute one value per row, in a container like that of the rows."""
 
     def take(self, rows: IntArray) -> Rows:
         """Fetch rows by number; only some sources can (`can_take`)."""
@@ -237,7 +243,7 @@ class Source(ABC):
         return False
 
     def on_host(self) -> Source:
-        """The same rows where NumPy can read them: those on a device are brought over."""
+        """The source, with rows on a device copied to the host where NumPy can read them."""
         return self
 
     def limit_memory(self, limit: int) -> None:
@@ -246,7 +252,7 @@ class Source(ABC):
 
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
-        """First row number and name of a partition, for messages about bad data."""
+        """Number of the first row of a partition, and its name, for messages about bad data."""
 
     def warn_of_identifiers(self) -> None:
         """Warn of columns that passes have found to look like identifiers, once."""
@@ -256,7 +262,7 @@ class Source(ABC):
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Name the row and column of a bad value that a task inside comes upon."""
+        """Name the row and column of a bad value that a task within this context finds."""
         try:
             yield
         except BadValueError as bad:
@@ -268,7 +274,7 @@ class Source(ABC):
         return bad.explained(first_row, where, self.feature_names, self.dropping)
 
     def explain_row(self, bad: BadValueError) -> ValueError:
-        """The same where rows are numbered through all partitions."""
+        """Name the row and the column of a bad value in a row counted through all partitions."""
         return bad.explained(0, "", self.feature_names, self.dropping)
 
     def _use(self, selection: Selection) -> None:
@@ -288,14 +294,14 @@ class Source(ABC):
 
 
 def without_dropped(values: DenseRows, block: Block) -> DenseRows:
-    """Values of the rows of a block: dropped rows have the label −1, other values are NaN."""
+    """Mark dropped rows of a block in values per row: the label −1, or NaN for other values."""
     if block.dropped is not None:
         values[block.dropped] = -1 if values.dtype.kind == "i" else np.nan
     return values
 
 
 def _number(blocks: Iterator[Block], partition: int) -> int:
-    """A task that looks at no row."""
+    """A task that reads no row."""
     del blocks
     return partition
 
@@ -309,7 +315,7 @@ def watched(
     together: int = 1,
     note: str = "",
 ) -> Iterator[R]:
-    """Yield the results of a pass over partitions, or over so many of them `together`."""
+    """Yield the results of a pass whose results stand for `together` partitions each."""
     parts = source.known_partitions
     total = None if parts is None else -(-parts // together)
     rows = _RowCounter(source, journal, total, together * PARTITION_ROWS)
@@ -325,9 +331,9 @@ def gathered(
     journal: Journal | None = None,
     n_jobs: int | None = None,
 ) -> Iterator[R]:
-    """Run a task over all partitions, as a stage of a journal, or of one that is not kept."""
-    own = Journal() if journal is None else journal
-    return watched(source.gather(task, n_jobs=n_jobs), source, own, stage)
+    """Run a task over all partitions as a stage of a journal; without one, nothing is reported."""
+    journal = Journal() if journal is None else journal
+    return watched(source.gather(task, n_jobs=n_jobs), source, journal, stage)
 
 
 def watched_blocks(
@@ -342,9 +348,9 @@ def watched_blocks(
 
 @contextmanager
 def whole_pass(source: Source, journal: Journal, stage: str) -> Iterator[None]:
-    """A pass that is made in one go, such as `map_rows`."""
+    """Run a pass that yields no results in between, such as `map_rows`, as a stage of a journal."""
     if source.on_cluster:
-        # Nothing is read before somebody asks for the result.
+        # Results of a cluster are lazy: nothing has been read when the call returns.
         yield
         return
     with journal.stage(stage, 1, kind="pass", row_bytes=source.row_bytes()) as running:
@@ -353,10 +359,10 @@ def whole_pass(source: Source, journal: Journal, stage: str) -> Iterator[None]:
 
 
 class _RowCounter:
-    """How many rows the first results of a pass stand for.
+    """Number of rows behind the first results of a pass, for its progress.
 
-    Results that count their rows say so (`rows`). Of the others, all stand for equally many as long
-    as the pass goes on; a source that knows its number of rows in the end gives the exact one.
+    Results that count their rows have an attribute `rows`. Others are taken to stand for equally
+    many rows each, until the source knows its number of rows.
     """
 
     def __init__(self, source: Source, journal: Journal, total: int | None, each: int) -> None:
@@ -365,16 +371,16 @@ class _RowCounter:
         self._total, self._counted = total, 0
 
     def after(self, done: int, result: Any) -> int:
-        """After the first `done` results, of which this is the last."""
-        own = getattr(result, "rows", None)
-        self._counted += own if isinstance(own, int) else 0
+        """Number of rows after the first `done` results, of which this is the last."""
+        rows = getattr(result, "rows", None)
+        self._counted += rows if isinstance(rows, int) else 0
         known = self._known()
         if known is None:
             return self._counted or done * self._each
         return known * done // self._total if self._total else min(done * self._each, known)
 
     def at_end(self, done: int) -> int:
-        """After all results."""
+        """Number of rows after all results."""
         if self._source.n_rows is None and self._counted:
             # Later passes over the same rows need not count them.
             self._journal.n_rows = self._counted

@@ -24,7 +24,7 @@ def identifiers_among(numbers: Mapping[str, Any]) -> list[str]:
     """The columns of whole numbers that have the name of an identifier, or never repeat."""
     whole = {name: values for name, values in numbers.items() if _are_integers(values)}
     distinct = [name for name, values in whole.items() if _never_repeat(values)]
-    # If all of them look like that, none of them is told apart by it.
+    # If all columns look like that, it says nothing about any of them.
     telling = distinct if len(distinct) < len(numbers) else []
     named = [n for n, v in whole.items() if named_like_identifier(n) and v.min() < v.max()]
     return [name for name in whole if name in telling or name in named]
@@ -42,7 +42,7 @@ def named_like_identifier(name: str) -> bool:
 
 def _are_integers(values: Any) -> bool:
     with np.errstate(invalid="ignore"):
-        # Most columns of other numbers are told by their first value.
+        # The first value rules out most columns of other numbers.
         return (
             len(values) > 0
             and bool(values[0] == np.floor(values[0]))
@@ -114,7 +114,7 @@ def is_vector(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists whose length the type does not tell."""
+    """Whether a column holds lists whose length is not part of the type."""
     return _is_any(kind, ("list", "large_list", "list_view", "large_list_view"))
 
 
@@ -125,7 +125,7 @@ def is_spark_vector(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type of vectors as a list of a fixed size, 0 where the type does not tell it."""
+    """A type of vectors as a list of a fixed size, which is 0 where it is not part of the type."""
     if is_spark_vector(kind):
         return pa.list_(pa.float64(), 0)
     if isinstance(kind, pa.FixedShapeTensorType) and len(kind.shape) != 1:
@@ -157,7 +157,7 @@ def _is_some_list(kind: pa.DataType) -> bool:
 
 
 def content_of(kind: pa.DataType) -> str:
-    """What a column that is not numeric holds, in words."""
+    """Describe in words what a column that is not numeric holds."""
     if _is_some_list(kind):
         inner = kind.value_type
         return f"lists of {'numbers' if is_number(inner) else content_of(inner)}"
@@ -173,9 +173,9 @@ def advice_for(kind: pa.DataType) -> str:
 
 
 def content_and_advice(kind: pa.DataType) -> str:
-    """What a column that is left out holds, and how to turn it into numbers.
+    """Describe what a column that is left out holds, and how to turn it into numbers.
 
-    Text, which most tables have beside their numbers, goes without advice.
+    Text, which most tables have beside their numbers, gets no advice.
     """
     words = content_of(kind)
     return words if words == "text" else f"{words}; {advice_for(kind)}"

@@ -4,7 +4,11 @@
 - Lists of numbers of one length are vectors, with one feature per element. Beside a column of
   vectors, other numbers are used only if they are named.
 - Everything else is left out, with a warning that names it; asked for by name, it is refused.
-- A column that looks like an identifier is used, with a warning.
+- A column that looks like an identifier is used, with a warning: a library that silently drops a
+  column named `id` is as wrong as one that silently uses it. Numbers that never repeat are looked
+  for in the first block of the first pass, which costs no read of its own.
+
+Every container goes through `Selection.of`, so that a table has the same features wherever it is.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from lwcs.sources.scan_options import ScanOptions
 
     FirstValues = Callable[[str], Sequence[Any]]
-    """Fetches the first values of a column, missing ones left out; at least one, if there is."""
+    """Fetches the first values of a column that are not missing; at least one, if there is any."""
 
 _LONGEST_VECTOR = 2**24
 _SHOWN = 8
@@ -143,7 +147,7 @@ class Selection:
         return len(self.columns) == 1 and self.widths[0] is not None
 
     def places(self) -> Iterable[tuple[str, int | None, slice]]:
-        """Every column, the length of its vectors, and where its features are in a row."""
+        """Yield each column, the length of its vectors, and the place of its features in a row."""
         start = 0
         for column, width in zip(self.columns, self.widths, strict=True):
             stop = start + (1 if width is None else width)
@@ -177,13 +181,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A schema, and a look at the rows for what it does not tell."""
+    """A schema, and access to the first values for what types do not tell."""
 
     schema: pa.Schema
     first_values: FirstValues
 
     def why(self, name: str) -> str:
-        """What is known of a column beyond its type."""
+        """What a column holds, if its type does not tell it."""
         return ((self.schema.field(name).metadata or {}).get(WHY) or b"").decode()
 
     def kind(self, name: str) -> pa.DataType:
@@ -214,7 +218,7 @@ class _Table:
 
 
 def _checked_length(length: int, name: str) -> int:
-    """Refuse a length that only a damaged file claims, before names are made for it."""
+    """Refuse a length that only a damaged file can have, before names are made for it."""
     if length > _LONGEST_VECTOR:
         raise ValueError(
             f"column {name!r} claims vectors of length {length:,}, more than {_LONGEST_VECTOR:,}; "
@@ -265,7 +269,7 @@ def _by_rule(
 
 
 def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
-    """The warning about columns that are not used."""
+    """Word the warning about columns that are not used."""
     reasons: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         reasons.setdefault(reason, []).append(name)
@@ -281,7 +285,7 @@ def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: st
 
 
 def _no_columns_error(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
-    """The error for a table without features."""
+    """Word the error about a table without features."""
     of = place and f" of {place}"
     if not names:
         return f"the data has no columns{of}; at least one column of numbers is required"

@@ -1,7 +1,7 @@
-"""Fingerprints of partitions: why two runs over an engine's data differ.
+"""Fingerprints of partitions, which explain why two runs over an engine's data differ.
 
-The first round over all rows takes two of each partition, in passing. One does not depend on the
-order of its rows, the other does: so it can be told whether rows are others, or in another order.
+The first pass over all rows computes two hashes of each partition on the way. One does not depend
+on the order of its rows, the other does: together they tell different rows from reordered ones.
 
 Every fit imports this module, for the name of a detail, and a fit of rows in memory takes no
 fingerprint: the hashes are imported by those that do.
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
 
 PARTITIONS = "partitions"
-"""Name in the details of a coreset."""
+"""Key of the fingerprints in the details of a coreset."""
 MOST_LISTED = 1_000
-"""Where there are more partitions, consecutive ones share a fingerprint."""
+"""Maximum number of fingerprints; consecutive partitions share one if there are more."""
 _DIGITS = 16
 _HEX = re.compile(f"[0-9a-f]{{{_DIGITS}}}")
 _DAMAGED = (
@@ -35,12 +35,13 @@ _DAMAGED = (
 
 @dataclass(slots=True)
 class PartitionHash:
-    """Of the rows of a partition, block by block."""
+    """The hashes of a partition, updated block by block."""
 
     rows: int = 0
     content: int = 0
-    """Whatever the order of the rows."""
+    """Hash that does not depend on the order of the rows."""
     order: int = 0
+    """Hash that depends on the order of the rows."""
 
     def take(self, block: Block) -> None:
         """Add the next rows."""
@@ -54,19 +55,19 @@ class PartitionHash:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Of all partitions; entry i is of the partitions i·`each` … (i + 1)·`each` − 1."""
+    """Fingerprints of all partitions; entry i is that of partitions i·`each` … (i+1)·`each` − 1."""
 
     partitions: int
     each: int
     rows: tuple[int, ...]
     contents: tuple[str, ...]
-    """The same for the same rows in any order."""
+    """Equal for the same rows in any order."""
     fingerprints: tuple[str, ...]
-    """The same for the same rows in the same order only."""
+    """Equal only for the same rows in the same order."""
 
     @classmethod
     def of(cls, prints: Sequence[PartitionHash]) -> Fingerprints:
-        """Put those of all partitions together."""
+        """Combine the hashes of all partitions."""
         each = max(1, -(-len(prints) // MOST_LISTED))
         groups = [prints[start : start + each] for start in range(0, len(prints), each)]
         return cls(
@@ -79,7 +80,7 @@ class Fingerprints:
 
     @classmethod
     def read(cls, saved: object) -> Fingerprints:
-        """Read them from the details of a coreset, which may hold anything."""
+        """Read the details of a saved coreset, and check them: a file may hold anything."""
         match saved:
             case {
                 "partitions": number,
@@ -95,16 +96,16 @@ class Fingerprints:
 
     @property
     def whole(self) -> str:
-        """One fingerprint of everything: rows, order and partitions."""
+        """One fingerprint of rows, order and partitions."""
         return _folded(int(text, 16) for text in self.fingerprints)
 
     @property
     def all_contents(self) -> str:
-        """One of all rows, whatever their order and their partitions."""
+        """One fingerprint of all rows, whatever their order and partitions."""
         return _text(sum(int(text, 16) for text in self.contents) % 2**64)
 
     def to_details(self) -> dict[str, Any]:
-        """For the details of a coreset."""
+        """The fingerprints as JSON values, for the details of a coreset."""
         return {
             "partitions": self.partitions,
             "each": self.each,
@@ -124,7 +125,7 @@ def _text(number: int) -> str:
 
 
 def _folded(numbers: Iterable[int]) -> str:
-    """One number of several, which depends on their order."""
+    """Combine several numbers to one, which depends on their order."""
     return _text(reduce(lambda total, each: _mixed((total + each) % 2**64), numbers, 0))
 
 

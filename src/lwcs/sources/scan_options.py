@@ -22,16 +22,19 @@ Missing = Literal["error", "drop"]
 
 
 class Fitted(tuple[str, ...]):
-    """The features that a model was fitted on, to be found by name in another table."""
+    """The features that a model was fitted on, to be found by name in another table.
+
+    They are no patterns: v[0] is the first element of the vectors in v, not a column v0.
+    """
 
 
 PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
-"""How text files may be compressed: endings, and pyarrow's names."""
+"""Endings of compressed text files, and pyarrow's names for these compressions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How text files are written; what is None is recognized from the first lines."""
+    """How text files are written; options that are None are recognized from the first lines."""
 
     delimiter: str | None = None
     decimal: str | None = None
@@ -116,7 +119,7 @@ class ScanOptions:
 
 @contextmanager
 def naming(place: str) -> Iterator[None]:
-    """Say in which of several tables an error is; a bad value is explained by its source."""
+    """Name in errors which of several tables they are about; bad values are named by the source."""
     try:
         yield
     except BadValueError:

@@ -1,4 +1,4 @@
-"""Rows that arrive one after the other: files and streams, read in order, never held as a whole.
+"""Rows that are read in order and never held as a whole: the base of files and streams.
 
 Whatever batches they arrive in, rows are cut into the same partitions and blocks as rows in
 memory, so that the same rows give the same coreset to the last bit.
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from lwcs.sources.blocks import Batch, Pending
 
 
-# What threads and allocators of readers take, whatever is read (measured).
+# Memory of threads and allocators of readers, whatever is read (measured).
 _RESERVED = 48 * 2**20
 
 
 class ReadOnce:
-    """Batches that can be read only once; those that `peek` has seen are held for `read`."""
+    """Batches that can be read only once; those that `peek` has read are kept for `read`."""
 
     def __init__(self, batches: Iterable[tuple[str, Batch]]) -> None:
-        # Read by a thread: a pipe may be silent for long, and an interrupt must get through.
+        # Read by a thread: a pipe may be silent for long, and must not block an interrupt.
         self._coming = prefetch(batches, 1)
         self._seen: list[tuple[str, Batch]] = []
         self._was_read = False
 
     def peek(self) -> Iterator[tuple[str, Batch]]:
-        """Yield the next batches, and hold them."""
+        """Yield the next batches, and keep them."""
         for each in self._coming:
             self._seen.append(each)
             yield each
@@ -71,12 +71,12 @@ class ReadOnce:
 class SequenceSource(Source, ABC):
     """Rows in order, cut every 65,536; subclasses yield batches.
 
-    A subclass passes on whether its rows can be read again; if not, `batches` is called once.
+    Subclasses pass to `__init__` whether rows can be read again; if not, `batches` is called once.
     """
 
     _cut_evenly = True
     budget: Budget
-    """The memory that rows may take on their way."""
+    """Memory for rows that have been read and not been computed with."""
 
     dtype: np.dtype[Any]
     kept: Any = None
@@ -85,14 +85,14 @@ class SequenceSource(Source, ABC):
     def __init__(self, *, rereadable: bool = True) -> None:
         self.rereadable, self.budget = rereadable, Budget.of(None)
         self._once: ReadOnce | None = None
-        """Set at the first look at rows that can be read only once."""
+        """The batches of rows that can be read only once, after the first of them was read."""
         self._is_large = False
-        """Whether a look ahead has found at least `COMPILED_FROM` values."""
+        """Whether there are at least `COMPILED_FROM` values, as far as rows were read ahead."""
         self._origins = RowOrigins()
         """Where the rows of the latest pass came from."""
 
     def limit_memory(self, limit: int) -> None:
-        """Limit the memory of rows on their way; refuse what is too little for a few blocks."""
+        """Limit the memory of rows that were read; refuse a limit too small for a few blocks."""
         reading = _RESERVED + self.reading_bytes(Budget(limit))
         least = Budget.least(self._bytes_of(base.block_rows(self.n_features))) + reading
         if limit < least:
@@ -104,7 +104,7 @@ class SequenceSource(Source, ABC):
         self.budget = Budget(limit - reading)
 
     def reading_bytes(self, budget: Budget) -> int:
-        """Memory that reading takes however little is read at once."""
+        """Memory that a reader needs however few rows it reads at once."""
         del budget
         return 0
 
@@ -141,7 +141,7 @@ class SequenceSource(Source, ABC):
         return None if self.n_rows is None else -(-self.n_rows // base.PARTITION_ROWS)
 
     def estimate_values(self) -> int:
-        """Rows times columns; where that is not known, rows are read until the kernel is."""
+        """Rows times columns; if unknown, rows are read until they suffice to choose the kernel."""
         if self.n_rows is None and not self._is_large:
             self._look_ahead()
         return COMPILED_FROM if self.n_rows is None else self.n_rows * self.n_features
@@ -157,7 +157,7 @@ class SequenceSource(Source, ABC):
         self.n_rows = rows
 
     def pending(self) -> Iterator[Pending]:
-        """Read all rows, cut on the fixed grid."""
+        """Read all rows, cut into blocks."""
         current = Pass(self.n_features, self.dtype, self._note_dropped, self._look_at_first)
         self._origins = current.places
         batches = self.batches() if self.rereadable else self._read_once().read()
@@ -172,12 +172,12 @@ class SequenceSource(Source, ABC):
             raise ValueError(NO_ROWS)
 
     def _look_at_first(self, block: Block) -> None:
-        """Note which columns look like identifiers in the first block."""
+        """Record which columns look like identifiers in the first block."""
         if self.selection is not None:
             self.identifiers = tuple(self.selection.looking_like_identifiers(block))
 
     def _note_dropped(self, rows: int) -> None:
-        """Note how many rows a pass has dropped so far."""
+        """Record how many rows a pass has dropped so far."""
         # A task need not look at all rows in every pass; the first one does.
         self.dropped = max(self.dropped, rows)
         if self.dropped == self.n_rows:
@@ -207,17 +207,17 @@ class SequenceSource(Source, ABC):
         return ordered_map(run, prefetch(whole, flight.ahead), threads, flight.at_once)
 
     def block_flight(self, threads: int) -> Flight:
-        """How many blocks may be on their way."""
+        """Number of blocks that may be in flight."""
         size = self._bytes_of(base.block_rows(self.n_features))
         return self.budget.flight(size, threads) or Flight(1, 1)
 
     def _bytes_of(self, rows: int) -> int:
-        """Bytes of so many rows, or of all if there are fewer."""
+        """Bytes of `rows` rows, or of all rows if there are fewer."""
         n_rows = rows if self.n_rows is None else min(rows, self.n_rows)
         return n_rows * self.n_features * self.dtype.itemsize
 
     def _block_by_block(self) -> Iterator[tuple[int, Iterable[Pending]]]:
-        """Partitions, each with its blocks as they are read, which are to be used in order."""
+        """Partitions, each with its blocks as they are read, to be used in order."""
         with closing(prefetch(self.pending(), self.block_flight(1).ahead)) as coming:
             yield from _by_partition(coming)
 
@@ -232,9 +232,9 @@ class SequenceSource(Source, ABC):
         return np.concatenate(parts) if parts else np.empty(0)
 
     def origins(self, start: int, stop: int) -> Iterator[tuple[str, int, int, int]]:
-        """The files that rows start … stop of the latest pass came from.
+        """Yield the files that rows start … stop of the latest pass came from.
 
-        Each with the first and last of these rows in it, and the number of rows before the file.
+        With each comes the range of these rows in it, and the number of rows before the file.
         """
         return self._origins.cut(start, stop)
 
@@ -249,7 +249,7 @@ class SequenceSource(Source, ABC):
         return bad.explained(first - start, where, self.feature_names)
 
     def explain_row(self, bad: BadValueError) -> ValueError:
-        """Rows are numbered through all partitions anyway."""
+        """Rows of a partition are numbered through all partitions, too."""
         return self.explain(bad)
 
 

@@ -41,28 +41,27 @@ _FAILURES = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What hands over record batches, always the same rows in the same order."""
+    """A query that yields record batches, always the same rows in the same order."""
 
     run: Callable[[list[str], Budget], Iterable[pa.RecordBatch]]
-    """Read the rows; given the columns that are needed, it may leave out all others.
-
-    The memory that it takes is to fit into its share of the budget, where it has a say in that.
+    """Read the rows. Called with the columns that are needed, it may leave out all others, and
+    with the budget that its memory should fit into, as far as it can be limited.
     """
     schema: pa.Schema
     rereadable: bool = True
     n_rows: int | None = None
     keys: Sequence[str] = ()
-    """Columns that say where rows are stored, and are features only if they are named."""
+    """Columns from the names of folders, which are features only if they are named."""
     version: str | None = None
     """Version of the table that is read."""
     reading_bytes: Callable[[list[str], Budget], int] | None = None
-    """Memory that reading some columns takes however little is read at once, if that is known."""
+    """Memory that reading some columns takes however few rows are read at once, if known."""
     name: str = ""
-    """What is read, for messages."""
+    """Name of the data, for messages."""
 
 
 class QuerySource(SequenceSource):
-    """A lazy query, executed again for every pass; or a reader, which is read once."""
+    """A lazy query, which is executed for every pass, or a reader, which is read once."""
 
     def __init__(self, query: Query, options: ScanOptions) -> None:
         super().__init__(rereadable=query.rereadable)
@@ -84,7 +83,7 @@ class QuerySource(SequenceSource):
         self.kept = pa.schema([self._schema.field(name) for name in names])
 
     def _look(self, name: str) -> list[Any]:
-        """The first values of a column; batches of a reader are held."""
+        """The first values of a column; batches of a reader are kept for the pass."""
         if self.rereadable:
             return first_values(self._query.run([name], self.budget), name)
         reader = iter(self._query.run([name], self.budget))
@@ -95,7 +94,7 @@ class QuerySource(SequenceSource):
         return batch
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
-        """Execute the query, or go on with the reader."""
+        """Execute the query, or continue with the reader."""
         assert self.selection is not None
         done, (seen, self._seen) = 0, (self._seen, [])
         for batch in chain(seen, self._query.run(self._columns_to_read(), self.budget)):
@@ -106,7 +105,7 @@ class QuerySource(SequenceSource):
 
 
 class BatchesSource(SequenceSource):
-    """Arrays or tables, one after the other: what an iterator or an iterable yields."""
+    """Arrays or tables that an iterator or an iterable yields."""
 
     def __init__(self, batches: Iterable[Any], options: ScanOptions = _DEFAULT) -> None:
         reading = iter(batches)

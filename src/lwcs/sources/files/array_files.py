@@ -1,8 +1,7 @@
 """Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr.
 
-On a store, .npy is read in ranges, and zarr by its own way through fsspec.
-
-What a header says of its array is checked against the file before it is believed.
+On a store, .npy is read in ranges of bytes, and zarr reads its chunks through fsspec. The header of
+an array is checked against the size of its file before memory is allocated.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def _open_file(path: str, kind: str) -> LocalSource:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Errors name the file."""
+    """Name the file in errors, unless they do."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -105,7 +104,7 @@ def open_array_file(path: str, kind: str) -> Rows:
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:
-        # Readers of headers and archives raise anything at all for bytes that they cannot read.
+        # Readers of headers and archives raise exceptions of any type for damaged bytes.
         raise ValueError(
             f"{path!r} cannot be read as an array of numbers: {str(error) or type(error).__name__}"
         ) from error
@@ -137,7 +136,7 @@ def _open_npz(path: str) -> Rows:
 
 
 def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Rows:
-    """Load a sparse array, once its parts are what they must be."""
+    """Load a sparse array after a check of its parts."""
     import scipy.sparse as sp
 
     from lwcs.sources.memory.sparse import as_csr
@@ -155,11 +154,11 @@ def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.
 def _check_member(
     packed: zipfile.ZipFile, member: zipfile.ZipInfo, *, to_the_end: bool = False
 ) -> np.dtype[Any]:
-    """Check what an array in an archive says of its size, before memory is taken for it.
+    """Check the header of an array in an archive, before memory is allocated for the array.
 
-    Read to its end, once and in order, its CRC is compared, which a memory map does not do. That
-    takes about half a second per gigabyte, and leaves the file in the cache for the pass that
-    follows.
+    With `to_the_end`, the array is read once, in order, so that its CRC is compared, which a memory
+    map does not do. That takes about half a second per gigabyte, and leaves the file in the cache
+    of the operating system for the pass that follows.
     """
     with packed.open(member) as file:
         _, _, dtype = header(file, member.file_size)

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from lwcs.arrays.checks import BadValueError
     from lwcs.arrays.types import DenseRows, IntArray, Rows
 
-# Bytes of chunks that HDF5 keeps: blocks of rows need not end where chunks do.
+# Bytes of chunks that HDF5 caches: blocks of rows need not end where chunks do.
 _CACHE = 2**25
 # A process may have about a thousand files open.
 _OPEN_FILES = 16
-# Rows that are this close are read together where there are no chunks.
+# Rows within this distance are read together where there are no chunks.
 _NEAR = 64
 
 
 class ChunkedSource(LocalSource):
-    """A two-dimensional array that lies in a file, of which slices of rows are read."""
+    """A two-dimensional array in a file, of which slices of rows are read."""
 
     feature_names = None
 
@@ -57,10 +57,10 @@ class ChunkedSource(LocalSource):
         taken = np.empty((len(rows), self.n_features), dtype=self.dtype)
         order = np.argsort(rows, kind="stable")
         if hasattr(self._array, "oindex"):
-            # zarr goes through its chunks by itself.
+            # zarr reads each of its chunks once by itself.
             taken[order] = self._array.oindex[rows[order]]
             return taken
-        # h5py would go through the rows one by one.
+        # h5py would read the rows one by one.
         for places in np.split(order, np.flatnonzero(np.diff(rows[order] // self._step)) + 1):
             if len(places):
                 first, last = int(rows[places[0]]), int(rows[places[-1]])
@@ -71,7 +71,7 @@ class ChunkedSource(LocalSource):
 class StackedSource(LocalSource):
     """Several files as one sequence of rows, cut as if they were one array.
 
-    Files are opened when their rows are asked for, and only a few stay open.
+    Files are opened when their rows are needed, and only a few stay open.
     """
 
     feature_names = None
@@ -82,10 +82,10 @@ class StackedSource(LocalSource):
         for path in paths:
             part = open_file(path)
             samples.append(part.read(0, 0))
-            own, first = samples[-1], samples[0]
-            if own.shape != first.shape or container(own) != container(first):
+            sample, first = samples[-1], samples[0]
+            if sample.shape != first.shape or container(sample) != container(first):
                 raise ValueError(
-                    f"{path!r} holds {container(own)} rows of {own.shape[1]} columns, but "
+                    f"{path!r} holds {container(sample)} rows of {sample.shape[1]} columns, but "
                     f"{paths[0]!r} holds {container(first)} rows of {first.shape[1]}; files that "
                     "are read together must have the same columns"
                 )
@@ -99,11 +99,11 @@ class StackedSource(LocalSource):
 
     @property
     def block_rows(self) -> int:
-        """That of every file."""
+        """Number of rows per block, as in every file."""
         return self._block_rows
 
     def estimate_values(self) -> int:
-        """The sum over all files."""
+        """Sum of the estimates of all files."""
         return self._values
 
     def _part(self, number: int) -> LocalSource:
@@ -141,7 +141,7 @@ class StackedSource(LocalSource):
         return self._in_file(bad, self.locate(bad.partition)[0])
 
     def explain_row(self, bad: BadValueError) -> ValueError:
-        """The same where rows are numbered through all partitions."""
+        """Name the file and the row in it, for a row counted through all partitions."""
         return self._in_file(bad, 0)
 
     def _in_file(self, bad: BadValueError, first: int) -> ValueError:
@@ -214,7 +214,7 @@ def _only_array(group: Any, name: str, opened: str = "group") -> Any:
 
 def _collect(group: Any, prefix: str, found: dict[str, Any], seen: set[Any]) -> None:
     for key in sorted(group.keys()):
-        # Links of HDF5 may lead nowhere, in a circle, or to what was seen under another name.
+        # Links of HDF5 may be dangling, circular, or lead to an array with two names.
         each = group.get(key)
         own = getattr(each, "id", prefix + key)
         if each is None or own in seen:

@@ -1,7 +1,8 @@
 """Rows in CSV: from files, compressed or not, and from a pipe.
 
-Columns that begin with numbers are read as float64 throughout, since a column of integers may
-have fractions later; anything else in such a column is an error that names the row.
+Columns that begin with numbers are read as float64 throughout: types that are inferred from each
+block would change where a column of integers has a fraction in a later block. Anything else in such
+a column is an error that names the row.
 """
 
 from __future__ import annotations
@@ -71,16 +72,15 @@ class Chained(RawIOBase):
 
 
 class QuoteWatcher(Chained):
-    """Such a file on its way to the reader, watched for a quote that is never closed.
+    """A chained file that is watched for a quote which is never closed.
 
-    Such a quote makes the rest of the file one value, and the reader would not say that rows are
-    lost.
+    Such a quote makes the rest of the file one value, and pyarrow would not report the lost rows.
     """
 
     def __init__(self, rest: IO[bytes], head: bytes = b"") -> None:
         super().__init__(head, rest)
         self._last = b""
-        # What stands before and after the last quote; the latter may come with the next bytes.
+        # The bytes before and after the last quote; the latter may come with the next read.
         self._before, self._after = b"", b""
         self._quoted = False
 
@@ -100,9 +100,9 @@ class QuoteWatcher(Chained):
         return data
 
     def ends_in_quotes(self, delimiter: str) -> bool:
-        """Whether the last quote, now that all is read, opens a value.
+        """Whether the last quote of a file that was read to its end opens a value.
 
-        It then stands at the start of a value, and not at the end of one.
+        It is then at the start of a value, and not at the end of one.
         """
         ends = (b"", b"\n", b"\r", delimiter.encode())
         return self._quoted and self._before in ends and self._after not in ends
@@ -110,7 +110,7 @@ class QuoteWatcher(Chained):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one file is written, what its columns are called, and how much of it is read at once."""
+    """Dialect of one file, the names of its columns, and how many bytes are read at once."""
 
     resolved: ResolvedDialect
     names: list[str]
@@ -119,16 +119,16 @@ class Layout:
     @classmethod
     def of(cls, head: Head, resolved: ResolvedDialect, name: str) -> Layout:
         """The layout of a file that begins with `head`."""
-        # A row must not be longer than what is read at once, and others may be longer than these.
+        # A row must fit into a block, and later rows may be longer than these.
         return cls(resolved, names_of(head, resolved, name), max(_BLOCK, 4 * head.longest))
 
     def place(self, row: int) -> str:
-        """What to call a row that pyarrow counts from 1, the header included."""
+        """Name of a row that pyarrow counts from 1, the header included."""
         return f"row {row - 1 - self.resolved.header}"
 
 
 def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | None:
-    """Names and types of the columns, by the first rows; None if there is no row."""
+    """Names and types of the columns, from the first rows; None if there is no row."""
     names, columns = names_of(head, resolved, name), values_of(head, resolved, name)
     if not any(columns):
         return None
@@ -137,7 +137,7 @@ def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | N
         kind = kind_of_column(values, resolved.spelling)
         why = why_text(values, resolved.spelling) if kind is ColumnKind.TEXT else None
         if not column.strip() and all(map(is_missing, values)):
-            # Rows that end in a delimiter.
+            # All rows end in a delimiter.
             kind, why = ColumnKind.TEXT, "no name and no values"
         metadata = None if why is None else {WHY: why.encode()}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
@@ -145,7 +145,7 @@ def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | N
 
 
 def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """A schema in which some columns are text, exactly as it is in the file."""
+    """A schema in which some columns are text, unchanged from the file."""
     for name in names:
         schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
     return schema
@@ -167,7 +167,7 @@ def read_rows(
         reader = csv.open_csv(
             file,
             read_options=csv.ReadOptions(
-                # Threads would not make it faster, and errors would not tell the row.
+                # Threads would not be faster, and errors would not name the row.
                 use_threads=False,
                 block_size=layout.block,
                 column_names=None if resolved.header else layout.names,
@@ -177,7 +177,7 @@ def read_rows(
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 include_columns=chosen,
-                # Text is read only to be kept, as it is: NA is no missing value there.
+                # Text is read only to be kept unchanged: there, NA is no missing value.
                 strings_can_be_null=False,
                 null_values=MISSING,
                 true_values=TRUE,
@@ -206,33 +206,33 @@ def read_rows(
         ) from error
 
 
-# pyarrow decodes by itself what it knows by this name, and skips a byte order mark.
+# By this name, pyarrow decodes the text itself, and skips a byte order mark.
 _ARROW_NAMES = {"utf-8": "utf8", "utf-8-sig": "utf8"}
 _OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid value '(.*)'", re.DOTALL)
 _OF_TEXT = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", re.DOTALL)
 _OF_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
 
 
-def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
-    """An error of pyarrow, after some rows, in the words of this library."""
-    if found := _OF_VALUE.search(said):
+def _explained(message: str, layout: Layout, rows: int, name: str) -> str:
+    """Word an error that pyarrow raised after some rows."""
+    if found := _OF_VALUE.search(message):
         column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
         return _not_a_number(value, column, row, name, layout.resolved.spelling)
-    if found := _OF_TEXT.search(said):
+    if found := _OF_TEXT.search(message):
         column, row = layout.names[int(found[1])], layout.place(int(found[2]))
         return (
             f"column {column!r} in {row} of {name} is not written in {layout.resolved.encoding}; "
             "pass the right encoding, for example encoding='latin-1'"
         )
-    if "straddling" in said:
+    if "straddling" in message:
         return (
             f"{name} cannot be read as CSV: one of the rows after {rows} has more than "
             f"{layout.block / 1e6:.0f} MB, far more than the first rows; a quote may not be closed"
         )
-    if found := _OF_ROW.search(said):
+    if found := _OF_ROW.search(message):
         what = found[2].strip()
         return f"{name} cannot be read as CSV: {layout.place(int(found[1]))}: {what}"
-    return f"{name} cannot be read as CSV: {said.strip()}"
+    return f"{name} cannot be read as CSV: {message.strip()}"
 
 
 def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelling) -> str:
@@ -245,7 +245,7 @@ def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelli
 def _with_numbers(
     batch: pa.RecordBatch, as_text: set[str], spelling: Spelling, first: int, name: str
 ) -> pa.RecordBatch:
-    """A batch whose columns of numbers, read as text, are numbers."""
+    """Convert columns of numbers that were read as text."""
     if not as_text:
         return batch
     names = batch.schema.names
@@ -257,7 +257,7 @@ def _with_numbers(
 
 
 def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
-    """Numbers with separators between thousands, as float64."""
+    """Convert numbers with separators between thousands to float64."""
     assert spelling.thousands is not None
     gaps = pc.is_in(column, pa.array(MISSING))
     text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
@@ -292,7 +292,7 @@ class DelimitedFiles(Files):
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
     def _open(self, path: str, ahead: int = 0) -> Any:
-        """The text of a file; from a store, up to so many bytes are fetched ahead."""
+        """Open a file as text; from a store, up to `ahead` bytes are fetched ahead."""
         if self._store is None:
             return self._found.filesystem.open_input_stream(path, compression="detect")
         lanes = [[Piece(0, self._store.size(path))]] if ahead else []
@@ -309,7 +309,7 @@ class DelimitedFiles(Files):
     def _recognize(self, head: Head, path: str) -> ResolvedDialect:
         given = self._dialect
         if path in self._encodings:
-            # Recognized, and said, once.
+            # Recognized, and warned of, once.
             given = replace(given, encoding=self._encodings[path])
         tabs = self._found.has_tabs or ".tsv" in file_name(path).lower()
         expected = "\t" if tabs else ","
@@ -343,7 +343,7 @@ class DelimitedFiles(Files):
     def _rows(
         self, file: QuoteWatcher, layout: Layout, columns: list[str], path: str
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of a file; columns from the names of its folders come last."""
+        """Batches of a file, with columns from the names of its folders."""
         own = [name for name in columns if name not in self.keys]
         # Asked for no columns, pyarrow reads all.
         rows = read_rows(file, self.schema, layout, own or layout.names[:1], repr(path))

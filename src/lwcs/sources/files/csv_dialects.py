@@ -17,11 +17,11 @@ from lwcs.sources.files.csv_values import CONTINENTAL, ENGLISH, Spelling, is_mis
 from lwcs.sources.scan_options import Dialect
 
 _DELIMITERS = (",", ";", "\t", "|")
-# How many rows, and cells in them, delimiters, decimal separators and headers are recognized by.
+# Maximum numbers of rows, and of cells in them, from which dialects are recognized.
 _ROWS, _CELLS = 100, 10_000
 # Enough bytes to tell numbers from text, and enough lines where lines are long.
 _LOOK, _LINES = 2**16, 32
-# Very long lines are looked at a few at a time, and a first line without an end is refused.
+# Of very long lines, a few are enough, and a first line without an end is refused.
 _LONG, _TOO_LONG = 2**22, 2**28
 
 _MARKS = (
@@ -35,7 +35,7 @@ _MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first bytes of a file, some lines at least; or all of it."""
+    """The first bytes of a file, with some lines at least, or all of it."""
 
     data: bytes
     whole: bool
@@ -85,7 +85,7 @@ def encoding_of(head: Head, name: str) -> str:
 
 
 def text_of(head: Head, encoding: str, name: str) -> str:
-    """Decode the first lines; an error names the place."""
+    """Decode the first lines; an error names the line."""
     try:
         return _decoded(head, encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def _decoded(head: Head, encoding: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedDialect:
-    """How a file is written, with nothing left to recognize."""
+    """How a file is written: a `Dialect` in which everything is given or recognized."""
 
     delimiter: str
     spelling: Spelling
@@ -112,13 +112,13 @@ class ResolvedDialect:
     encoding: str
 
     def as_given(self, encoding: str | None) -> Dialect:
-        """The same as options, for files that may have another encoding."""
+        """The dialect as options, for files that may have another encoding."""
         spelling = self.spelling
         return Dialect(self.delimiter, spelling.decimal, spelling.thousands, self.header, encoding)
 
 
 def checked(given: Dialect) -> Dialect:
-    """Refuse what is no delimiter, separator or encoding."""
+    """Check the delimiter, separators and the encoding."""
     if given.delimiter in ("\\t", "tab"):
         # As typed in a shell.
         given = replace(given, delimiter="\t")
@@ -155,7 +155,7 @@ def checked(given: Dialect) -> Dialect:
 
 
 def recognize(head: Head, given: Dialect, expected: str, name: str) -> ResolvedDialect:
-    """How a file is written; what is unusual, and not given, is said."""
+    """Recognize how a file is written; warn of what is unusual and not given."""
     encoding = given.encoding or encoding_of(head, name)
     text = text_of(head, encoding, name)
     delimiter = given.delimiter or _delimiter(text, head.whole, given.decimal, expected)
@@ -167,11 +167,11 @@ def recognize(head: Head, given: Dialect, expected: str, name: str) -> ResolvedD
         "decimal": None if decimal in (given.decimal, ".") else decimal,
         "encoding": None if encoding in (given.encoding, "utf-8", "utf-8-sig") else encoding,
     }
-    said = [f"{key}={value!r}" for key, value in unusual.items() if value is not None]
-    if said:
+    found = [f"{key}={value!r}" for key, value in unusual.items() if value is not None]
+    if found:
         warn(
-            f"{name} is read with {', '.join(said)}, as its first lines suggest; pass the same, or "
-            "what is right, to be sure"
+            f"{name} is read with {', '.join(found)}, as its first lines suggest; pass the same, "
+            "or what is right, to be sure"
         )
     if given.header is not None:
         return ResolvedDialect(delimiter, spelling, given.header, encoding)
@@ -210,8 +210,8 @@ def _counted(row: list[str]) -> str:
 
 
 def rows_of(text: str, delimiter: str, whole: bool, most: int | None = None) -> list[list[str]]:
-    """The first rows that are not empty; the last one is left out if it may be cut."""
-    # The limit belongs to the process; other code may rely on it.
+    """The first rows that are not empty, without the last one if it may be incomplete."""
+    # The limit is that of the process; other code may rely on it.
     limit = csv.field_size_limit(len(text) + 1)
     try:
         reading = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
@@ -244,7 +244,7 @@ def _delimiter(text: str, whole: bool, decimal: str | None, expected: str) -> st
         numbers = sum(any(each.is_number(cell) for each in allowed) for cell in cells)
         return len(alike) / len(rows), numbers / len(cells)
 
-    # The first of several that are as good, which is what the name of the file stands for.
+    # Among equals, the first one, which is that of the ending of the file.
     return max((expected, *(each for each in _DELIMITERS if each != expected)), key=score)
 
 
@@ -269,7 +269,7 @@ def _decimal(rows: list[list[str]], delimiter: str) -> str:
 
 
 def _header(rows: list[list[str]], spelling: Spelling) -> tuple[bool, str | None]:
-    """Whether the first row holds names; and what to say if that is not certain."""
+    """Whether the first row holds names, and a warning if that is not certain."""
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     columns = _columns(body) if body else [[] for _ in first]
     numbers, words = list[int](), 0

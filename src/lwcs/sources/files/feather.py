@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Rows of a batch, unless the user says otherwise.
 _ROWS = 65_536
-# Record batches that are held at once: one is used while the next ones are decoded.
+# Record batches in memory at once: one is used while the next ones are decoded.
 _HELD = 3
 
 
@@ -53,7 +53,7 @@ class FeatherFiles(Files):
         return pa.PythonFile(ahead or self._store.file(path), "r")
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Memory of the record batches that are held, by the first one of every file."""
+        """Memory of the record batches that are held at once, by the first one of each file."""
         del budget
         width = sum(_value_bytes(self.schema.field(name).type) for name in columns)
         return int(_HELD * width * max(map(self._first_rows, self._names)))
@@ -96,7 +96,7 @@ class FeatherFiles(Files):
 
 
 def _value_bytes(kind: pa.DataType) -> float:
-    """Bytes of a value, where the type tells."""
+    """Bytes of a value, or 0 if the type does not tell."""
     if pa.types.is_fixed_size_list(kind):
         return float(kind.list_size * _value_bytes(kind.value_type))
     try:

@@ -1,8 +1,11 @@
 """Rows in Parquet files: footers read once, row groups cut into parts that are read side by side.
 
 Small row groups are read side by side, also those of the next files, up to a limit in bytes; large
-ones one after the other, as a whole or page by page, whichever takes less memory. On a store, the
-bytes of the wanted columns are fetched ahead, and count as well.
+ones one after the other, as a whole or page by page, whichever takes less memory: three copies of a
+page of every column are needed, so that wide row groups are read as a whole.
+
+On a store, the chunks of the wanted columns are fetched ahead, and count in the limit. pyarrow's
+own `pre_buffer` would hold whole row groups, and fsspec would also fetch bytes of other columns.
 """
 
 from __future__ import annotations
@@ -38,14 +41,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the footer of a file says, and the names of its folders."""
+    """The footer of a file, and the values of columns from the names of its folders."""
 
     path: str
     metadata: pq.FileMetaData
     names: list[str]
     keys: dict[str, Any]
     groups: list[int]
-    """The row groups that are read; a dataset may have some of them only."""
+    """The row groups that are read; a dataset may have only some of them."""
 
     def sizes(self, run: range) -> list[int]:
         """Number of rows of some of these row groups."""
@@ -90,7 +93,7 @@ class ParquetFiles(Files):
         cls, dataset: ds.FileSystemDataset, keys: list[str], store: Store | None
     ) -> ParquetFiles:
         """The files of a dataset; a column that a file does not have is null there."""
-        # Reads what files say of themselves, side by side.
+        # Reads the footers of all files in parallel.
         dataset.count_rows()
         files = []
         for each in dataset.get_fragments():
@@ -112,7 +115,7 @@ class ParquetFiles(Files):
                 yield from self._parts_of(file, columns, budget, batch_rows)
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Memory that row groups take which are too large to be read before their turn."""
+        """Memory of row groups that are too large to be read before their turn."""
         most = 0
         for file in self._files:
             width = _row_bytes(self.schema, columns, file)
@@ -141,7 +144,7 @@ class ParquetFiles(Files):
             largest = max(file.sizes(run), default=0) * width
             whole = small or _HELD * largest <= _page_bytes(file, run.start, columns)
             cut = [run] if small else [range(i, i + 1) for i in run]
-            # What is in memory as a whole is not cut: every batch costs something for every column.
+            # A row group in memory is not cut: each batch has an overhead for each column.
             batch = batch_rows if whole else paged
             rows = self._rows(file, columns, batch, cut, size > _TINY, whole, ahead)
             yield Part(
@@ -205,15 +208,15 @@ def _footers(found: Found, store: Store | None) -> dict[str, tuple[pq.FileMetaDa
         return dict(zip(found.paths, pool.map(read, found.paths), strict=True))
 
 
-# To hand the columns of less than this to threads costs more than it gains.
+# Below this size, decoding columns on several threads costs more than it gains.
 _TINY = 4 * 2**20
 # Bytes of a column that are read at once.
 _BUFFER = 2**18
-# A page, as most programs write them, is read, decompressed and decoded.
+# Usual size of a page, of which there are three copies: as read, decompressed, and decoded.
 _PAGE, _COPIES = 2**20, 3
-# Large row groups that are in memory at once: one is used while the next is decoded.
+# Large row groups in memory at once: one is used while the next is decoded.
 _HELD = 2
-# Rows of a batch: every batch costs something, so that longer ones are faster (measured).
+# Maximum number of rows per batch: larger batches have less overhead (measured).
 _LONGEST = 2**18
 
 
@@ -235,7 +238,7 @@ def _runs(sizes: list[int], most: int, *, together: bool) -> Iterator[range]:
 def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
     """Bytes per row of some columns when they are decoded.
 
-    Where a type does not tell, as for text and lists, all that the row groups say they hold counts.
+    Where a type does not tell, as for text and lists, the sizes of whole row groups count.
     """
     known = 0.0
     for kind in (schema.field(name).type for name in columns):
@@ -249,7 +252,7 @@ def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
 
 
 def _leaves(file: _File, columns: list[str]) -> list[int]:
-    """The chunks that some columns have in a row group: those of lists and structs have several."""
+    """The chunks of some columns in a row group; lists and structs have several."""
     schema, wanted = file.metadata.schema, tuple(f"{name}." for name in columns)
     return [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
 
@@ -276,7 +279,7 @@ def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[La
             if chunk.has_dictionary_page:
                 first = min(first, chunk.dictionary_page_offset or first)
             stop = first + chunk.total_compressed_size
-            # A footer may say anything; pyarrow will find out.
+            # A damaged footer may have any number here; pyarrow will refuse it.
             if 0 <= first < stop <= size:
                 lane.append(Piece(first, stop))
     return lanes

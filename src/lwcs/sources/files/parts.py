@@ -52,7 +52,7 @@ class Files(ABC):
         return []
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Memory that reading takes however little is read at once."""
+        """Memory that a reader needs however few rows it reads at once."""
         del columns, budget
         return 0
 
@@ -68,7 +68,7 @@ class Part:
     """Row number of the first of them in the file."""
     rows: Iterable[pa.RecordBatch]
     size: float | None = None
-    """Bytes that it takes, if it is small enough to be read before its turn."""
+    """Its size in bytes, if it is small enough to be read before its turn."""
     ahead: Ahead | None = None
     """Its bytes on a store."""
     last: bool = True
@@ -79,7 +79,7 @@ class Part:
         if self.size is None:
             return self
         if self.ahead is not None:
-            # More are fetched at a time than are decoded.
+            # More parts are fetched at a time than are decoded.
             self.ahead.begin()
         return replace(self, rows=_results_of(pool.submit(list, self.rows)))
 
@@ -100,7 +100,7 @@ def side_by_side(parts: Iterable[Part], most: float) -> Iterator[Part]:
             yield ahead.popleft()
 
 
-# Tiny files have more to them than the bytes of their rows.
+# A limit for tiny files, which take more memory than that of their rows.
 _MOST_AHEAD = 32
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _IN_COLUMNS = "pass their real and imaginary parts as columns"
 _LOOK = 1000
-"""Number of Python objects that are looked at to tell text from others."""
+"""Number of Python objects from which their type is inferred."""
 
 
 class TableSource(LocalSource):
@@ -48,7 +48,7 @@ class TableSource(LocalSource):
             selection.warn_of_identifiers(self._identifiers())
 
     def _identifiers(self) -> list[str]:
-        """Columns whose first rows are distinct whole numbers, rows with gaps left out."""
+        """Columns that look like identifiers in the first rows without missing values."""
         first = slice(0, min(self.n_rows, self.block_rows))
         gaps = np.zeros(first.stop, dtype=bool)
         for column in self._columns:
@@ -130,7 +130,7 @@ class _SeriesColumn:
     def missing(self, rows: slice) -> Mask:
         """Which of these rows have a null or NaN."""
         gaps = np.asarray(self.series[rows].is_null().to_numpy(), dtype=bool)
-        # What is null is told from NaN by some libraries and not by others.
+        # Not all libraries distinguish null and NaN.
         return gaps | np.isnan(self.values(rows)) if self.series.dtype.is_float() else gaps
 
 
@@ -161,7 +161,7 @@ _Column = _SeriesColumn | _ArrowColumn
 
 @dataclass(frozen=True, slots=True)
 class _GivenColumn:
-    """A column as it is given: a series, and Python objects in it as Arrow, where that works."""
+    """A column of the user's table: a series, and its Python objects in Arrow, where possible."""
 
     series: nw.Series[Any]
     objects: pa.Array | None = None
@@ -169,7 +169,7 @@ class _GivenColumn:
 
     @classmethod
     def of(cls, series: nw.Series[Any]) -> _GivenColumn:
-        """Look at Python objects, whose type does not tell what they are."""
+        """Convert Python objects to Arrow, since their type is not known to the table."""
         in_arrow = isinstance(series.to_native(), pa.Array | pa.ChunkedArray)
         if in_arrow or not isinstance(series.dtype, nw.Object | nw.Unknown):
             return cls(series)
@@ -200,7 +200,7 @@ class _GivenColumn:
         except (pa.ArrowException, TypeError):
             why = f"{self.series.dtype}, which Arrow does not know; cast it to float64"
             return pa.field(name, pa.string(), metadata={WHY: why})
-        # Without rows, Arrow cannot tell that Python objects are text, as pandas 2 keeps it.
+        # pandas 2 keeps text as Python objects, whose type Arrow cannot tell without rows.
         objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
         return pa.field(name, pa.string() if objects else kind)
 

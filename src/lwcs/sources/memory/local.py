@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
 
 _CELLS_OF_A_BLOCK = 2048
-# Stretches are long enough that Python between them does not count, and so short that an interrupt
-# waits for a moment only and threads end together.
+# Stretches are long enough to make the overhead of Python negligible, and short enough for threads
+# to end at about the same time, and for an interrupt to be noticed soon.
 _STRETCH_VALUES = 2**24
 _STRETCHES_PER_THREAD = 4
 
@@ -46,7 +46,7 @@ class LocalSource(Source):
     weights: FloatArray | None = None
     _cut_evenly = True
     gives_views: bool = False
-    """Whether `read` copies nothing, and gives what compiled kernels read as it is."""
+    """Whether `read` returns views, which compiled kernels read without a conversion."""
 
     @property
     def can_take(self) -> bool:
@@ -69,9 +69,9 @@ class LocalSource(Source):
     def take_runs(
         self, starts: IntArray, stops: IntArray, *, views: bool
     ) -> tuple[Block, IntArray]:
-        """Runs of rows start … stop, and where each starts in the block.
+        """A block with the rows of several runs start … stop, and where each run starts in it.
 
-        They are copied, unless `views` are wanted and possible: then all rows are in the block.
+        Rows are copied, unless `views` are wanted and possible: then the block has all rows.
         """
         if views and self.gives_views:
             return self._block(slice(0, self.n_rows), 0), starts
@@ -88,9 +88,9 @@ class LocalSource(Source):
 
     @property
     def cell_rows(self) -> int:
-        """Number of rows per cell, the least that sums are kept of: a power of two.
+        """Number of rows per cell, the smallest unit that sums are kept of: a power of two.
 
-        At most 32, and few enough that all rows of a cell are read for the price of one.
+        It is at most 32, so that reading all rows of a cell costs about as much as reading one.
         """
         return self._cell_rows(self.block_rows)
 
@@ -99,11 +99,11 @@ class LocalSource(Source):
         return max(1, block_rows // _CELLS_OF_A_BLOCK)
 
     def empty(self, dtype: Any) -> Any:
-        """Memory for one number per row."""
+        """An uninitialized array for one number per row."""
         return np.empty(self.n_rows, dtype=dtype)
 
     def followed(self, values: Any) -> Any:
-        """One value per row, in the library and on the device of the rows."""
+        """Values per row in the library and on the device of the rows."""
         return followed(values, self.like)
 
     def stretch_rows(self, n_jobs: int | None) -> int:
@@ -130,16 +130,16 @@ class LocalSource(Source):
         return (self._block(piece, first) for piece in pieces(n_rows, self.block_rows))
 
     def all_blocks(self, rows: int | None = None) -> Iterator[Block]:
-        """Yield the blocks of all partitions, or `rows` at a time; rows are numbered through."""
+        """Yield the blocks of all partitions, or `rows` rows at a time, numbered among all rows."""
         step = self.block_rows if rows is None else rows
         return (self._block(piece, 0) for piece in pieces(self.n_rows, step))
 
     def blocks_of_part(self) -> Iterator[Block]:
-        """All blocks, where these rows are one partition of many."""
+        """All blocks, for rows that are one partition of many."""
         return self.all_blocks()
 
     def _block(self, piece: slice, first: int) -> Block:
-        """The rows of a piece that is counted from row `first` on."""
+        """The rows of a piece whose rows are numbered from row `first` on."""
         start, stop = first + piece.start, first + piece.stop
         weights = None if self.weights is None else self.weights[start:stop]
         return Block(self.read(start, stop), weights, piece.start)
@@ -147,7 +147,7 @@ class LocalSource(Source):
     def each_block(
         self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
     ) -> Iterator[R]:
-        """Run a task over every block, numbered through, on threads; yield results in order.
+        """Run a task over every block, numbered among all rows, on threads; yield results in order.
 
         Finer than `gather`, so that few large partitions keep all threads busy. A task that keeps
         to the blocks by itself may be given more `rows` at a time (`stretch_rows`).
@@ -167,7 +167,7 @@ class LocalSource(Source):
     ) -> DenseRows:
         """Compute one value per row, as an array."""
         values, done = np.empty(0), 0
-        # Put together while further blocks are computed.
+        # Results are copied while further blocks are computed.
         for part in self.each_block(
             lambda block: without_dropped(task(block), block), n_jobs=n_jobs
         ):
@@ -205,19 +205,19 @@ class DroppingSource(LocalSource):
 
     @property
     def block_rows(self) -> int:
-        """As many as there were."""
+        """Number of rows per block, as in the whole source."""
         return self.whole.block_rows
 
     def estimate_values(self) -> int:
-        """As many as there were."""
+        """Number of values of the whole source."""
         return self.whole.estimate_values()
 
     def row_bytes(self) -> float:
-        """As many as there were."""
+        """Bytes per row of the whole source."""
         return self.whole.row_bytes()
 
     def limit_memory(self, limit: int) -> None:
-        """As the other source limits it."""
+        """Limit the memory of the whole source."""
         self.whole.limit_memory(limit)
 
     def read(self, start: int, stop: int) -> Rows:
@@ -252,7 +252,7 @@ class ArraySource(LocalSource):
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the requested rows."""
         if self.gives_views:
-            # Faster than an index; other arrays would be copied as a whole.
+            # Faster than indexing, but other arrays would be copied as a whole.
             return np.asarray(self.array).take(rows, axis=0)
         return np.ascontiguousarray(self.array[rows], dtype=self.dtype)
 
@@ -340,7 +340,7 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
 
 
 def _open_foreign(data: Any) -> LocalSource:
-    """Open an array of another library: where it is, unless that is the host."""
+    """Open an array of another library; on a device, rows stay there."""
     rows = data if isinstance(data, DeviceArray) else rows_of(data)
     source: LocalSource
     if isinstance(rows, DeviceArray):
@@ -354,7 +354,7 @@ def _open_foreign(data: Any) -> LocalSource:
 
 
 def _refuse_not_in_memory(data: object) -> None:
-    """Refuse data that is not in this process where its rows are meant: it may be larger."""
+    """Refuse data whose rows are not in memory, and may not fit into it."""
     path = isinstance(data, (str, os.PathLike))
     if isinstance(data, LocalSource) or not (
         engine_of(data) or path or is_query(data) or isinstance(data, Source)

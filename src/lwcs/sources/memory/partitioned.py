@@ -1,7 +1,7 @@
-"""Rows in several tables, each of them a partition: a cluster in one process.
+"""Rows in several tables in memory, each of which is a partition, as on a cluster.
 
-It runs what an engine runs: partitions of any size, two rounds, no row fetched by number. The
-results of the engines are tested against it.
+Like an engine, the source has partitions of any size, makes two rounds, and fetches no row by
+number. The results of engines are tested against it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DEFAULT = ScanOptions()
 
 
 def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[LocalSource]:
-    """Open every table; the columns of the first are found by name in the others."""
+    """Open every table, with the columns of the first one in the others."""
     sources, alike = list[LocalSource](), options
     for i, part in enumerate(parts):
         with naming(f"partition {i}"):
@@ -127,12 +127,12 @@ class PartitionedSource(Source):
         return len(self.parts)
 
     def row_bytes(self) -> float:
-        """Of all tables, on average."""
+        """Average number of bytes per row of all tables."""
         rows = sum(part.n_rows for part in self.parts)
         return sum(part.n_rows * part.row_bytes() for part in self.parts) / rows
 
     def estimate_values(self) -> int:
-        """Enough for the compiled kernels, as on an engine."""
+        """Enough values for the compiled kernels, as on an engine, so that bits are the same."""
         return COMPILED_FROM
 
     def gather(
@@ -153,7 +153,7 @@ class PartitionedSource(Source):
             yield from self.parts[partition].blocks_of_part()
 
     def on_host(self) -> PartitionedSource:
-        """The same, with every table where NumPy can read it."""
+        """The source, with every table where NumPy can read it."""
         parts = [part.on_host() for part in self.parts]
         if parts == self.parts:
             return self
