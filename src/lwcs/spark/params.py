@@ -1,4 +1,4 @@
-"""The parameters of CoresetKMeans and its model on Spark: those of `pyspark.ml`, and our own."""
+"""Parameters of CoresetKMeans and its model on Spark: those of `pyspark.ml`, and further ones."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ _NAMES = {
     "random_state": "seed",
     "lwcs.scan(…, missing='drop')": "handleInvalid='skip'",
 }
-"""What errors of `lwcs.CoresetKMeans` name, and the name that it has here."""
+"""Names in errors of `lwcs.CoresetKMeans`, and the names of these parameters on Spark."""
 
 
 @contextmanager
-def named_as_here() -> Iterator[None]:
-    """Errors that name parameters of Spark instead of those of `lwcs.CoresetKMeans`."""
+def with_spark_names() -> Iterator[None]:
+    """Name parameters of Spark in errors instead of those of `lwcs.CoresetKMeans`."""
     try:
         yield
     except ValueError as error:
-        said = str(error)
-        for name, here in _NAMES.items():
-            said = said.replace(name, here)
-        if said == str(error):
+        message = str(error)
+        for name, spark_name in _NAMES.items():
+            message = message.replace(name, spark_name)
+        if message == str(error):
             raise
-        raise ValueError(said) from error
+        raise ValueError(message) from error
 
 
 def _param(name: str, doc: str, converter: Callable[..., Any]) -> Any:
@@ -68,7 +68,7 @@ class CoresetKMeansParams(
     HasDistanceMeasure,
     HasHandleInvalid,
 ):
-    """What an estimator and its model share."""
+    """The parameters that an estimator and its model share."""
 
     k: Any = _param("k", "number of clusters, at least 1", TypeConverters.toInt)
     tol: Any = _param(

@@ -1,4 +1,8 @@
-"""Rows in a Dask array or DataFrame, or in Delayed: a chunk is a partition, on any scheduler."""
+"""Rows in a Dask array or DataFrame, or in Delayed: a chunk is a partition, on any scheduler.
+
+Every round computes the chunks again, unless they are persisted; weight and cost of a partition
+must agree between rounds.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,7 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
 
 
 def _put_together(parts: Sequence[Any]) -> Any:
-    """A list of Delayed as an array or a DataFrame; the first of them tells which."""
+    """A list of Delayed as an array or a DataFrame, according to the first of them."""
     read = dask.delayed(_as_pandas, pure=False)
     (first,) = dask.compute(dask.delayed(_no_rows, pure=False)(read(parts[0])))
     if hasattr(first, "columns"):
@@ -79,18 +83,18 @@ def _put_together(parts: Sequence[Any]) -> Any:
 
 @by_value
 def _as_pandas(part: Any) -> Any:
-    """A table of another library as Dask has them; arrays as they are."""
+    """A table as one of pandas, which Dask computes with; arrays are returned unchanged."""
     return part.to_pandas() if hasattr(part, "to_pandas") else part
 
 
 @by_value
 def _no_rows(part: Any) -> Any:
-    """What a part is, without its rows."""
+    """A part without its rows, which has its type and columns."""
     return part[:0] if hasattr(part, "shape") and part.shape else part
 
 
 class _DaskSource(EngineSource):
-    """What arrays and tables share: delayed chunks, and how to run over them."""
+    """The common part of arrays and tables: delayed chunks, and how to run work over them."""
 
     rows: Callable[..., Any]
     """Rows as the reader takes them, from what a chunk is made of."""
@@ -100,7 +104,7 @@ class _DaskSource(EngineSource):
         self.chunks, self.partitions = chunks, len(chunks)
 
     def ask_workers(self) -> None:
-        """Ask the workers of the client that is active; other schedulers run on this machine."""
+        """Ask the workers of the active client; other schedulers run on this machine."""
         client = getattr(dask.base.get_scheduler(), "__self__", None)
         if client is not None and hasattr(client, "run") and client not in _ASKED:
             answers = client.run(versions, on_error="return")
@@ -118,7 +122,7 @@ class _DaskSource(EngineSource):
         return iter(_compute_groups(self._calls(work, None), add_results))
 
     def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
-        # One node of the graph: a worker gets it once, not with every chunk.
+        # One node of the graph, which is sent to a worker once, not with every chunk.
         shared = dask.delayed(
             version_checked(_Chunk(work, self.rows), dumps), traverse=False, pure=False
         )
@@ -133,7 +137,7 @@ _ASKED: WeakSet[Any] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Work on what a chunk is made of."""
+    """Work on the objects that a chunk consists of."""
 
     work: Work
     rows: Callable[..., Any]
@@ -209,7 +213,7 @@ def _values(
 
 
 def _weights(weights: Any, array: Any) -> Any:
-    """Weights in the same chunks as the rows."""
+    """Weights in chunks like those of the rows."""
     import dask.array as da
 
     if engine_of(weights) == "dask" and hasattr(weights, "to_dask_array"):
@@ -265,7 +269,7 @@ class DaskTableSource(_DaskSource):
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """Labels of a table, with its index."""
+    """Work that returns labels with the index of their table."""
 
     work: RowWork
 
@@ -292,11 +296,11 @@ def _with_weights(frame: Any, sample_weight: Any) -> Any:
 
 
 def _schema(frame: Any) -> pa.Schema:
-    """Types of the columns, as far as Dask knows them without computing."""
+    """Types of the columns; Dask computes a value only where they are Python objects."""
     import pyarrow as pa
 
     schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
-    # What Python objects are is seen from the first of them.
+    # The type of Python objects is that of the first of them.
     return pa.schema(
         [
             pa.field(f.name, _object_type(_first(frame, f.name))) if pa.types.is_null(f.type) else f

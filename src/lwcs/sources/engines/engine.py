@@ -47,7 +47,7 @@ LABEL = "label"
 
 @dataclass(frozen=True, slots=True)
 class ArrayReader:
-    """Cuts rows into blocks that are a pair: an array, dense or sparse, and its weights or None."""
+    """Reads partitions that are pairs: an array, dense or sparse, and its weights or None."""
 
     n_features: int
     weighted: bool = False
@@ -55,7 +55,7 @@ class ArrayReader:
     selection: ClassVar[None] = None
 
     def __call__(self, rows: Any, partition: int, first_row: int = 0) -> Iterator[Block]:
-        """Views of the array."""
+        """Yield blocks that are views of the array."""
         del partition, first_row
         array, weights = rows
         missing: Missing = "drop" if self.drop else "error"
@@ -70,7 +70,7 @@ class ArrayReader:
 
 @dataclass(frozen=True, slots=True)
 class ArrowReader:
-    """Cuts rows into blocks that are Arrow record batches."""
+    """Reads partitions that are Arrow record batches."""
 
     selection: Selection
     drop: bool = False
@@ -78,7 +78,7 @@ class ArrowReader:
     def __call__(
         self, rows: Iterable[pa.RecordBatch], partition: int, first_row: int = 0
     ) -> Iterator[Block]:
-        """Copy columns into rows; messages about bad rows number them from `first_row` on."""
+        """Yield blocks into which columns are copied; errors number rows from `first_row` on."""
         batches = (batch for batch in rows if batch.num_rows)
         first = next(batches, None)
         if first is None:
@@ -91,7 +91,7 @@ class ArrowReader:
         return (self._sparse if self.selection.sparse else self._dense)(each, place, first_row)
 
     def _view(self, batch: pa.RecordBatch) -> DenseRows | None:
-        """Vectors without missing values are rows in memory already: nothing is copied."""
+        """The rows of one column of vectors without missing values, which need no copy."""
         chosen = self.selection
         if not chosen.is_one_vector or chosen.weight or chosen.sparse or self.drop:
             return None
@@ -105,7 +105,7 @@ class ArrowReader:
     def _dense(
         self, batches: Iterable[pa.RecordBatch], place: str, first_row: int
     ) -> Iterator[Block]:
-        """Blocks of the grid; rows are numbered through them."""
+        """Blocks of dense rows, which are numbered within the partition."""
 
         def checked() -> Iterator[tuple[str, Batch]]:
             done = first_row
@@ -143,23 +143,23 @@ class ArrowReader:
 
 
 PartitionReader = ArrayReader | ArrowReader
-"""How the rows of a partition, as its engine hands them over, become blocks."""
+"""Turns the rows of a partition, in the form that its engine passes, into blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a partition sends back: a result, or what is wrong with its rows."""
+    """What the work on a partition returns: a result, or the error in its rows."""
 
     result: Any
     dropped: int = 0
     error: Exception | None = None
     identifiers: tuple[str, ...] = ()
-    """Columns that look like identifiers, if these are the first rows."""
+    """Columns that look like identifiers, from the first partition alone."""
     fingerprint: PartitionHash | None = None
-    """Of the rows of one partition, if it was asked for and the task has seen all of them."""
+    """Hash of the partition, if wanted and if the task has read all of its rows."""
 
     def __add__(self, other: Outcome) -> Outcome:
-        """Add up results; the first error stays."""
+        """Add up results; the first error is kept."""
         if self.error is not None or other.error is not None:
             return self if self.error is not None else other
         return Outcome(
@@ -171,19 +171,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an engine runs over a partition; it is sent, and its results return, as bytes.
+    """What an engine runs over a partition; it is sent as bytes, and returns bytes.
 
-    Bad rows are returned like any other result: an engine would retry the partition, and hide
-    what is wrong in an error of its own.
+    Errors in rows are returned like results: an engine would retry the partition, and hide the
+    message in an error of its own.
     """
 
     reader: PartitionReader
     task: Task[Any]
     fingerprint: bool = False
-    """Whether a fingerprint of the rows is taken."""
+    """Whether the rows are hashed."""
 
     def __call__(self, rows: Any, partition: int, item: bytes | None) -> bytes:
-        """Run the task; `item` is what this partition alone is told, else its number."""
+        """Run the task with the `item` of this partition, or with its number if there is none."""
         counter = _BlockCounter(self.reader.selection, partition, self.fingerprint)
         try:
             # The engine has given this task one core.
@@ -201,12 +201,12 @@ class Work:
 
 
 class _BlockCounter:
-    """Counts the dropped rows of the blocks that pass through, and looks at the first of all."""
+    """Counts dropped rows in a stream of blocks, hashes them, and finds identifiers in the first."""
 
     def __init__(self, selection: Selection | None, partition: int, fingerprint: bool) -> None:
         self.dropped = 0
         self.fingerprint: PartitionHash | None = None
-        """Set once all blocks have passed."""
+        """Set once all blocks were read."""
         self._print = PartitionHash() if fingerprint else None
         self.identifiers: tuple[str, ...] = ()
         self._selection = None if partition else selection
@@ -225,7 +225,7 @@ class _BlockCounter:
 
 
 def pack_error(error: Exception) -> bytes:
-    """What a partition sends back that cannot do its work."""
+    """The result of a partition whose work cannot be done."""
     return pickle.dumps(Outcome(None, error=error), protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -239,7 +239,7 @@ def _with_partition(error: Exception, partition: int) -> Exception:
 
 
 def add_results(results: Iterable[bytes]) -> bytes:
-    """Add up what partitions sent back, on the cluster."""
+    """Add up the results of partitions, on a worker."""
     total = reduce(add, map(pickle.loads, results))
     return pickle.dumps(total, protocol=pickle.HIGHEST_PROTOCOL)
 
@@ -280,7 +280,7 @@ class EngineSource(Source):
             self.dtype = None if reader.selection.sparse else reader.selection.dtype
         self.n_rows: int | None = None
         self.partitions: int | None = None
-        """Number of partitions, once that is known."""
+        """Number of partitions, once it is known."""
 
     def ask_workers(self) -> None:
         """Ask the workers for their versions, once per cluster; refuse those that do not fit."""
@@ -302,7 +302,7 @@ class EngineSource(Source):
         return self.partitions
 
     def estimate_values(self) -> int:
-        """Enough for the compiled kernels: the number of rows is not known on every engine."""
+        """Enough values for the compiled kernels: not every engine knows the number of rows."""
         return COMPILED_FROM
 
     def gather(
@@ -329,7 +329,7 @@ class EngineSource(Source):
             if outcome.error is not None:
                 raise outcome.error
             dropped += outcome.dropped
-            # A task need not look at all rows in every pass; the first one does.
+            # The first pass reads all rows; later tasks need not.
             self.dropped = max(self.dropped, dropped)
             self.identifiers = self.identifiers or outcome.identifiers
             if outcome.fingerprint is not None:
@@ -337,7 +337,7 @@ class EngineSource(Source):
             yield outcome.result
         if not results:
             raise ValueError(NO_ROWS)
-        # A task need not look at all rows of every partition.
+        # A task need not read all rows of every partition.
         if len(prints) == results:
             self.fingerprints = Fingerprints.of(prints)
 

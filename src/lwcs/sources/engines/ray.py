@@ -1,4 +1,4 @@
-"""Rows in a Ray Dataset: a block is a partition, handed over as Arrow."""
+"""Rows in a Ray Dataset: each of its blocks is a partition, read as an Arrow table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class RaySource(EngineSource):
     """Some columns of a Ray Dataset, or one column of tensors.
 
     The selected columns of a lazy Dataset are computed once, and stay in Ray's object store
-    (which spills to disk) as long as this source does, so that every round sees the same rows.
+    (which spills to disk) as long as this source exists. Blocks have no number in `map_batches`,
+    and a Dataset that is executed twice may be cut differently, so that rounds would not match.
     """
 
     def __init__(self, dataset: Any, options: ScanOptions) -> None:
@@ -84,7 +85,7 @@ class RaySource(EngineSource):
             for node in ray.nodes()
             if node["Alive"] and (job, node["NodeID"]) not in _ASKED
         }
-        # A node that goes away in between must not hold up the others.
+        # A node that disappears in between must not block the others.
         places = [NodeAffinitySchedulingStrategy(node, soft=True) for node in nodes]
         asked = [_VERSIONS.options(scheduling_strategy=place).remote() for place in places]
         answers = {}
@@ -125,7 +126,7 @@ class RaySource(EngineSource):
 
 
 def _fetched(submitted: Iterable[Any], at_most: int) -> Iterator[bytes]:
-    """Fetch results in order, with at most so many of them submitted ahead."""
+    """Fetch results in order, with at most `at_most` of them submitted ahead."""
     waiting: deque[Any] = deque()
     try:
         for each in submitted:
@@ -147,13 +148,13 @@ def _add(*results: bytes) -> bytes:
     return add_results(results)
 
 
-# Asking takes no core, so that it need not wait for one.
+# Without a core, so that the task need not wait for one.
 _VERSIONS = ray.remote(num_cpus=0)(versions)
 _CALL, _ADD = ray.remote(by_value(_call)), ray.remote(version_checked(_add, dumps))
 
 
 def _schema(dataset: Any) -> Any:
-    """The schema; where the blocks have different types, name the column."""
+    """The schema; if types of blocks differ, an error that names the column."""
     try:
         return dataset.schema()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -181,7 +182,7 @@ def _as_arrow(kind: Any) -> pa.DataType:
 
 
 def _materialized(dataset: Any) -> Any:
-    """Compute a Dataset with its blocks in order; its context is shared, and is restored."""
+    """Compute a Dataset with its blocks in order; its context, which is shared, is restored."""
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
     try:

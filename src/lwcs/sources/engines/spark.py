@@ -1,4 +1,9 @@
-"""Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions."""
+"""Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions.
+
+Most of the time of a build over many small partitions would be lost in two ways. Spark collects
+garbage after every task, through all that numba has loaded: workers freeze it. And it discards a
+worker that left rows unread, so that the next one loads everything again: tasks read to the end.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +77,8 @@ class SparkSource(EngineSource):
     ) -> None:
         """Open a DataFrame.
 
-        `like` has the length of its vectors, and whether they are sparse; otherwise the first of
-        them is looked at.
+        `like` has the length of its vectors, and whether they are sparse; by default, both are
+        those of the first vector.
         """
         schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
         selection = Selection.of(
@@ -86,7 +91,7 @@ class SparkSource(EngineSource):
         self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
 
     def ask_workers(self) -> None:
-        """Ask in as many tasks as there are cores, which Spark spreads over its executors."""
+        """Ask for versions in as many tasks as there are cores, which Spark distributes."""
         session = self.frame.sparkSession
         if session not in _ASKED:
             with _explaining_workers():
@@ -114,7 +119,7 @@ class SparkSource(EngineSource):
         with _explaining_workers():
             sent = self._mapped(work, items).collect()
         results = {row.part: bytes(row.result) for row in sent}
-        # A partition that is gone has no rows; it may have been told to draw some.
+        # A partition that has disappeared has no rows, but may have rows to draw.
         parts = max(len(results), 0 if items is None else len(items))
         self.partitions = parts
         return (
@@ -123,7 +128,7 @@ class SparkSource(EngineSource):
         )
 
     def _column_to_send(self, name: str) -> Any:
-        """A column as it goes to the workers; dense vectors as arrays, which is faster."""
+        """A column as it is sent to the workers; dense vectors are faster as arrays."""
         kind = type(self.frame.schema[name].dataType).__name__
         if kind == "VectorUDT" and not self.sparse:
             return vector_to_array(column(quoted(name)))
@@ -147,18 +152,18 @@ class SparkSource(EngineSource):
 
 
 def quoted(name: str) -> str:
-    """The name of a column, dots and all."""
+    """The name of a column in backquotes, since it may have dots."""
     doubled = name.replace("`", "``")
     return f"`{doubled}`"
 
 
 def _with_numbered_columns(frame: Any) -> Any:
-    """The same columns named by number: to mapInArrow, a dot in a name is a field of a struct."""
+    """The columns, named by number: to mapInArrow, a dot in a name means a field of a struct."""
     return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
 
 
 def _type(kind: Any) -> pa.DataType:
-    """The Arrow type of a column; a type that Arrow does not have is not a number, so null."""
+    """The Arrow type of a column; null, which is no number, for types that Arrow does not have."""
     try:
         return to_arrow_type(kind, timezone="UTC")
     except (TypeError, ValueError, AssertionError):
@@ -174,14 +179,14 @@ def _vector(schema: pa.Schema, name: str, length: int, sparse: bool) -> Any:
 
 def _first(frame: Any, name: str) -> list[Any]:
     some = _with_numbered_columns(frame.select(quoted(name))).where("c0 is not null").limit(1)
-    # Through Arrow, as the workers see it.
+    # Through Arrow, as workers receive it.
     with _explaining_workers():
         table = some.mapInArrow(version_checked(_values_as_json, dumps), "v string").toArrow()
     return [json.loads(value) for value in table.column(0).to_pylist()]
 
 
 def _values_as_json(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Values of a column as text: only their shape matters, and they may be decimals or dates."""
+    """Values of a column as JSON: only their shape matters, and they may be decimals or dates."""
     for batch in batches:
         values = [json.dumps(value.as_py(), default=str) for value in batch.column(0)]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["v"])
@@ -190,7 +195,7 @@ def _values_as_json(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def _partition_function(
     work: Work, items: Sequence[bytes] | None, names: list[str]
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """What Spark runs over the batches of a partition."""
+    """The function that Spark runs over the batches of a partition."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part = _partition()
@@ -203,7 +208,7 @@ def _partition_function(
             item = items[part]
         each = iter(batches)
         result = work((batch.rename_columns(names) for batch in each), part, item)
-        # Spark discards a worker that left rows unread, and the next one has to import all again.
+        # Spark discards a worker that left rows unread.
         for _ in each:
             pass
         _freeze()
@@ -214,7 +219,7 @@ def _partition_function(
 
 @cache
 def _freeze() -> None:
-    """Keep the garbage collection after every Spark task from visiting all that numba loaded."""
+    """Exclude what numba has loaded from the garbage collection after every Spark task."""
     gc.freeze()
 
 
@@ -255,7 +260,7 @@ def _partition() -> int:
 
 
 def _versions_function(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """The name and the versions of a worker."""
+    """The function that returns the name and the versions of a worker."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
@@ -272,7 +277,7 @@ def _versions_function(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa
     return sent
 
 
-# Others are for the user's own functions to need.
+# Missing modules of the user's own functions are not explained.
 _MISSING_MODULE = re.compile(
     r"ModuleNotFoundError: No module named "
     r"'((?:lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
@@ -281,14 +286,14 @@ _MISSING_MODULE = re.compile(
 
 @contextmanager
 def _explaining_workers() -> Iterator[None]:
-    """Bring home what a worker says about its lwcs, without what Spark adds to it."""
+    """Raise the error of a worker about its versions without the text that Spark adds."""
     try:
         yield
     except Exception as error:
-        said = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
-        if said is not None:
-            raise RuntimeError(said[1] + _HOW) from error
-        # Spark imports pyarrow before any function of ours can look for what is missing.
+        found = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
+        if found is not None:
+            raise RuntimeError(found[1] + _HOW) from error
+        # Spark imports pyarrow before our own function can check for it.
         lacking = _MISSING_MODULE.search(str(error))
         if lacking is not None:
             raise RuntimeError(
