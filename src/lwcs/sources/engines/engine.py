@@ -201,7 +201,7 @@ class Work:
 
 
 class _BlockCounter:
-    """Counts dropped rows in a stream of blocks, hashes them, and finds identifiers in the first."""
+    """Counts dropped rows in a stream of blocks, hashes rows, and finds identifiers."""
 
     def __init__(self, selection: Selection | None, partition: int, fingerprint: bool) -> None:
         self.dropped = 0
