@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.kernels.hashes import hash_sums
 from lwcs.sources.base import Block
-from lwcs.sources.fingerprints import MOST_LISTED, Fingerprints, PartitionHash
+from lwcs.sources.engines.fingerprints import MOST_LISTED, Fingerprints, PartitionHash
 from tests.sources.test_engine import rows, wire
 
 

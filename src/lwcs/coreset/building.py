@@ -24,7 +24,7 @@ from lwcs.samplers import Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
 from lwcs.sources import Block, LocalSource, Source, scan
 from lwcs.sources.base import gathered, watched_blocks
-from lwcs.sources.fingerprints import PARTITIONS
+from lwcs.sources.engines.fingerprints import PARTITIONS
 from lwcs.sources.memory.tensors import DeviceSource
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lwcs.runtime.journal import TIMINGS, without_timings
 from lwcs.runtime.randomness import Stage, part_of
 from lwcs.samplers import Lightweight, Run
 from lwcs.sources import scan
-from lwcs.sources.fingerprints import PARTITIONS, Fingerprints
+from lwcs.sources.engines.fingerprints import PARTITIONS, Fingerprints
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray

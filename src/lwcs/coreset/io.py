@@ -16,7 +16,7 @@ from lwcs.arrays.rows import container
 from lwcs.coreset.coreset import Coreset
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
 from lwcs.runtime.journal import TIMINGS, read_timings
-from lwcs.sources.fingerprints import PARTITIONS, Fingerprints
+from lwcs.sources.engines.fingerprints import PARTITIONS, Fingerprints
 from lwcs.storage.arrow_tables import (
     SPARSE_COLUMNS,
     check_columns,

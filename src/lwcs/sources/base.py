@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.device import ArrayOrigin
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.sources.columns import Selection
-    from lwcs.sources.fingerprints import Fingerprints
+    from lwcs.sources.engines.fingerprints import Fingerprints
     from lwcs.sources.scan_options import ScanOptions
 
 

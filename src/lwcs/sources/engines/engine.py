@@ -27,7 +27,7 @@ from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.sources.arrow_rows import ArrowBatch, as_csr, elements_of, in_form
 from lwcs.sources.base import NO_ROWS, Source, without_dropped
 from lwcs.sources.blocks import Pass
-from lwcs.sources.fingerprints import Fingerprints, PartitionHash
+from lwcs.sources.engines.fingerprints import Fingerprints, PartitionHash
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.scan_options import Missing, ScanOptions
 

@@ -2,9 +2,6 @@
 
 The first pass over all rows computes two hashes of each partition on the way. One does not depend
 on the order of its rows, the other does: together they tell different rows from reordered ones.
-
-Every fit imports this module, for the name of a detail, and a fit of rows in memory takes no
-fingerprint: the hashes are imported by those that do.
 """
 
 from __future__ import annotations
@@ -16,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.kernels.hashes import hash_sums, mix
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lwcs.sources.base import Block
 
 PARTITIONS = "partitions"
-"""Key of the fingerprints in the details of a coreset."""
+"""Name in the details of a coreset."""
 MOST_LISTED = 1_000
-"""Maximum number of fingerprints; consecutive partitions share one if there are more."""
+"""Where there are more partitions, consecutive ones share a fingerprint."""
 _DIGITS = 16
 _HEX = re.compile(f"[0-9a-f]{{{_DIGITS}}}")
 _DAMAGED = (
@@ -45,8 +44,6 @@ class PartitionHash:
 
     def take(self, block: Block) -> None:
         """Add the next rows."""
-        from lwcs.kernels.hashes import hash_sums
-
         content, order = hash_sums(block.points, block.weights, self.rows)
         self.content = (self.content + content) % 2**64
         self.order = (self.order + order) % 2**64
@@ -130,6 +127,4 @@ def _folded(numbers: Iterable[int]) -> str:
 
 
 def _mixed(number: int) -> int:
-    from lwcs.kernels.hashes import mix
-
     return int(mix(np.array([number], dtype=np.uint64))[0])
