@@ -136,7 +136,13 @@ def scan(
             "format": format, "filesystem": filesystem, "storage_options": storage_options,
             "memory_limit": memory_limit,
         }  # fmt: skip
-        return _refuse_second_scan(data, given)
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}= is given, but data is a Source already, whose options are fixed; "
+                    "pass it to the lwcs.scan that creates the Source"
+                )
+        return data
     check_choice(missing, "missing", ("error", "drop"))
     if batch_size is not None:
         check_count(batch_size, "batch_size")
@@ -160,15 +166,6 @@ def needs_scan(data: Any) -> bool:
     """Whether `scan` opens such data, but scikit-learn would copy or refuse it."""
     foreign = library_of(data) is not None
     return foreign or _registered_for(data) is not None or is_chunked(data) or _is_parts(data)
-
-
-def _refuse_second_scan(source: Source, given: Mapping[str, Any]) -> Source:
-    if names := [name for name, value in given.items() if value is not None]:
-        raise ValueError(
-            f"{names[0]}= is given, but data is a Source already, whose options are fixed; pass it "
-            "to the lwcs.scan that creates the Source"
-        )
-    return source
 
 
 def _open(data: Any, options: ScanOptions) -> Source:

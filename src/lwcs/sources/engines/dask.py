@@ -6,7 +6,8 @@ must agree between rounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -123,9 +124,8 @@ class _DaskSource(EngineSource):
 
     def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
         # One node of the graph, which is sent to a worker once, not with every chunk.
-        shared = dask.delayed(
-            version_checked(_Chunk(work, self.rows), dumps), traverse=False, pure=False
-        )
+        on_chunk = version_checked(partial(_work_on_chunk, work, self.rows), dumps)
+        shared = dask.delayed(on_chunk, traverse=False, pure=False)
         call = dask.delayed(_call, pure=False)
         for i, chunk in enumerate(self.chunks):
             yield call(shared, i, None if items is None else items[i], *chunk)
@@ -135,15 +135,11 @@ _ASKED: WeakSet[Any] = WeakSet()
 """The clients whose workers have been asked for their versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Work on the objects that a chunk consists of."""
-
-    work: Work
-    rows: Callable[..., Any]
-
-    def __call__(self, partition: int, item: bytes | None, *chunk: Any) -> bytes:
-        return self.work(self.rows(*chunk), partition, item)
+def _work_on_chunk(
+    work: Work, rows: Callable[..., Any], partition: int, item: bytes | None, *chunk: Any
+) -> bytes:
+    """Run work on the objects that a chunk consists of."""
+    return work(rows(*chunk), partition, item)
 
 
 @by_value
@@ -263,21 +259,15 @@ class DaskTableSource(_DaskSource):
 
         del n_jobs
         meta = pd.Series(name=LABEL, dtype=np.int32)
-        series = version_checked(_Series(RowWork(self.reader, task)), dumps)
+        series = version_checked(partial(_labels, RowWork(self.reader, task)), dumps)
         return self.frame.map_partitions(series, meta=meta)
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    """Work that returns labels with the index of their table."""
+def _labels(work: RowWork, frame: Any) -> Any:
+    """The labels of a table, with its index."""
+    import pandas as pd
 
-    work: RowWork
-
-    def __call__(self, frame: Any) -> Any:
-        import pandas as pd
-
-        values = self.work(_as_arrow(frame))
-        return pd.Series(values, index=frame.index, name=LABEL, dtype=np.int32)
+    return pd.Series(work(_as_arrow(frame)), index=frame.index, name=LABEL, dtype=np.int32)
 
 
 def _with_weights(frame: Any, sample_weight: Any) -> Any:
