@@ -27,7 +27,7 @@ _HOMES = {
     "FittedOn": "lwcs.statistics.record",
     "KChoice": "lwcs.evaluation.k_choice",
     "Lightweight": "lwcs.samplers",
-    "PartitionedSource": "lwcs.sources",
+    "PartitionedSource": "lwcs.sources.memory.partitioned",
     "ProfileDisplay": "lwcs.plotting",
     "Progress": "lwcs.runtime.progress",
     "Refined": "lwcs.samplers",
@@ -114,7 +114,8 @@ if TYPE_CHECKING:
     from lwcs.runtime.warnings import ColumnWarning
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
     from lwcs.sizing.stability_result import Stability
-    from lwcs.sources import PartitionedSource, Source, scan
+    from lwcs.sources import Source, scan
+    from lwcs.sources.memory.partitioned import PartitionedSource
     from lwcs.statistics import theory
     from lwcs.statistics.certificate import Certificate
     from lwcs.statistics.diagnosis import Diagnosis

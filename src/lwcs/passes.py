@@ -14,8 +14,7 @@ from lwcs import kernels
 from lwcs.arrays.checks import BadValueError
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
-from lwcs.sources.base import GROUP
-from lwcs.sources.watching import gathered, watched
+from lwcs.sources.base import GROUP, gathered, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import lwcs
-from lwcs.sources.engines.partition_readers import ArrayReading
+from lwcs.sources.engines.engine import ArrayReader
 from tests.engines.sameness import cut
 from tests.sources.test_engine import Wire
 
@@ -15,7 +15,7 @@ PARTS = cut(X, [0, 0, 1, 1_000, 1_000, 3_000])
 
 
 def wanted(parts):
-    wire = Wire([(part, None) for part in parts], ArrayReading(4))
+    wire = Wire([(part, None) for part in parts], ArrayReader(4))
     return lwcs.build(wire, 100, random_state=0)
 
 

@@ -49,7 +49,7 @@ def sabotage(source: EngineSource, folder: Path) -> list[Path]:
     def deadly(work):
         marker = folder / f"round {len(markers)}"
         markers.append(marker)
-        return type(work)(work.reading, KillOnce(work.task, str(marker), os.getpid()))
+        return type(work)(work.reader, KillOnce(work.task, str(marker), os.getpid()))
 
     source.run = lambda work, told: run(deadly(work), told)
     source.run_sums = lambda work: run_sums(deadly(work))

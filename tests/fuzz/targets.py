@@ -23,7 +23,7 @@ from click.testing import CliRunner
 import lwcs
 from lwcs import theory
 from lwcs.arrays.rows import same_rows
-from lwcs.sources.files.pipes import open_pipe
+from lwcs.sources.streams import open_pipe
 from lwcs.storage import persistence as storage
 from tests.fuzz import mutations as mutate
 from tests.fuzz.outcomes import attempt, demand

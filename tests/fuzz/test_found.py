@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import lwcs
 from lwcs import theory
-from lwcs.sources.files.pipes import open_pipe
+from lwcs.sources.streams import open_pipe
 from lwcs.storage import persistence as storage
 from tests.fuzz.saved import objects, table_of
 

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.sources.files.stacked import StackedSource
+from lwcs.sources.files.chunked import StackedSource
 from tests.sources.parts import points, table
 from tests.sources.stores import spied
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.sources.vectors import as_csr
+from lwcs.sources.arrow_rows import as_csr
 
 
 def X() -> np.ndarray:

@@ -302,7 +302,7 @@ def test_a_header_longer_than_what_is_read_at_once(length, tmp_path):
 
 
 def test_a_line_without_an_end_is_refused_before_memory_is_full(tmp_path, monkeypatch):
-    monkeypatch.setattr("lwcs.sources.files.csv_preview._TOO_LONG", 2**18)
+    monkeypatch.setattr("lwcs.sources.files.csv_dialects._TOO_LONG", 2**18)
     with pytest.raises(ValueError, match="fewer than three lines"):
         scan(write(tmp_path, "1," * 2**18))
 

@@ -13,11 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.sources.arrow_rows import ArrowBatch
+from lwcs.sources.arrow_rows import ArrowBatch, in_form
 from lwcs.sources.column_types import named_like_identifier
 from lwcs.sources.columns import Selection
 from lwcs.sources.scan_options import ScanOptions
-from lwcs.sources.vectors import in_form
 
 V = np.random.default_rng(0).normal(size=(50, 4))
 
@@ -160,7 +159,7 @@ def test_names_of_a_batch_are_listed_once_whatever_the_number_of_columns():
     counted = CountedSchema(batch.schema.names)
     formed = in_form(SimpleNamespace(schema=counted, column=batch.column), selection)
     assert counted.asked == 1
-    assert ArrowBatch.of(formed, selection, False, "", 0).n_rows == 1
+    assert ArrowBatch(formed, selection, False, "", 0).n_rows == 1
 
 
 @pytest.mark.parametrize(("kind", "place"), [(list, "partition 1"), (iter, "batch 1")])

@@ -13,16 +13,15 @@ import pytest
 import lwcs
 from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engines.engine import EngineSource, RowWork, add_results
-from lwcs.sources.engines.partition_readers import ArrayReading, ArrowReading
+from lwcs.sources.engines.engine import ArrayReader, ArrowReader, EngineSource, RowWork, add_results
 from lwcs.sources.scan_options import ScanOptions
 
 
 class Wire(EngineSource):
     """Partitions in this process, behind a wire that counts bytes."""
 
-    def __init__(self, parts, reading):
-        super().__init__(reading)
+    def __init__(self, parts, reader):
+        super().__init__(reader)
         self.parts, self.rounds = parts, []
 
     def run_sums(self, work):
@@ -41,12 +40,12 @@ class Wire(EngineSource):
 
     def map_rows(self, task, *, n_jobs=None):
         del n_jobs
-        work = pickle.loads(pickle.dumps(RowWork(self.reading, task)))
+        work = pickle.loads(pickle.dumps(RowWork(self.reader, task)))
         return [work(part, i) for i, part in enumerate(self.parts)]
 
 
 def wire(X, parts=8):
-    return Wire([(part, None) for part in np.array_split(X, parts)], ArrayReading(X.shape[1]))
+    return Wire([(part, None) for part in np.array_split(X, parts)], ArrayReader(X.shape[1]))
 
 
 def rows(n=4_000, d=10):
@@ -93,7 +92,7 @@ def test_the_driver_keeps_moments_plan_and_coreset(monkeypatch):
             for seed in range(8):
                 yield np.random.default_rng(seed).standard_normal((50_000, 20)), None
 
-    source = Wire(Made(range(8)), ArrayReading(20))
+    source = Wire(Made(range(8)), ArrayReader(20))
     lwcs.build(source, 1_000, random_state=0)
     tracemalloc.start()
     try:
@@ -151,7 +150,7 @@ class _Local(Wire):
     """Without the wire, so that a task need not pickle."""
 
     def __init__(self, X):
-        super().__init__([(X, None)], ArrayReading(X.shape[1]))
+        super().__init__([(X, None)], ArrayReader(X.shape[1]))
 
     def run(self, work, told):
         assert told is None
@@ -166,7 +165,7 @@ def test_a_bad_row_is_an_answer_not_a_failure():
 
 
 def test_an_array_of_another_width_is_refused():
-    source = Wire([(rows(5), None), (rows(5, 3), None)], ArrayReading(10))
+    source = Wire([(rows(5), None), (rows(5, 3), None)], ArrayReader(10))
     with pytest.raises(ValueError, match=r"3 columns where 10 are expected.*\(in partition 1\)"):
         lwcs.build(source, 10)
 
@@ -176,8 +175,8 @@ def arrow(*tables, drop=False):
     selection = Selection.of(
         first.schema, ScanOptions(), lambda name: [first.column(name)[0].as_py()]
     )
-    reading = ArrowReading(selection, drop)
-    return Wire([table.to_batches() for table in tables], reading)
+    reader = ArrowReader(selection, drop)
+    return Wire([table.to_batches() for table in tables], reader)
 
 
 def test_a_partition_of_another_type_or_without_a_column_is_refused():

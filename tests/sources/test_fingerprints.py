@@ -9,12 +9,12 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.kernels.hashes import hash_sums
 from lwcs.sources.base import Block
-from lwcs.sources.engines.fingerprints import MOST_LISTED, Fingerprints, Print
+from lwcs.sources.engines.fingerprints import MOST_LISTED, Fingerprints, PartitionHash
 from tests.sources.test_engine import rows, wire
 
 
 def printed(points, weights=None, cut=None):
-    found = Print()
+    found = PartitionHash()
     for start, stop in zip([0, *(cut or [])], [*(cut or []), points.shape[0]], strict=True):
         own = None if weights is None else weights[start:stop]
         found.take(Block(points[start:stop], own, start))

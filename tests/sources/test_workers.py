@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import lwcs
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 
 HERE = versions()
 
@@ -66,7 +66,7 @@ def test_a_task_says_what_its_worker_lacks(tmp_path, package, said):
     cloudpickle = pytest.importorskip("cloudpickle")
     (tmp_path / "lwcs").mkdir()
     (tmp_path / "lwcs" / "__init__.py").write_text(package)
-    sent = cloudpickle.dumps((carried(lwcs.scan, pickle.dumps), versions))
+    sent = cloudpickle.dumps((version_checked(lwcs.scan, pickle.dumps), versions))
     code = (
         "import pickle, sys\n"
         "task, versions = pickle.load(sys.stdin.buffer)\n"
@@ -85,7 +85,7 @@ def test_a_task_says_what_its_worker_lacks(tmp_path, package, said):
 
 
 def test_a_task_runs_where_the_version_is_right():
-    assert carried(sum, pickle.dumps)([1, 2], 3) == 6
+    assert version_checked(sum, pickle.dumps)([1, 2], 3) == 6
 
 
 def test_what_is_sent_by_value_keeps_defaults_and_closures():

@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 import lwcs
 from lwcs.cli.errors import STAND_INS
-from lwcs.sources.files.unclosed_quotes import Chained
 from lwcs.sources.scan_options import Fitted
 from lwcs.storage.atomic_write import explaining, temporary_folder
 from lwcs.storage.locations import Access, is_uri
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from lwcs.coreset.coreset import Coreset
     from lwcs.sources import Source
+    from lwcs.sources.files.csv import Chained
 
 
 _NAME = "storage_option"
@@ -139,6 +139,8 @@ def _open(file: Any, kind: str | None) -> Piped:
         )
     if kind is not None:
         return Piped(kind, file)
+    from lwcs.sources.files.csv import Chained
+
     head = file.read(len(_ARROW_FILE))
     if not head:
         raise click.UsageError(f"{NAME} is empty; pipe rows or a saved coreset into this command")
@@ -205,8 +207,8 @@ def open_rows(
     if len(data) > 1 and "-" in data:
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
-        from lwcs.sources.files.pipes import open_pipe
         from lwcs.sources.scan_options import Dialect
+        from lwcs.sources.streams import open_pipe
 
         piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)

@@ -19,9 +19,9 @@ from lwcs.runtime.randomness import Stage, generator
 from lwcs.runtime.warnings import warn
 from lwcs.samplers.first_pass import MomentsTask
 from lwcs.sources import Block, LocalSource, scan
+from lwcs.sources.base import gathered
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.scan_options import ScanOptions
-from lwcs.sources.watching import gathered
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:

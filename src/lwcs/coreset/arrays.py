@@ -19,8 +19,8 @@ from lwcs.arrays.rows import stored_values
 from lwcs.coreset.coreset import ALL_ROWS, explaining_points
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.runtime.journal import TIMINGS, read_timings
-from lwcs.sources.base import check_not_empty
 from lwcs.sources.memory.local import open_local
+from lwcs.sources.scan_options import check_not_empty
 from lwcs.storage.fields import DEEPEST, LARGEST_INTEGER, MOST_DRAWS, SMALLEST_SCALE, Fields
 
 if TYPE_CHECKING:

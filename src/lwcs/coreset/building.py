@@ -23,9 +23,9 @@ from lwcs.runtime.warnings import decided
 from lwcs.samplers import Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
 from lwcs.sources import Block, LocalSource, Source, scan
+from lwcs.sources.base import gathered, watched_blocks
 from lwcs.sources.engines.fingerprints import PARTITIONS
 from lwcs.sources.memory.tensors import DeviceSource
-from lwcs.sources.watching import gathered, watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -26,10 +26,10 @@ from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
 from lwcs.samplers.first_pass import Extent, weight_of
 from lwcs.samplers.one_pass import OnePass
 from lwcs.samplers.sampler import Run
-from lwcs.sources.base import block_rows, check_not_empty
+from lwcs.sources.base import block_rows
 from lwcs.sources.blocks import ArrayBatch, Filling
 from lwcs.sources.memory.local import open_local
-from lwcs.sources.scan_options import Fitted, ScanOptions
+from lwcs.sources.scan_options import Fitted, ScanOptions, check_not_empty
 from lwcs.storage.persistence import Savable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, Rows
     from lwcs.divergences import Divergence
     from lwcs.sources import Block
-    from lwcs.sources.memory.in_process import LocalSource
+    from lwcs.sources.memory.local import LocalSource
 
 METHODS = ("lightweight", "uniform")
 # Beyond this, distances overflow.

@@ -33,7 +33,7 @@ from lwcs.runtime.randomness import as_seed
 from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import first_size, summarize
 from lwcs.sources import LocalSource, Source
-from lwcs.sources.watching import whole_pass
+from lwcs.sources.base import whole_pass
 from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:

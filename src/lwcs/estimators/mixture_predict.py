@@ -33,8 +33,7 @@ from lwcs.solvers.device_em import answers
 from lwcs.solvers.em import log_joint, prepared
 from lwcs.solvers.families import Gaussian
 from lwcs.sources import LocalSource
-from lwcs.sources.base import block_rows
-from lwcs.sources.watching import gathered, whole_pass
+from lwcs.sources.base import block_rows, gathered, whole_pass
 from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:

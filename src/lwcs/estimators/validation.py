@@ -21,7 +21,7 @@ from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import check_n_rows
 from lwcs.solvers.seeding import INITS
 from lwcs.sources import Source, needs_scan, scan
-from lwcs.sources.memory.local import engine_of, is_path, is_query, is_stream, is_table
+from lwcs.sources.kinds import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.sparse import as_csr
 from lwcs.sources.scan_options import Fitted
 from lwcs.storage.persistence import Tabular

@@ -18,7 +18,7 @@ from lwcs.samplers.first_pass import Extent, check_cost, check_total
 from lwcs.samplers.one_read import distances_to
 from lwcs.samplers.sampler import Draws, Run, Summary
 from lwcs.sources import base
-from lwcs.sources.watching import watched_blocks
+from lwcs.sources.base import watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from lwcs import kernels
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
-from lwcs.sources.watching import watched, watched_blocks
+from lwcs.sources.base import watched, watched_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

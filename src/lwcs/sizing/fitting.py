@@ -37,7 +37,7 @@ from lwcs.sizing.solution import (
     summarize,
 )
 from lwcs.sources import LocalSource
-from lwcs.sources.watching import watched_blocks
+from lwcs.sources.base import watched_blocks
 from lwcs.statistics.diagnosis import Diagnosis, Reason
 from lwcs.statistics.referee import Price, SamplingError
 

@@ -1,14 +1,19 @@
-"""Where rows live: `scan` turns whatever holds them into a Source."""
+"""Where rows live: `scan` turns whatever holds them into a Source.
+
+What opens one kind of data is imported when such data is opened, so that no fit loads the readers
+of another kind.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.arrays.checks import check_choice, check_count, check_memory_limit
+from lwcs.arrays.device import library_of
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
-from lwcs.sources.kinds import kind_of, needs_scan
-from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.memory.partitioned import PartitionedSource
+from lwcs.sources.kinds import engine_of, is_chunked, is_path, is_query, is_stream, is_table
+from lwcs.sources.memory.local import LocalSource, open_rows
 from lwcs.sources.scan_options import Dialect, ScanOptions
 from lwcs.storage.locations import Access
 
@@ -19,7 +24,6 @@ __all__ = [
     "PARTITION_ROWS",
     "Block",
     "LocalSource",
-    "PartitionedSource",
     "ScanOptions",
     "Source",
     "Task",
@@ -132,7 +136,13 @@ def scan(
             "format": format, "filesystem": filesystem, "storage_options": storage_options,
             "memory_limit": memory_limit,
         }  # fmt: skip
-        return _refuse_second_scan(data, given)
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}= is given, but data is a Source already, whose options are fixed; "
+                    "pass it to the lwcs.scan that creates the Source"
+                )
+        return data
     check_choice(missing, "missing", ("error", "drop"))
     if batch_size is not None:
         check_count(batch_size, "batch_size")
@@ -145,17 +155,92 @@ def scan(
         columns, exclude, weight, missing, batch_size, dialect,
         Access(filesystem, storage_options), format, check_memory_limit(memory_limit),
     )  # fmt: skip
-    source = kind_of(data).open(data, options)
+    source = _open(data, options)
     source.scale = scale
     if options.memory_limit is not None:
         source.limit_memory(options.memory_limit)
     return source
 
 
-def _refuse_second_scan(source: Source, given: Mapping[str, Any]) -> Source:
-    if names := [name for name, value in given.items() if value is not None]:
-        raise ValueError(
-            f"{names[0]}= is given, but data is a Source already, whose options are fixed; pass it "
-            "to the lwcs.scan that creates the Source"
-        )
+def needs_scan(data: Any) -> bool:
+    """Whether `scan` opens such data, but scikit-learn would copy or refuse it."""
+    foreign = library_of(data) is not None
+    return foreign or _registered_for(data) is not None or is_chunked(data) or _is_parts(data)
+
+
+def _open(data: Any, options: ScanOptions) -> Source:
+    """Open data: registered source types first, then the kinds of this library."""
+    if (registered := _registered_for(data)) is not None:
+        return registered.open(data, options)
+    if is_path(data):
+        return _open_files(data, options)
+    options.refuse_dialect(f"of type {type(data).__name__}")
+    options.refuse_access(f"of type {type(data).__name__}")
+    if (engine := engine_of(data)) is not None:
+        return _open_engine(engine, data, options)
+    if is_chunked(data):
+        from lwcs.sources.files.chunked import open_chunked
+
+        return open_rows(open_chunked(data), options)
+    if _is_parts(data):
+        from lwcs.sources.memory.partitioned import open_partitions
+
+        return open_partitions(data, options)
+    if is_query(data):
+        from lwcs.sources.streams import open_query
+
+        return open_query(data, options)
+    if is_stream(data):
+        from lwcs.sources.streams import open_stream
+
+        return open_stream(data, options)
+    return open_rows(data, options)
+
+
+def _registered_for(data: Any) -> type[Source] | None:
+    """The class, registered from outside of this library, that accepts data."""
+    return next((source for source in Source.registered if source.accepts(data)), None)
+
+
+def _is_parts(data: Any) -> bool:
+    """Whether data is a list of arrays or tables, each of which holds rows, rather than of rows."""
+    return isinstance(data, (list, tuple)) and bool(data) and all(map(_holds_rows, data))
+
+
+def _holds_rows(data: Any) -> bool:
+    if isinstance(data, LocalSource) or is_table(data):
+        return True
+    shape = getattr(data, "shape", None)
+    return engine_of(data) is None and isinstance(shape, tuple) and len(shape) == 2
+
+
+def _open_engine(engine: str, data: Any, options: ScanOptions) -> Source:
+    try:
+        module = import_module(f"lwcs.sources.engines.{engine}")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"data of {engine} requires packages that are not installed ({error}); "
+            f"pip install 'lwcs[{engine}]'"
+        ) from error
+    source: Source = module.open_engine(data, options)
     return source
+
+
+def _open_files(paths: Any, options: ScanOptions) -> Source:
+    from lwcs.sources.remote.paths import find
+
+    found = find(paths, options.access, options.format)
+    from lwcs.sources.files.array_files import KINDS, open_array_files
+
+    if found.kind != "csv":
+        options.refuse_dialect(f"in the file {found.paths[0]!r}")
+    if found.kind == "delta":
+        from lwcs.sources.tables.table_formats import open_folder
+
+        return open_folder(found, options)
+    if found.kind in KINDS:
+        return open_rows(open_array_files(found), options)
+    options.refuse_weight_array()
+    from lwcs.sources.files.files import FileSource
+
+    return FileSource(found, options)

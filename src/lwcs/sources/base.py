@@ -1,4 +1,12 @@
-"""Checks of the shape, the dtype and the column names of data, which several sources make."""
+"""The contract of every source of rows: blocks, partitions, tasks that run over them, and passes.
+
+Samplers, passes and solvers are written once against `Source`. Functions at the end run a pass as a
+stage of a journal, which reports its progress.
+
+With ``scale="standard"``, rows keep their units and distances are divided by the scale: centering,
+which k-means does not need, would make sparse data dense, and centers would lose their units.
+Standard deviations are known after a pass, so such a build makes two.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
+from lwcs.runtime.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy as np
 
     from lwcs.arrays.device import ArrayOrigin
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
@@ -26,67 +33,10 @@ if TYPE_CHECKING:
     from lwcs.sources.scan_options import ScanOptions
 
 
-@contextmanager
-def naming(place: str) -> Iterator[None]:
-    """Say in which of several tables an error is; a bad value is explained by its source."""
-    try:
-        yield
-    except BadValueError:
-        raise
-    except (TypeError, ValueError) as error:
-        kept = TypeError if isinstance(error, TypeError) else ValueError
-        raise kept(f"{place}: {error}") from error
-
-
-def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
-    """Refuse values that are not real numbers of at most 64 bits; `of` follows the dtype."""
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise TypeError(
-            f"data of dtype {dtype}{of} cannot be clustered; pass real numbers, for example "
-            "X.astype(numpy.float64)"
-        )
-
-
-def check_shape(shape: tuple[float, ...] | None) -> None:
-    """Refuse data that is not two-dimensional; an empty dataset of HDF5 has no shape at all."""
-    if shape is None or len(shape) != 2:
-        raise ValueError(
-            f"data has shape {shape}; pass data of shape (n_rows, n_columns)"
-            + (", for one column X.reshape(-1, 1)" if shape is not None and len(shape) == 1 else "")
-        )
-
-
-def check_not_empty(shape: tuple[float, ...]) -> None:
-    """Refuse data without rows or without columns; a number that is not known is NaN."""
-    if 0 in shape:
-        raise ValueError(f"data has shape {shape}; at least one row and one column are required")
-
-
-def check_one_level(names: Iterable[object]) -> None:
-    """Refuse column names of several levels, which pandas writes as tuples."""
-    if any(isinstance(name, tuple) for name in names):
-        raise ValueError(
-            "the columns have several levels; flatten them first, for example with "
-            "frame.columns = ['_'.join(names) for names in frame.columns]"
-        )
-
-
-def check_unique(names: Iterable[object], place: str = "") -> None:
-    """Refuse two columns of one name, in the data that `place` names."""
-    seen: set[object] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(
-                f"column names must be unique, but {name!r} occurs more than once"
-                f"{place and f' in {place}'}; rename one of them"
-            )
-        seen.add(name)
-
-
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
 GROUP = 32
-"""Number of consecutive partitions whose results are summed first, where results are summed."""
+"""Number of consecutive partitions whose results are added up first, wherever sums are taken."""
 
 NO_ROWS = "the data has no rows; at least one row is required"
 ALL_DROPPED = "every row has a missing value; select other columns, or fill the missing values"
@@ -100,12 +50,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some consecutive rows of a partition."""
+    """Consecutive rows of a partition."""
 
     points: Rows
     weights: FloatArray | None
     first_row: int
-    """Row number of the first of them: in its partition, or in all (`each_block`)."""
+    """Number of the first row: in its partition, or among all rows (`each_block`)."""
     dropped: Mask | None = None
     """Rows that were dropped for a missing value: their weight is 0, and they get no label."""
     beside: Any = None
@@ -113,10 +63,10 @@ class Block:
 
 
 class Task(Protocol[R_co]):
-    """What runs over a partition. It carries what all partitions share, and must pickle."""
+    """A function over a partition; it holds what all partitions share, and must pickle."""
 
     def __call__(self, blocks: Iterator[Block], item: Any, /) -> R_co:
-        """Fold over the blocks of one partition; `item` is what this partition alone is told."""
+        """Fold over the blocks of one partition; `item` is the input of this partition alone."""
 
 
 def block_rows(n_features: int) -> int:
@@ -142,7 +92,7 @@ def add_groups(results: Iterable[R]) -> Iterator[R]:
 
 
 class Source(ABC):
-    """Rows in some place, cut into partitions.
+    """Rows of a data set, wherever they are stored, cut into partitions.
 
     A subclass that defines `accepts` and `open` is registered when its class is defined:
     `lwcs.scan`, `lwcs.build` and the estimators then take the objects that it accepts.
@@ -201,7 +151,10 @@ class Source(ABC):
     like: ArrayOrigin | None = None
     """The library and device that results per row are given back in; None for NumPy's."""
     fingerprints: Fingerprints | None = None
-    """Of its partitions, once a pass over data of an engine has taken them."""
+    """Fingerprints of the partitions, once a pass over data of an engine has taken them."""
+
+    _cut_evenly: bool = False
+    """Whether every partition but the last has `PARTITION_ROWS` rows."""
 
     registered: ClassVar[list[type[Source]]] = []
     """The classes that define `accepts`, the latest first."""
@@ -262,20 +215,21 @@ class Source(ABC):
     ) -> Iterator[R]:
         """Run ``task(blocks, items[i])`` over every partition i; yield the results in order.
 
-        Without `items`, a task is told the number of its partition. Items and results are small.
+        Without `items`, a task gets the number of its partition. Items and results are small.
         """
 
     def gather_sums(self, task: Task[R], *, n_jobs: int | None = None) -> Iterator[R]:
         """Run a task over every partition; yield the sum of every 32 results.
 
-        A cluster adds them up where they are. The groups are the same everywhere, so that the
-        sums are identical to the last bit.
+        A cluster adds up results on its workers, so that the memory of the driver does not grow
+        with the number of partitions. The groups are the same everywhere, so that sums are
+        identical to the last bit.
         """
         return add_groups(self.gather(task, n_jobs=n_jobs))
 
     @abstractmethod
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
-        """Compute one value per row, in the container that fits this source."""
+        """Compute one value per row, in a container like that of the rows."""
 
     def take(self, rows: IntArray) -> Rows:
         """Fetch rows by number; only some sources can (`can_take`)."""
@@ -289,7 +243,7 @@ class Source(ABC):
         return False
 
     def on_host(self) -> Source:
-        """The same rows where NumPy can read them: those on a device are brought over."""
+        """The source, with rows on a device copied to the host where NumPy can read them."""
         return self
 
     def limit_memory(self, limit: int) -> None:
@@ -298,7 +252,7 @@ class Source(ABC):
 
     @abstractmethod
     def locate(self, partition: int) -> tuple[int, str]:
-        """First row number and name of a partition, for messages about bad data."""
+        """Number of the first row of a partition, and its name, for messages about bad data."""
 
     def warn_of_identifiers(self) -> None:
         """Warn of columns that passes have found to look like identifiers, once."""
@@ -308,7 +262,7 @@ class Source(ABC):
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Name the row and column of a bad value that a task inside comes upon."""
+        """Name the row and column of a bad value that a task within this context finds."""
         try:
             yield
         except BadValueError as bad:
@@ -320,8 +274,14 @@ class Source(ABC):
         return bad.explained(first_row, where, self.feature_names, self.dropping)
 
     def explain_row(self, bad: BadValueError) -> ValueError:
-        """The same where rows are numbered through all partitions."""
+        """Name the row and the column of a bad value in a row counted through all partitions."""
         return bad.explained(0, "", self.feature_names, self.dropping)
+
+    def _use(self, selection: Selection) -> None:
+        """Use these columns of a table."""
+        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
+        self.feature_names, self.n_features = selection.feature_names, selection.n_features
+        self.weighted = selection.weight is not None
 
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
@@ -334,13 +294,98 @@ class Source(ABC):
 
 
 def without_dropped(values: DenseRows, block: Block) -> DenseRows:
-    """Values of the rows of a block: dropped rows have the label −1, other values are NaN."""
+    """Mark dropped rows of a block in values per row: the label −1, or NaN for other values."""
     if block.dropped is not None:
         values[block.dropped] = -1 if values.dtype.kind == "i" else np.nan
     return values
 
 
 def _number(blocks: Iterator[Block], partition: int) -> int:
-    """A task that looks at no row."""
+    """A task that reads no row."""
     del blocks
     return partition
+
+
+def watched(
+    results: Iterable[R],
+    source: Source,
+    journal: Journal,
+    stage: str,
+    *,
+    together: int = 1,
+    note: str = "",
+) -> Iterator[R]:
+    """Yield the results of a pass whose results stand for `together` partitions each."""
+    parts = source.known_partitions
+    total = None if parts is None else -(-parts // together)
+    rows = _RowCounter(source, journal, total, together * PARTITION_ROWS)
+    bytes_ = source.row_bytes()
+    yield from journal.watch(results, stage, total, rows=rows, row_bytes=bytes_, note=note)
+
+
+def gathered(
+    source: Source,
+    task: Task[R],
+    stage: str,
+    *,
+    journal: Journal | None = None,
+    n_jobs: int | None = None,
+) -> Iterator[R]:
+    """Run a task over all partitions as a stage of a journal; without one, nothing is reported."""
+    journal = Journal() if journal is None else journal
+    return watched(source.gather(task, n_jobs=n_jobs), source, journal, stage)
+
+
+def watched_blocks(
+    results: Iterable[R], source: Source, journal: Journal, stage: str, rows: int
+) -> Iterator[R]:
+    """Yield the results of a pass over blocks of `rows` rows each."""
+    total = None if source.n_rows is None else -(-source.n_rows // rows)
+    counted = _RowCounter(source, journal, total, rows)
+    bytes_ = source.row_bytes()
+    yield from journal.watch(results, stage, total, rows=counted, row_bytes=bytes_)
+
+
+@contextmanager
+def whole_pass(source: Source, journal: Journal, stage: str) -> Iterator[None]:
+    """Run a pass that yields no results in between, such as `map_rows`, as a stage of a journal."""
+    if source.on_cluster:
+        # Results of a cluster are lazy: nothing has been read when the call returns.
+        yield
+        return
+    with journal.stage(stage, 1, kind="pass", row_bytes=source.row_bytes()) as running:
+        yield
+        running.step(source.n_rows or 0)
+
+
+class _RowCounter:
+    """Number of rows behind the first results of a pass, for its progress.
+
+    Results that count their rows have an attribute `rows`. Others are taken to stand for equally
+    many rows each, until the source knows its number of rows.
+    """
+
+    def __init__(self, source: Source, journal: Journal, total: int | None, each: int) -> None:
+        self._source, self._journal = source, journal
+        self._each = each if source._cut_evenly else 0
+        self._total, self._counted = total, 0
+
+    def after(self, done: int, result: Any) -> int:
+        """Number of rows after the first `done` results, of which this is the last."""
+        rows = getattr(result, "rows", None)
+        self._counted += rows if isinstance(rows, int) else 0
+        known = self._known()
+        if known is None:
+            return self._counted or done * self._each
+        return known * done // self._total if self._total else min(done * self._each, known)
+
+    def at_end(self, done: int) -> int:
+        """Number of rows after all results."""
+        if self._source.n_rows is None and self._counted:
+            # Later passes over the same rows need not count them.
+            self._journal.n_rows = self._counted
+        known = self._known()
+        return done * self._each if known is None else known
+
+    def _known(self) -> int | None:
+        return self._journal.n_rows if self._source.n_rows is None else self._source.n_rows

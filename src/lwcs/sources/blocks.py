@@ -1,8 +1,10 @@
-"""How much memory rows may take on their way from files to the threads that compute with them.
+"""How batches of rows become blocks, within one budget of memory.
 
-Rows wait in several places: parts of files are decoded before their turn, batches are cut into
-partitions, and partitions wait for a thread. Each of these has a share of one limit, so that memory
-does not grow with the number of threads.
+Rows that arrive in batches of any size are cut into the same blocks as rows in memory (`Pass`,
+`Pending`, `Filling`). Meanwhile they are held in several places: parts of files are decoded before
+their turn, batches are cut into partitions, and partitions wait for a thread. Each of these has a
+share of one limit (`Budget`), so that memory does not grow with the number of threads or the size
+of row groups; a dataset of pyarrow would hold several whole row groups.
 """
 
 from __future__ import annotations
@@ -32,29 +34,29 @@ if TYPE_CHECKING:
 _LEAST, _PER_CORE = 2**30, 256 * 2**20
 _LARGEST_BATCH = 32 * 2**20
 _SHARE = 4
-"""Pieces on their way have this part of the limit: allocators take almost as much again."""
+"""Blocks or partitions in flight get this part of the limit: allocators take as much again."""
 _PIECES = 3
-"""Number of pieces on their way, at least: one is cut, one waits, one is worked on."""
+"""Minimum number of pieces in flight: one is being cut, one waits, one is computed with."""
 
 
 class Flight(NamedTuple):
-    """How many pieces of the rows, blocks or partitions, are on their way at once."""
+    """Maximum number of pieces of the rows, blocks or partitions, that are in memory at once."""
 
     ahead: int
-    """Those that wait for a thread."""
+    """Pieces that wait for a thread."""
     at_once: int
-    """Those that threads work on, or have finished out of turn."""
+    """Pieces that threads compute with, or have finished before their turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit in bytes, and its shares."""
+    """A limit of memory in bytes, and the shares of it."""
 
     limit: int
 
     @classmethod
     def of(cls, memory_limit: int | None) -> Budget:
-        """By default, a gigabyte; more where many cores wait for rows."""
+        """The budget for a limit; by default, one gigabyte, or more on machines with many cores."""
         if memory_limit is not None:
             return cls(memory_limit)
         return cls(max(_LEAST, _PER_CORE * usable_cores()))
@@ -84,22 +86,22 @@ class Budget:
         return min(_LARGEST_BATCH, self.limit // 32)
 
     def flight(self, size: int, threads: int) -> Flight | None:
-        """How many pieces of so many bytes may be on their way; None if they are too large."""
+        """Number of pieces of `size` bytes that may be in flight; None if they are too large."""
         fitting = self.limit // _SHARE // max(1, size)
         if fitting < _PIECES:
             return None
-        # One is being cut; the rest is shared by those that wait and those that are worked on.
+        # One is being cut; the others wait for a thread or are computed with.
         ahead = 2 if fitting >= 2 * _PIECES else 1
         return Flight(ahead, min(2 * threads, fitting - 1 - ahead))
 
     @staticmethod
     def least(block: int) -> int:
-        """The smallest limit for blocks of so many bytes."""
+        """The smallest limit for blocks of `block` bytes."""
         return _SHARE * _PIECES * block
 
 
 class Batch(Protocol):
-    """Some consecutive rows, in the form in which they arrive."""
+    """Consecutive rows, in the form in which they arrive."""
 
     @property
     def n_rows(self) -> int:
@@ -116,7 +118,7 @@ class Batch(Protocol):
         """Weights of these rows, or None if they have none."""
 
     def missing(self, start: int, stop: int) -> Mask | None:
-        """Which of these rows are to be dropped, or None for no row."""
+        """Which of these rows are to be dropped, or None if no row is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class ArrayBatch:
 
 
 class Filling:
-    """A block while it is filled from batches."""
+    """A block that is being filled from batches."""
 
     def __init__(self, n_rows: int, n_features: int, dtype: np.dtype[Any]) -> None:
         self._room, self._shape, self.n_rows = n_rows, (n_rows, n_features), 0
@@ -161,10 +163,10 @@ class Filling:
         """How many rows have been written to the arrays, by this block or a fork of it."""
 
     def fork(self, dtype: np.dtype[Any] | None = None) -> Filling:
-        """The same block, which may be filled in another way, and in another dtype.
+        """A second block with the rows so far, in another dtype if one is given.
 
-        Rows so far are shared, and copied only if both blocks go on: a batch can be tried out
-        without a copy of all rows that wait, and without a trace if it is refused.
+        The rows are shared, and copied only if both blocks are filled further. So a batch can be
+        tried out without copying all rows that wait, and leaves no trace if it is refused.
         """
         other = object.__new__(Filling)
         vars(other).update(vars(self))
@@ -174,7 +176,7 @@ class Filling:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        # The rows so far, without the room for others.
+        # Only the rows so far, without the memory for further ones.
         state, n = vars(self).copy(), self.n_rows
         del state["_written"]
         for name in ("_dense", "_weights", "_dropped"):
@@ -186,7 +188,7 @@ class Filling:
         self._own()
 
     def _own(self) -> None:
-        """Write to arrays of its own from here on."""
+        """Copy the rows so far into arrays that are not shared with another block."""
         n, self._written = self.n_rows, [self.n_rows]
         self._sparse = self._sparse[: self._n_sparse]
         if self._dense is not None:
@@ -232,11 +234,11 @@ class Filling:
 
     @property
     def weighted(self) -> bool:
-        """Whether any of the rows came with a weight."""
+        """Whether any of the rows has a weight."""
         return self._weights is not None
 
     def block(self, first_row: int) -> Block:
-        """The rows so far as a block."""
+        """A block of the rows so far."""
         weights = None if self._weights is None else self._weights[: self.n_rows]
         dropped = None if self._dropped is None else self._dropped[: self.n_rows]
         if self._n_sparse:
@@ -246,8 +248,8 @@ class Filling:
 
 
 @dataclass(slots=True)
-class Places:
-    """Where rows came from: the first row number of each file, and its name."""
+class RowOrigins:
+    """The files that rows came from: their names and first row numbers."""
 
     starts: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -261,7 +263,7 @@ class Places:
             self.names.append(name)
 
     def find(self, row: int) -> tuple[int, str]:
-        """First row number of the file that a row is in, and its name for a message."""
+        """First row number of the file that a row is in, and the file's name for a message."""
         at = bisect_right(self.starts, row) - 1
         if at < 0 or not self.names[at]:
             return 0, ""
@@ -287,15 +289,15 @@ class Pass:
         on_first: Callable[[Block], None] | None = None,
     ) -> None:
         self.n_features, self.dtype = n_features, dtype
-        self.places = Places()
+        self.places = RowOrigins()
         self.n_rows = 0
         """Number of rows that were read so far."""
         self._dropped, self._on_drop, self._lock = 0, on_drop, threading.Lock()
         self.on_first = on_first
-        """Called with the first block of all, once that is put together."""
+        """Called with the very first block, once it is assembled."""
 
     def cut(self, batches: Iterable[tuple[str, Batch]]) -> Iterator[Pending]:
-        """Cut batches, each with the name of its file, into the blocks of the grid."""
+        """Cut batches, each with the name of its file, into blocks."""
         step = base.block_rows(self.n_features)
         filling: Pending | None = None
         for name, batch in batches:
@@ -316,7 +318,7 @@ class Pass:
     def count_dropped(self, rows: int) -> None:
         """Add to the number of dropped rows, and call `on_drop` with it."""
         if rows and self._on_drop is not None:
-            # Blocks are put together on several threads.
+            # Blocks are assembled on several threads.
             with self._lock:
                 self._dropped += rows
                 self._on_drop(self._dropped)
@@ -324,9 +326,9 @@ class Pass:
 
 @dataclass(slots=True)
 class Pending:
-    """A block of the grid before it is put together: which rows of which batches.
+    """A block before it is assembled: which rows of which batches it consists of.
 
-    The thread that computes with it puts it together, so that the reading thread need not.
+    The thread that computes with it assembles it, so that the reading thread need not.
     """
 
     within: Pass
@@ -347,7 +349,7 @@ class Pending:
         self.n_rows += stop - start
 
     def block(self) -> Block:
-        """Copy the rows together."""
+        """Assemble the block by copying the rows."""
         filling = Filling(self.n_rows, self.within.n_features, self.within.dtype)
         self.within.count_dropped(sum(filling.take(*part) for part in self.parts))
         block = replace(filling.block(self.first_row), beside=self._beside())

@@ -1,4 +1,8 @@
-"""Columns that look like identifiers: told by their names, and by numbers that never repeat."""
+"""What the columns of a table hold: numbers, vectors, identifiers, or something else, in words.
+
+Types are those of Arrow. Columns that look like identifiers are told by their names, and by numbers
+that never repeat.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 
 _LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
@@ -20,7 +24,7 @@ def identifiers_among(numbers: Mapping[str, Any]) -> list[str]:
     """The columns of whole numbers that have the name of an identifier, or never repeat."""
     whole = {name: values for name, values in numbers.items() if _are_integers(values)}
     distinct = [name for name, values in whole.items() if _never_repeat(values)]
-    # If all of them look like that, none of them is told apart by it.
+    # If all columns look like that, it says nothing about any of them.
     telling = distinct if len(distinct) < len(numbers) else []
     named = [n for n, v in whole.items() if named_like_identifier(n) and v.min() < v.max()]
     return [name for name in whole if name in telling or name in named]
@@ -38,7 +42,7 @@ def named_like_identifier(name: str) -> bool:
 
 def _are_integers(values: Any) -> bool:
     with np.errstate(invalid="ignore"):
-        # Most columns of other numbers are told by their first value.
+        # The first value rules out most columns of other numbers.
         return (
             len(values) > 0
             and bool(values[0] == np.floor(values[0]))
@@ -59,57 +63,49 @@ WHY = b"lwcs.why"
 SPARSE = 0
 """The type of a Spark vector that is sparse."""
 
-_OTHERS: tuple[tuple[Callable[[pa.DataType], bool], str, str], ...] = (
+_OTHERS = (
     (
-        lambda kind: (
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_string_view(kind)
-        ),
+        ("string", "large_string", "string_view"),
         "text",
         "encode it as numbers, for example one column of 0 and 1 per value "
         "(pandas.get_dummies, polars to_dummies)",
     ),
     (
-        pa.types.is_dictionary,
+        ("dictionary",),
         "categories",
         "encode them as numbers, for example one column of 0 and 1 per category "
         "(pandas.get_dummies, polars to_dummies)",
     ),
     (
-        lambda kind: pa.types.is_timestamp(kind) or pa.types.is_date(kind),
+        ("timestamp", "date"),
         "dates",
         "turn them into numbers, for example days since the first date",
     ),
-    (pa.types.is_time, "times of day", "turn them into numbers, for example seconds"),
+    (("time",), "times of day", "turn them into numbers, for example seconds"),
     (
-        pa.types.is_duration,
+        ("duration",),
         "durations",
         "turn them into numbers, for example seconds (dt.total_seconds())",
     ),
     (
-        lambda kind: (
-            pa.types.is_binary(kind)
-            or pa.types.is_large_binary(kind)
-            or pa.types.is_fixed_size_binary(kind)
-            or pa.types.is_binary_view(kind)
-        ),
+        ("binary", "large_binary", "fixed_size_binary", "binary_view"),
         "bytes",
         "decode them into numbers",
     ),
-    (pa.types.is_null, "no values", "fill it with numbers"),
-    (pa.types.is_struct, "records", "select fields of them as columns"),
+    (("null",), "no values", "fill it with numbers"),
+    (("struct",), "records", "select fields of them as columns"),
 )
+"""Types that are not numbers: what such a column holds, and how to turn it into numbers."""
+
+
+def _is_any(kind: pa.DataType, names: tuple[str, ...]) -> bool:
+    """Whether a type is one of those that `pyarrow.types` has predicates for."""
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column holds numbers or booleans."""
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
+    return _is_any(kind, ("integer", "floating", "boolean", "decimal"))
 
 
 def is_vector(kind: pa.DataType) -> bool:
@@ -118,13 +114,8 @@ def is_vector(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists whose length the type does not tell."""
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
+    """Whether a column holds lists whose length is not part of the type."""
+    return _is_any(kind, ("list", "large_list", "list_view", "large_list_view"))
 
 
 def is_spark_vector(kind: pa.DataType) -> bool:
@@ -134,7 +125,7 @@ def is_spark_vector(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type of vectors as a list of a fixed size, 0 where the type does not tell it."""
+    """A type of vectors as a list of a fixed size, which is 0 where it is not part of the type."""
     if is_spark_vector(kind):
         return pa.list_(pa.float64(), 0)
     if isinstance(kind, pa.FixedShapeTensorType) and len(kind.shape) != 1:
@@ -161,39 +152,44 @@ def shape_of(vector: Any, name: str) -> tuple[int, bool]:
     return shape[0], False
 
 
-def holding(kind: pa.DataType) -> str:
-    """What a column that is not numeric holds, in words."""
-    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+def _is_some_list(kind: pa.DataType) -> bool:
+    return is_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def content_of(kind: pa.DataType) -> str:
+    """Describe in words what a column that is not numeric holds."""
+    if _is_some_list(kind):
         inner = kind.value_type
-        return f"lists of {'numbers' if is_number(inner) else holding(inner)}"
-    return next((words for holds, words, _ in _OTHERS if holds(kind)), str(kind))
+        return f"lists of {'numbers' if is_number(inner) else content_of(inner)}"
+    return next((words for names, words, _ in _OTHERS if _is_any(kind, names)), str(kind))
 
 
-def remedy(kind: pa.DataType) -> str:
+def advice_for(kind: pa.DataType) -> str:
     """How to turn such a column into numbers."""
-    if is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_some_list(kind):
         return "turn them into lists of numbers, all of one length"
-    return next((advice for holds, _, advice in _OTHERS if holds(kind)), "turn it into numbers")
+    advice = (advice for names, _, advice in _OTHERS if _is_any(kind, names))
+    return next(advice, "turn it into numbers")
 
 
-def in_words(kind: pa.DataType) -> str:
-    """What a column that is left out holds, and how to turn it into numbers.
+def content_and_advice(kind: pa.DataType) -> str:
+    """Describe what a column that is left out holds, and how to turn it into numbers.
 
-    Text, which most tables have beside their numbers, goes without advice.
+    Text, which most tables have beside their numbers, gets no advice.
     """
-    words = holding(kind)
-    return words if words == "text" else f"{words}; {remedy(kind)}"
+    words = content_of(kind)
+    return words if words == "text" else f"{words}; {advice_for(kind)}"
 
 
 def numpy_type(kind: pa.DataType, name: str, why: str = "") -> np.dtype[Any]:
     """The dtype of a column of numbers; any other column is refused."""
     if not is_number(kind):
-        words = holding(kind)
+        words = content_of(kind)
         plain = words == str(kind) or pa.types.is_fixed_size_list(kind)
         exact = "" if plain else f" ({kind})"
         raise TypeError(
-            f"column {name!r} holds {why or f'{words}{exact}, not numbers; {remedy(kind)}'}, or "
-            "select other columns with columns=[…]"
+            f"column {name!r} holds {why or f'{words}{exact}, not numbers; {advice_for(kind)}'}, "
+            "or select other columns with columns=[…]"
         )
     if pa.types.is_decimal(kind):
         return np.dtype(np.float64)
@@ -201,7 +197,9 @@ def numpy_type(kind: pa.DataType, name: str, why: str = "") -> np.dtype[Any]:
 
 
 def numbers_of(column: pa.Array) -> np.ndarray[Any, Any]:
-    """The values of a column of numbers without nulls, each the nearest float64 for decimals."""
+    """The values of a column of numbers, each the nearest float64 for decimals; 0 for nulls."""
+    if column.null_count:
+        column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
     if pa.types.is_decimal(column.type):
         # A cast from decimals is off by one unit in the last place for a third of all values;
         # the text of a number is parsed to the nearest one.

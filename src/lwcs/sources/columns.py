@@ -4,7 +4,11 @@
 - Lists of numbers of one length are vectors, with one feature per element. Beside a column of
   vectors, other numbers are used only if they are named.
 - Everything else is left out, with a warning that names it; asked for by name, it is refused.
-- A column that looks like an identifier is used, with a warning.
+- A column that looks like an identifier is used, with a warning: a library that silently drops a
+  column named `id` is as wrong as one that silently uses it. Numbers that never repeat are looked
+  for in the first block of the first pass, which costs no read of its own.
+
+Every container goes through `Selection.of`, so that a table has the same features wherever it is.
 """
 
 from __future__ import annotations
@@ -18,19 +22,18 @@ import pyarrow as pa
 
 from lwcs.arrays.checks import check_choice
 from lwcs.runtime.warnings import warn
-from lwcs.sources.base import check_unique
 from lwcs.sources.column_types import (
     WHY,
-    holding,
+    content_and_advice,
+    content_of,
     identifiers_among,
-    in_words,
     is_number,
     is_vector,
     numpy_type,
     plain_type,
     shape_of,
 )
-from lwcs.sources.scan_options import Fitted
+from lwcs.sources.scan_options import Fitted, check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,8 +41,8 @@ if TYPE_CHECKING:
     from lwcs.sources.base import Block
     from lwcs.sources.scan_options import ScanOptions
 
-    Look = Callable[[str], Sequence[Any]]
-    """Fetches the first values of a column, missing ones left out; at least one, if there is."""
+    FirstValues = Callable[[str], Sequence[Any]]
+    """Fetches the first values of a column that are not missing; at least one, if there is any."""
 
 _LONGEST_VECTOR = 2**24
 _SHOWN = 8
@@ -67,7 +70,7 @@ class Selection:
         cls,
         schema: pa.Schema,
         options: ScanOptions,
-        look: Look,
+        first_values: FirstValues,
         keys: Sequence[str] = (),
         place: str = "",
     ) -> Selection:
@@ -77,20 +80,21 @@ class Selection:
         `place` names the data in messages.
         """
         check_unique(schema.names, place)
-        table = _Table(schema, look)
+        table = _Table(schema, first_values)
         weight = options.weight_column
         if weight is not None:
             check_choice(weight, "column", schema.names)
             _check_weight(schema.field(weight).type, weight)
         rest = [name for name in schema.names if name != weight]
-        excluded = _excluded(options.exclude, schema.names)
+        exclude = () if options.exclude is None else options.exclude
+        excluded = set(matched(exclude, schema.names, "exclude"))
         if options.columns is None:
             allowed = [name for name in rest if name not in excluded]
             chosen, left_out = _by_rule(table, allowed, keys)
             if not chosen:
-                raise ValueError(_nothing(schema.names, left_out, place))
+                raise ValueError(_no_columns_error(schema.names, left_out, place))
             if left_out:
-                warn(_left_out(left_out, chosen, place))
+                warn(_left_out_warning(left_out, chosen, place))
             used = set(chosen)
             skipped = tuple(name for name in rest if name not in used)
         else:
@@ -133,12 +137,17 @@ class Selection:
         return tuple(names)
 
     @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return sum(1 if width is None else width for width in self.widths)
+
+    @property
     def is_one_vector(self) -> bool:
         """Whether the features are one column of vectors."""
         return len(self.columns) == 1 and self.widths[0] is not None
 
     def places(self) -> Iterable[tuple[str, int | None, slice]]:
-        """Every column, the length of its vectors, and where its features are in a row."""
+        """Yield each column, the length of its vectors, and the place of its features in a row."""
         start = 0
         for column, width in zip(self.columns, self.widths, strict=True):
             stop = start + (1 if width is None else width)
@@ -172,13 +181,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A schema, and a look at the rows for what it does not tell."""
+    """A schema, and access to the first values for what types do not tell."""
 
     schema: pa.Schema
-    look: Look
+    first_values: FirstValues
 
     def why(self, name: str) -> str:
-        """What is known of a column beyond its type."""
+        """What a column holds, if its type does not tell it."""
         return ((self.schema.field(name).metadata or {}).get(WHY) or b"").decode()
 
     def kind(self, name: str) -> pa.DataType:
@@ -193,7 +202,7 @@ class _Table:
         kind = self.kind(name)
         if kind.list_size:
             return [_checked_length(kind.list_size, name)]
-        return [shape_of(value, name)[0] for value in self.look(name)]
+        return [shape_of(value, name)[0] for value in self.first_values(name)]
 
     def shape(self, name: str) -> tuple[int | None, bool]:
         """Length of the vectors of a column, None for numbers; and whether they are sparse."""
@@ -202,14 +211,14 @@ class _Table:
             return None, False
         if kind.list_size:
             return _checked_length(kind.list_size, name), False
-        first = self.look(name)
+        first = self.first_values(name)
         if not len(first):
             raise ValueError(f"column {name!r} has no vector in any row; at least one is required")
         return shape_of(first[0], name)
 
 
 def _checked_length(length: int, name: str) -> int:
-    """Refuse a length that only a damaged file claims, before names are made for it."""
+    """Refuse a length that only a damaged file can have, before names are made for it."""
     if length > _LONGEST_VECTOR:
         raise ValueError(
             f"column {name!r} claims vectors of length {length:,}, more than {_LONGEST_VECTOR:,}; "
@@ -242,7 +251,7 @@ def _by_rule(
                 some = ", ".join(map(str, sorted(lengths)[:3]))
                 uneven[name] = f"lists of different lengths ({some}, …)"
         else:
-            left_out[name] = table.why(name) or in_words(kind)
+            left_out[name] = table.why(name) or content_and_advice(kind)
     if not numbers and not vectors and len(uneven) == 1:
         # Reading them names the row that differs.
         vectors = list(uneven)
@@ -259,8 +268,8 @@ def _by_rule(
     return numbers, left_out
 
 
-def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
-    """The warning about columns that are not used."""
+def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
+    """Word the warning about columns that are not used."""
     reasons: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         reasons.setdefault(reason, []).append(name)
@@ -275,8 +284,8 @@ def _left_out(left_out: dict[str, str], chosen: Sequence[str], place: str) -> st
     )
 
 
-def _nothing(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
-    """The error for a table without features."""
+def _no_columns_error(names: Sequence[str], left_out: dict[str, str], place: str) -> str:
+    """Word the error about a table without features."""
     of = place and f" of {place}"
     if not names:
         return f"the data has no columns{of}; at least one column of numbers is required"
@@ -292,22 +301,18 @@ def some_names(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _excluded(exclude: Sequence[str] | str | None, names: list[str]) -> set[str]:
-    return set() if exclude is None else set(matched(exclude, names, "exclude"))
-
-
 def is_excluded(name: str, exclude: Sequence[str] | str | None) -> bool:
     """Whether names or patterns exclude a column that they were not checked against."""
-    wishes = [exclude] if isinstance(exclude, str) else exclude or ()
-    return any(name == str(wish) or fnmatchcase(name, str(wish)) for wish in wishes)
+    patterns = [exclude] if isinstance(exclude, str) else exclude or ()
+    return any(name == str(pattern) or fnmatchcase(name, str(pattern)) for pattern in patterns)
 
 
 def _check_weight(kind: pa.DataType, name: str) -> None:
     """Refuse weights that are not numbers."""
     if not is_number(kind):
         raise TypeError(
-            f"the weight column {name!r} holds {holding(kind)}, not numbers; weights are numbers "
-            ">= 0"
+            f"the weight column {name!r} holds {content_of(kind)}, not numbers; weights are "
+            "numbers >= 0"
         )
 
 
@@ -323,22 +328,26 @@ def named(columns: Sequence[str] | str, names: list[str], weight: str | None) ->
     return matched(columns, names, "columns")
 
 
-def matched(wishes: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
+def matched(patterns: Sequence[str] | str, names: list[str], parameter: str) -> list[str]:
     """The columns that names and patterns of a parameter select, in the order given."""
     found: dict[str, None] = {}
     known = set(names)
-    for wish in [wishes] if isinstance(wishes, str) else map(str, wishes):
-        if any(sign in wish for sign in "*?[") and wish not in known:
-            matching = [name for name in names if fnmatchcase(name, wish)]
+    for pattern in [patterns] if isinstance(patterns, str) else map(str, patterns):
+        if any(sign in pattern for sign in "*?[") and pattern not in known:
+            matching = [name for name in names if fnmatchcase(name, pattern)]
             if not matching:
-                raise ValueError(f"no column matches {wish!r}; the columns are {some_names(names)}")
+                raise ValueError(
+                    f"no column matches {pattern!r}; the columns are {some_names(names)}"
+                )
             found |= dict.fromkeys(matching)
             continue
-        if wish not in known:
-            check_choice(wish, "column", names)
-        if wish in found and parameter != "exclude":
-            raise ValueError(f"{parameter}= must be unique, but {wish!r} is given more than once")
-        found[wish] = None
+        if pattern not in known:
+            check_choice(pattern, "column", names)
+        if pattern in found and parameter != "exclude":
+            raise ValueError(
+                f"{parameter}= must be unique, but {pattern!r} is given more than once"
+            )
+        found[pattern] = None
     return list(found)
 
 

@@ -1,155 +1,85 @@
-"""Which source opens an object: registered source types first, then the kinds of this library.
+"""What kind of data an object is, told by its type: a path, a table, a query, data of an engine.
 
-Kinds of data are told apart by type, in order, and what opens them is imported only then: no
-engine and no table library is imported to find out.
+Neither an engine nor a table library is imported to find out, and no data is read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+import os
 
-from lwcs.arrays.device import library_of
-from lwcs.sources.base import ALL_DROPPED, Source, check_not_empty
-from lwcs.sources.files.chunked import is_chunked, open_chunked
-from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.memory.local import engine_of, is_path, is_query, is_stream, is_table, open_local
-from lwcs.sources.memory.partitioned import PartitionedSource, open_parts
+from lwcs.storage.persistence import Tabular
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lwcs.sources.scan_options import ScanOptions
-
-
-class Kind(Protocol):
-    """A kind of data: how to recognize it, and how to open it."""
-
-    def accepts(self, data: Any, /) -> bool:
-        """Whether data is of this kind; no data is read."""
-
-    def open(self, data: Any, options: ScanOptions, /) -> Source:
-        """Open such data."""
+_TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
+_CHUNKED_LIBRARIES = {"h5py", "zarr"}
+_ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
+_TABLES = {
+    ("pyarrow", "Dataset"): "datasets",
+    ("pyarrow", "Scanner"): "datasets",
+    ("deltalake", "DeltaTable"): "table_formats",
+    ("pyiceberg", "Table"): "table_formats",
+    ("pyiceberg", "TableScan"): "table_formats",
+    ("pyiceberg", "BaseScan"): "table_formats",
+}
+"""Libraries and names of types, and the module of sources.tables that opens them."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
-    """A kind whose source is imported when it is opened."""
-
-    accepts: Callable[[Any], bool]
-    opened_by: Callable[[Any, ScanOptions], Source]
-    may_be_files: bool = False
-
-    def open(self, data: Any, options: ScanOptions) -> Source:
-        """Open such data."""
-        if not self.may_be_files:
-            options.refuse_dialect(f"of type {type(data).__name__}")
-            options.refuse_access(f"of type {type(data).__name__}")
-        return self.opened_by(data, options)
+def _libraries_of(data: object) -> set[str]:
+    """The libraries that define the type of data, or one that it inherits from."""
+    return {base.__module__.split(".")[0] for base in type(data).__mro__}
 
 
-def kind_of(data: Any) -> Kind:
-    """The kind that opens data; the last one, rows in memory, accepts everything."""
-    kinds: tuple[Kind, ...] = (*Source.registered, *_BUILT_IN)
-    return next(kind for kind in kinds if kind.accepts(data))
+def is_path(data: object) -> bool:
+    """Whether data is a path, or a list of paths, rather than rows."""
+    if isinstance(data, (list, tuple)):
+        return bool(data) and all(is_path(one) for one in data)
+    return isinstance(data, (str, os.PathLike))
 
 
-def is_registered(data: Any) -> bool:
-    """Whether a source type that was registered from outside of this library accepts data."""
-    return any(kind.accepts(data) for kind in Source.registered)
+def engine_of(data: object) -> str | None:
+    """The engine that data belongs to, or None."""
+    if isinstance(data, (list, tuple)):
+        # A list of Delayed is one table, whose parts are still to be computed.
+        delayed = bool(data) and all(type(part).__name__ == "Delayed" for part in data)
+        return engine_of(data[0]) if delayed else None
+    return next((_ENGINES[name] for name in _libraries_of(data) if name in _ENGINES), None)
 
 
-def is_parts(data: Any) -> bool:
-    """Whether data is a list of arrays or tables, each of which holds rows, rather than of rows."""
-    return isinstance(data, (list, tuple)) and bool(data) and all(map(_holds_rows, data))
+def is_table(data: object) -> bool:
+    """Whether data is a table in memory."""
+    libraries = _libraries_of(data)
+    if "pyarrow" in libraries:
+        return type(data).__name__ in ("Table", "RecordBatch")
+    return bool(libraries & _TABLE_LIBRARIES)
 
 
-def _holds_rows(data: Any) -> bool:
-    if isinstance(data, LocalSource) or is_table(data):
+def is_chunked(data: object) -> bool:
+    """Whether data is a dataset of h5py or an array of zarr, or a group of these."""
+    return bool(_libraries_of(data) & _CHUNKED_LIBRARIES)
+
+
+def library_of_table(data: object) -> str | None:
+    """The module that opens a dataset, or a table with versions; None for other data."""
+    known = [(base.__module__.split(".")[0], base.__name__) for base in type(data).__mro__]
+    return next((_TABLES[each] for each in known if each in _TABLES), None)
+
+
+def is_query(data: object) -> bool:
+    """Whether data hands over record batches: a lazy frame, a relation, a reader, a dataset."""
+    if library_of_table(data) is not None:
         return True
-    shape = getattr(data, "shape", None)
-    return engine_of(data) is None and isinstance(shape, tuple) and len(shape) == 2
+    if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
+        return True
+    if engine_of(data) is not None or isinstance(data, Tabular):
+        return False
+    in_memory = type(data).__module__.split(".")[0] in {*_TABLE_LIBRARIES, "numpy"}
+    return not in_memory and hasattr(data, "__arrow_c_stream__")
 
 
-def needs_scan(data: Any) -> bool:
-    """Whether `lwcs.scan` knows such data, but scikit-learn would copy or refuse it."""
-    foreign = library_of(data) is not None
-    return foreign or is_registered(data) or is_chunked(data) or is_parts(data)
-
-
-def _open_engine(data: Any, options: ScanOptions) -> Source:
-    engine = engine_of(data)
-    try:
-        module = import_module(f"lwcs.sources.engines.{engine}")
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"data of {engine} requires packages that are not installed ({error}); "
-            f"pip install 'lwcs[{engine}]'"
-        ) from error
-    source: Source = module.open_engine(data, options)
-    return source
-
-
-def _open_files(data: Any, options: ScanOptions) -> Source:
-    from lwcs.sources.remote.paths import find
-
-    found = find(data, options.access, options.format)
-    from lwcs.sources.files.array_files import KINDS, open_array_files
-
-    if found.kind != "csv":
-        options.refuse_dialect(f"in the file {found.paths[0]!r}")
-    if found.kind == "delta":
-        from lwcs.sources.tables.table_formats import open_folder
-
-        return open_folder(found, options)
-    if found.kind in KINDS:
-        return _open_rows(open_array_files(found), options)
-    options.refuse_weight_array()
-    from lwcs.sources.files.files import FileSource
-
-    return FileSource(found, options)
-
-
-def _open_chunked(data: Any, options: ScanOptions) -> Source:
-    return _open_rows(open_chunked(data), options)
-
-
-def _open_parts(data: Any, options: ScanOptions) -> Source:
-    options.refuse_weight_array()
-    opened = (open_chunked(part) if is_chunked(part) else part for part in data)
-    source = PartitionedSource(open_parts(list(opened), options))
-    if source.dropped == source.n_rows:
-        raise ValueError(ALL_DROPPED)
-    return source
-
-
-def _open_query(data: Any, options: ScanOptions) -> Source:
-    from lwcs.sources.streams import open_query
-
-    return open_query(data, options)
-
-
-def _open_stream(data: Any, options: ScanOptions) -> Source:
-    from lwcs.sources.streams import open_stream
-
-    return open_stream(data, options)
-
-
-def _open_rows(data: Any, options: ScanOptions) -> LocalSource:
-    source = open_local(data, options)
-    check_not_empty((source.n_rows, source.n_features))
-    if source.dropped == source.n_rows:
-        raise ValueError(ALL_DROPPED)
-    return source
-
-
-_BUILT_IN = (
-    BuiltIn(lambda data: engine_of(data) is not None, _open_engine),
-    BuiltIn(is_path, _open_files, may_be_files=True),
-    BuiltIn(is_chunked, _open_chunked),
-    BuiltIn(is_parts, _open_parts),
-    BuiltIn(is_query, _open_query),
-    BuiltIn(is_stream, _open_stream),
-    BuiltIn(lambda _: True, _open_rows),
-)
+def is_stream(data: object) -> bool:
+    """Whether data is an iterator or an iterable, but not a container of rows."""
+    if hasattr(data, "__next__"):
+        return True
+    if engine_of(data) is not None:
+        return False
+    container = any(hasattr(data, name) for name in ("__len__", "__array__", "shape"))
+    return hasattr(data, "__iter__") and not container and not is_table(data)

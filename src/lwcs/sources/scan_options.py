@@ -1,29 +1,40 @@
-"""The options of `lwcs.scan` that a source is opened with, and how it refuses some of them."""
+"""The options that `lwcs.scan` opens a source with, and checks of the data that sources are given.
+
+A source refuses options that make no sense for its data, and values, shapes and column names that
+cannot be clustered.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lwcs.arrays.checks import BadValueError
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
 
 Missing = Literal["error", "drop"]
 
 
 class Fitted(tuple[str, ...]):
-    """The features that a model was fitted on, to be found by name in another table."""
+    """The features that a model was fitted on, to be found by name in another table.
+
+    They are no patterns: v[0] is the first element of the vectors in v, not a column v0.
+    """
 
 
 PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
-"""How text files may be compressed: endings, and pyarrow's names."""
+"""Endings of compressed text files, and pyarrow's names for these compressions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How text files are written; what is None is recognized from the first lines."""
+    """How text files are written; options that are None are recognized from the first lines."""
 
     delimiter: str | None = None
     decimal: str | None = None
@@ -104,3 +115,60 @@ class ScanOptions:
         }
         if names := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{names[0]}= is for files, but data is {data}; leave it out")
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Name in errors which of several tables they are about; bad values are named by the source."""
+    try:
+        yield
+    except BadValueError:
+        raise
+    except (TypeError, ValueError) as error:
+        kept = TypeError if isinstance(error, TypeError) else ValueError
+        raise kept(f"{place}: {error}") from error
+
+
+def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
+    """Refuse values that are not real numbers of at most 64 bits; `of` follows the dtype."""
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise TypeError(
+            f"data of dtype {dtype}{of} cannot be clustered; pass real numbers, for example "
+            "X.astype(numpy.float64)"
+        )
+
+
+def check_shape(shape: tuple[float, ...] | None) -> None:
+    """Refuse data that is not two-dimensional; an empty dataset of HDF5 has no shape at all."""
+    if shape is None or len(shape) != 2:
+        raise ValueError(
+            f"data has shape {shape}; pass data of shape (n_rows, n_columns)"
+            + (", for one column X.reshape(-1, 1)" if shape is not None and len(shape) == 1 else "")
+        )
+
+
+def check_not_empty(shape: tuple[float, ...]) -> None:
+    """Refuse data without rows or without columns; a number that is not known is NaN."""
+    if 0 in shape:
+        raise ValueError(f"data has shape {shape}; at least one row and one column are required")
+
+
+def check_one_level(names: Iterable[object]) -> None:
+    """Refuse column names of several levels, which pandas writes as tuples."""
+    if any(isinstance(name, tuple) for name in names):
+        raise ValueError(
+            "the columns have several levels; flatten them first, for example with "
+            "frame.columns = ['_'.join(names) for names in frame.columns]"
+        )
+
+
+def check_unique(names: Iterable[object], place: str = "") -> None:
+    """Refuse two columns of one name, in the data that `place` names."""
+    seen: set[object] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(
+                f"column names must be unique, but {name!r} occurs more than once"
+                f"{place and f' in {place}'}; rename one of them"
+            )
+        seen.add(name)

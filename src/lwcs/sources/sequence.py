@@ -1,4 +1,4 @@
-"""Rows that arrive one after the other: files and streams, read in order, never held as a whole.
+"""Rows that are read in order and never held as a whole: the base of files and streams.
 
 Whatever batches they arrive in, rows are cut into the same partitions and blocks as rows in
 memory, so that the same rows give the same coreset to the last bit.
@@ -27,31 +27,30 @@ from lwcs.sources.base import (
     Task,
     without_dropped,
 )
-from lwcs.sources.blocks import Budget, Flight, Pass, Places
+from lwcs.sources.blocks import Budget, Flight, Pass, RowOrigins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.arrays.types import DenseRows
     from lwcs.sources.blocks import Batch, Pending
-    from lwcs.sources.columns import Selection
 
 
-# What threads and allocators of readers take, whatever is read (measured).
+# Memory of threads and allocators of readers, whatever is read (measured).
 _RESERVED = 48 * 2**20
 
 
 class ReadOnce:
-    """Batches that can be read only once; those that `peek` has seen are held for `read`."""
+    """Batches that can be read only once; those that `peek` has read are kept for `read`."""
 
     def __init__(self, batches: Iterable[tuple[str, Batch]]) -> None:
-        # Read by a thread: a pipe may be silent for long, and an interrupt must get through.
+        # Read by a thread: a pipe may be silent for long, and must not block an interrupt.
         self._coming = prefetch(batches, 1)
         self._seen: list[tuple[str, Batch]] = []
         self._was_read = False
 
     def peek(self) -> Iterator[tuple[str, Batch]]:
-        """Yield the next batches, and hold them."""
+        """Yield the next batches, and keep them."""
         for each in self._coming:
             self._seen.append(each)
             yield each
@@ -72,11 +71,12 @@ class ReadOnce:
 class SequenceSource(Source, ABC):
     """Rows in order, cut every 65,536; subclasses yield batches.
 
-    A subclass passes on whether its rows can be read again; if not, `batches` is called once.
+    Subclasses pass to `__init__` whether rows can be read again; if not, `batches` is called once.
     """
 
+    _cut_evenly = True
     budget: Budget
-    """The memory that rows may take on their way."""
+    """Memory for rows that have been read and not been computed with."""
 
     dtype: np.dtype[Any]
     kept: Any = None
@@ -85,22 +85,16 @@ class SequenceSource(Source, ABC):
     def __init__(self, *, rereadable: bool = True) -> None:
         self.rereadable, self.budget = rereadable, Budget.of(None)
         self._once: ReadOnce | None = None
-        """Set at the first look at rows that can be read only once."""
+        """The batches of rows that can be read only once, after the first of them was read."""
         self._is_large = False
-        """Whether a look ahead has found at least `COMPILED_FROM` values."""
-        self._places = Places()
+        """Whether there are at least `COMPILED_FROM` values, as far as rows were read ahead."""
+        self._origins = RowOrigins()
         """Where the rows of the latest pass came from."""
 
-    def use(self, selection: Selection) -> None:
-        """Use these columns of a table."""
-        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
-        self.feature_names = selection.feature_names
-        self.n_features, self.weighted = len(self.feature_names), selection.weight is not None
-
     def limit_memory(self, limit: int) -> None:
-        """Limit the memory of rows on their way; refuse what is too little for a few blocks."""
+        """Limit the memory of rows that were read; refuse a limit too small for a few blocks."""
         reading = _RESERVED + self.reading_bytes(Budget(limit))
-        least = Budget.least(self._bytes(base.block_rows(self.n_features))) + reading
+        least = Budget.least(self._bytes_of(base.block_rows(self.n_features))) + reading
         if limit < least:
             raise ValueError(
                 f"memory_limit={limit / 1e6:.3g}MB is too little to read {self.n_features} "
@@ -110,7 +104,7 @@ class SequenceSource(Source, ABC):
         self.budget = Budget(limit - reading)
 
     def reading_bytes(self, budget: Budget) -> int:
-        """Memory that reading takes however little is read at once."""
+        """Memory that a reader needs however few rows it reads at once."""
         del budget
         return 0
 
@@ -126,11 +120,17 @@ class SequenceSource(Source, ABC):
         """Keep columns of any type beside the rows, by name or pattern, in `Block.beside`."""
         raise TypeError(f"{columns} cannot be kept: {type(self).__name__} has no named columns")
 
+    def _columns_to_read(self) -> list[str]:
+        """Columns of the features and of the weight, then those that are kept beside the rows."""
+        assert self.selection is not None
+        kept = [] if self.kept is None else self.kept.names
+        return list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
+
     def _beside(self, batch: Any) -> Any:
         """The kept columns of a record batch, or None."""
         return None if self.kept is None else batch.select(self.kept.names)
 
-    def _single(self) -> ReadOnce:
+    def _read_once(self) -> ReadOnce:
         if self._once is None:
             self._once = ReadOnce(self.batches())
         return self._once
@@ -141,14 +141,14 @@ class SequenceSource(Source, ABC):
         return None if self.n_rows is None else -(-self.n_rows // base.PARTITION_ROWS)
 
     def estimate_values(self) -> int:
-        """Rows times columns; where that is not known, rows are read until the kernel is."""
+        """Rows times columns; if unknown, rows are read until they suffice to choose the kernel."""
         if self.n_rows is None and not self._is_large:
             self._look_ahead()
         return COMPILED_FROM if self.n_rows is None else self.n_rows * self.n_features
 
     def _look_ahead(self) -> None:
         """Read until there are `COMPILED_FROM` values, or the number of rows is known."""
-        rows, batches = 0, self.batches() if self.rereadable else self._single().peek()
+        rows, batches = 0, self.batches() if self.rereadable else self._read_once().peek()
         for _, batch in batches:
             rows += batch.n_rows
             if rows * self.n_features >= COMPILED_FROM:
@@ -157,10 +157,10 @@ class SequenceSource(Source, ABC):
         self.n_rows = rows
 
     def pending(self) -> Iterator[Pending]:
-        """Read all rows, cut on the fixed grid."""
+        """Read all rows, cut into blocks."""
         current = Pass(self.n_features, self.dtype, self._note_dropped, self._look_at_first)
-        self._places = current.places
-        batches = self.batches() if self.rereadable else self._single().read()
+        self._origins = current.places
+        batches = self.batches() if self.rereadable else self._read_once().read()
         yield from current.cut(batches)
         if self.n_rows is not None and current.n_rows != self.n_rows:
             raise ValueError(
@@ -172,12 +172,12 @@ class SequenceSource(Source, ABC):
             raise ValueError(NO_ROWS)
 
     def _look_at_first(self, block: Block) -> None:
-        """Note which columns look like identifiers in the first block."""
+        """Record which columns look like identifiers in the first block."""
         if self.selection is not None:
             self.identifiers = tuple(self.selection.looking_like_identifiers(block))
 
     def _note_dropped(self, rows: int) -> None:
-        """Note how many rows a pass has dropped so far."""
+        """Record how many rows a pass has dropped so far."""
         # A task need not look at all rows in every pass; the first one does.
         self.dropped = max(self.dropped, rows)
         if self.dropped == self.n_rows:
@@ -197,30 +197,27 @@ class SequenceSource(Source, ABC):
             return task(blocks, items[number])
 
         threads = as_threads(n_jobs)
-        flight = self.budget.flight(self._bytes(base.PARTITION_ROWS), threads)
+        flight = self.budget.flight(self._bytes_of(base.PARTITION_ROWS), threads)
         if flight is None:
             # Even a few partitions are too large: their blocks are used as they are read.
             decided("read-ahead", "blocks are used one by one: partitions exceed the memory limit")
             return ordered_map(run, self._block_by_block(), 1)
         decided("read-ahead", "%d partitions are read ahead, %d are in use", *flight)
-        return ordered_map(run, prefetch(self._whole(), flight.ahead), threads, flight.at_once)
+        whole = ((number, list(blocks)) for number, blocks in _by_partition(self.pending()))
+        return ordered_map(run, prefetch(whole, flight.ahead), threads, flight.at_once)
 
     def block_flight(self, threads: int) -> Flight:
-        """How many blocks may be on their way."""
-        size = self._bytes(base.block_rows(self.n_features))
+        """Number of blocks that may be in flight."""
+        size = self._bytes_of(base.block_rows(self.n_features))
         return self.budget.flight(size, threads) or Flight(1, 1)
 
-    def _bytes(self, rows: int) -> int:
-        """Bytes of so many rows, or of all if there are fewer."""
+    def _bytes_of(self, rows: int) -> int:
+        """Bytes of `rows` rows, or of all rows if there are fewer."""
         n_rows = rows if self.n_rows is None else min(rows, self.n_rows)
         return n_rows * self.n_features * self.dtype.itemsize
 
-    def _whole(self) -> Iterator[tuple[int, list[Pending]]]:
-        """Partitions, each with all of its blocks."""
-        return ((number, list(blocks)) for number, blocks in _by_partition(self.pending()))
-
     def _block_by_block(self) -> Iterator[tuple[int, Iterable[Pending]]]:
-        """Partitions, each with its blocks as they are read, which are to be used in order."""
+        """Partitions, each with its blocks as they are read, to be used in order."""
         with closing(prefetch(self.pending(), self.block_flight(1).ahead)) as coming:
             yield from _by_partition(coming)
 
@@ -235,11 +232,11 @@ class SequenceSource(Source, ABC):
         return np.concatenate(parts) if parts else np.empty(0)
 
     def origins(self, start: int, stop: int) -> Iterator[tuple[str, int, int, int]]:
-        """The files that rows start … stop of the latest pass came from.
+        """Yield the files that rows start … stop of the latest pass came from.
 
-        Each with the first and last of these rows in it, and the number of rows before the file.
+        With each comes the range of these rows in it, and the number of rows before the file.
         """
-        return self._places.cut(start, stop)
+        return self._origins.cut(start, stop)
 
     def locate(self, partition: int) -> tuple[int, str]:
         """Rows are numbered through all partitions; `explain` also names the file."""
@@ -248,11 +245,11 @@ class SequenceSource(Source, ABC):
     def explain(self, bad: BadValueError) -> ValueError:
         """Name the file, and the row in it."""
         first = bad.partition * base.PARTITION_ROWS
-        start, where = self._places.find(first + bad.row)
+        start, where = self._origins.find(first + bad.row)
         return bad.explained(first - start, where, self.feature_names)
 
     def explain_row(self, bad: BadValueError) -> ValueError:
-        """Rows are numbered through all partitions anyway."""
+        """Rows of a partition are numbered through all partitions, too."""
         return self.explain(bad)
 
 

@@ -1,59 +1,67 @@
-"""Rows that a reader, a query or an iterator hands over in batches."""
+"""Rows that a reader, a query, an iterator or a pipe hands over in batches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from lwcs.arrays.rows import container
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
-from lwcs.sources.base import NO_ROWS, check_not_empty, check_unique, naming
+from lwcs.sources.base import NO_ROWS
 from lwcs.sources.blocks import ArrayBatch
 from lwcs.sources.columns import Selection, matched
-from lwcs.sources.memory.local import DroppingSource, library_of_table, open_local
-from lwcs.sources.scan_options import Fitted, ScanOptions
+from lwcs.sources.kinds import library_of_table
+from lwcs.sources.memory.local import DroppingSource, open_local
+from lwcs.sources.scan_options import (
+    Dialect,
+    Fitted,
+    ScanOptions,
+    check_not_empty,
+    check_unique,
+    naming,
+)
 from lwcs.sources.sequence import SequenceSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
-
     from lwcs.sources.blocks import Batch, Budget
-    from lwcs.sources.memory.in_process import LocalSource
+    from lwcs.sources.memory.local import LocalSource
 
 
-_DEFAULT = ScanOptions()
+_DEFAULT, _NO_DIALECT = ScanOptions(), Dialect()
+_PIPE = "standard input"
+_FAILURES = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What hands over record batches, always the same rows in the same order."""
+    """A query that yields record batches, always the same rows in the same order."""
 
     run: Callable[[list[str], Budget], Iterable[pa.RecordBatch]]
-    """Read the rows; given the columns that are needed, it may leave out all others.
-
-    The memory that it takes is to fit into its share of the budget, where it has a say in that.
+    """Read the rows. Called with the columns that are needed, it may leave out all others, and
+    with the budget that its memory should fit into, as far as it can be limited.
     """
     schema: pa.Schema
     rereadable: bool = True
     n_rows: int | None = None
     keys: Sequence[str] = ()
-    """Columns that say where rows are stored, and are features only if they are named."""
+    """Columns from the names of folders, which are features only if they are named."""
     version: str | None = None
     """Version of the table that is read."""
     reading_bytes: Callable[[list[str], Budget], int] | None = None
-    """Memory that reading some columns takes however little is read at once, if that is known."""
+    """Memory that reading some columns takes however few rows are read at once, if known."""
     name: str = ""
-    """What is read, for messages."""
+    """Name of the data, for messages."""
 
 
 class QuerySource(SequenceSource):
-    """A lazy query, executed again for every pass; or a reader, which is read once."""
+    """A lazy query, which is executed for every pass, or a reader, which is read once."""
 
     def __init__(self, query: Query, options: ScanOptions) -> None:
         super().__init__(rereadable=query.rereadable)
@@ -61,29 +69,21 @@ class QuerySource(SequenceSource):
         self._seen: list[pa.RecordBatch] = []
         if query.n_rows == 0:
             raise ValueError(f"{NO_ROWS}{query.name and f' (in {query.name})'}")
-        self.use(Selection.of(query.schema, options, self._look, query.keys, query.name))
+        self._use(Selection.of(query.schema, options, self._look, query.keys, query.name))
         self.n_rows, self.version = query.n_rows, query.version
-
-    def _columns(self) -> list[str]:
-        """The columns that are needed."""
-        assert self.selection is not None
-        kept = [] if self.kept is None else self.kept.names
-        return list(dict.fromkeys([*self.selection.columns_to_read, *kept]))
 
     def reading_bytes(self, budget: Budget) -> int:
         """Memory that reading takes however little is read at once."""
         known = self._query.reading_bytes
-        return 0 if known is None else known(self._columns(), budget)
+        return 0 if known is None else known(self._columns_to_read(), budget)
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows."""
-        import pyarrow as pa
-
         names = matched(columns, self._schema.names, "keep")
         self.kept = pa.schema([self._schema.field(name) for name in names])
 
     def _look(self, name: str) -> list[Any]:
-        """The first values of a column; batches of a reader are held."""
+        """The first values of a column; batches of a reader are kept for the pass."""
         if self.rereadable:
             return first_values(self._query.run([name], self.budget), name)
         reader = iter(self._query.run([name], self.budget))
@@ -94,18 +94,18 @@ class QuerySource(SequenceSource):
         return batch
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
-        """Execute the query, or go on with the reader."""
+        """Execute the query, or continue with the reader."""
         assert self.selection is not None
         done, (seen, self._seen) = 0, (self._seen, [])
-        for batch in chain(seen, self._query.run(self._columns(), self.budget)):
+        for batch in chain(seen, self._query.run(self._columns_to_read(), self.budget)):
             if batch.num_rows:
                 beside = self._beside(batch)
-                yield "", ArrowBatch.of(batch, self.selection, self._drop, "", done, beside)
+                yield "", ArrowBatch(batch, self.selection, self._drop, "", done, beside)
                 done += batch.num_rows
 
 
 class BatchesSource(SequenceSource):
-    """Arrays or tables, one after the other: what an iterator or an iterable yields."""
+    """Arrays or tables that an iterator or an iterable yields."""
 
     def __init__(self, batches: Iterable[Any], options: ScanOptions = _DEFAULT) -> None:
         reading = iter(batches)
@@ -158,9 +158,9 @@ class BatchesSource(SequenceSource):
                     "the first batch; all batches must have the same dtype"
                 )
             # Copied, since an iterator may fill the same array again for its next batch.
-            gone = part.gone if isinstance(part, DroppingSource) else None
+            missing = part.missing if isinstance(part, DroppingSource) else None
             weights = None if part.weights is None else part.weights.copy()
-            yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, gone)
+            yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, missing)
 
 
 def _opened(batch: Any, options: ScanOptions, number: int) -> LocalSource:
@@ -187,8 +187,6 @@ def _query(data: Any, options: ScanOptions) -> Query:
         # Asked for no rows, so that no result stays open on the connection.
         schema = data.limit(0).to_arrow_table().schema
         return Query(lambda *_: data.to_arrow_reader(), schema)
-    import pyarrow as pa
-
     if not isinstance(data, pa.RecordBatchReader):
         data = pa.RecordBatchReader.from_stream(data)
     return Query(lambda *_: data, data.schema, rereadable=False)
@@ -212,8 +210,6 @@ def _polars_schema(frame: Any) -> pa.Schema:
 
 
 def _polars_reader(frame: Any, columns: list[str]) -> pa.RecordBatchReader:
-    import pyarrow as pa
-
     frame = frame.select(columns)
     schema = _polars_schema(frame)
     batches = (
@@ -222,3 +218,44 @@ def _polars_reader(frame: Any, columns: list[str]) -> pa.RecordBatchReader:
         for batch in part.to_arrow().to_batches()
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def open_pipe(
+    file: IO[bytes],
+    kind: str,
+    dialect: Dialect = _NO_DIALECT,
+    as_text: Callable[[list[str]], Iterable[str]] = lambda _: (),
+) -> pa.RecordBatchReader:
+    """Read batches from a pipe as they arrive; `as_text` says which columns of CSV are text."""
+    if kind == "arrow":
+        try:
+            reader = pa.ipc.open_stream(file)
+            # Names that are not text are an error as soon as somebody asks for them.
+            _ = reader.schema.names
+        except _FAILURES as error:
+            raise ValueError(f"{_PIPE} is not an Arrow stream: {error}") from error
+        return pa.RecordBatchReader.from_batches(reader.schema, _whole(reader))
+    from lwcs.sources.files.csv import Layout, QuoteWatcher, read_rows, schema_of, with_text
+    from lwcs.sources.files.csv_dialects import checked, head_of, recognize
+
+    given, head, schema = checked(dialect), head_of(file, _PIPE), None
+    if head.data.strip():
+        resolved = recognize(head, given, "\t" if kind == "tsv" else ",", _PIPE)
+        schema = schema_of(head, resolved, _PIPE)
+    if schema is None:
+        raise ValueError(f"{_PIPE} has no rows; at least one row is required")
+    schema = with_text(schema, as_text(schema.names))
+    layout = Layout.of(head, resolved, _PIPE)
+    rows = read_rows(QuoteWatcher(file, head.data), schema, layout, None, _PIPE)
+    batches = (pa.record_batch(batch.columns, schema=schema) for batch in rows)
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _whole(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Batches of a stream, each checked: Arrow itself would read past the end of a short buffer."""
+    try:
+        for batch in reader:
+            batch.validate()
+            yield batch
+    except _FAILURES as error:
+        raise ValueError(f"{_PIPE} is truncated or damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""What is known of the training of a CoresetKMeansModel."""
+"""CoresetKMeans for Spark: the Estimator, its Model, their summary, and how models are saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lwcs.estimators.kmeans_io import from_table
 from lwcs.passes import LabelTask
 from lwcs.sources.engines.spark import SparkSource, quoted
 from lwcs.sources.scan_options import ScanOptions
-from lwcs.spark.params import COSINE, CoresetKMeansParams, named_as_here
+from lwcs.spark.params import COSINE, CoresetKMeansParams, with_spark_names
 from lwcs.storage.arrow_tables import lay_out
 from lwcs.storage.persistence import KEY, read_metadata
 
@@ -197,14 +197,6 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         """Set several parameters at once, by the names of the constructor."""
         return self._set(**given)
 
-    def setFeaturesCol(self, value: str) -> CoresetKMeans:
-        """Set `featuresCol`."""
-        return self._set(featuresCol=value)
-
-    def setPredictionCol(self, value: str) -> CoresetKMeans:
-        """Set `predictionCol`."""
-        return self._set(predictionCol=value)
-
     def setWeightCol(self, value: str) -> CoresetKMeans:
         """Set `weightCol`."""
         return self._set(weightCol=value)
@@ -228,10 +220,6 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
     def setDistanceMeasure(self, value: str) -> CoresetKMeans:
         """Set `distanceMeasure`."""
         return self._set(distanceMeasure=value)
-
-    def setHandleInvalid(self, value: str) -> CoresetKMeans:
-        """Set `handleInvalid`."""
-        return self._set(handleInvalid=value)
 
     def setCoresetSize(self, value: int) -> CoresetKMeans:
         """Set `coresetSize`."""
@@ -261,7 +249,7 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
         for name in names:
             check_choice(name, "column", dataset.columns)
         self.prediction_beside(dataset.columns)
-        with named_as_here(), _kept(dataset.select(*map(quoted, names)), dataset) as rows:
+        with with_spark_names(), _kept(dataset.select(*map(quoted, names)), dataset) as rows:
             source = SparkSource(rows, options)
             inner.fit(source)
         model = CoresetKMeansModel(inner, sparse=source.sparse)
@@ -275,7 +263,7 @@ class CoresetKMeans(Estimator, CoresetKMeansParams, DefaultParamsReadable, Defau
 
 @contextmanager
 def _kept(rows: Any, dataset: Any) -> Iterator[Any]:
-    """Rows that every pass reads, kept by Spark unless they are already, as its own KMeans does."""
+    """Persist the rows that every pass reads, unless they are already, as Spark's KMeans does."""
     level = dataset.storageLevel
     if level.useMemory or level.useDisk:
         yield rows
@@ -303,18 +291,6 @@ class CoresetKMeansModel(Model, CoresetKMeansParams, MLReadable, MLWritable):
         if self._inner is None:
             raise RuntimeError("this model has no centers; fit a CoresetKMeans, or load a model")
         return self._inner
-
-    def setFeaturesCol(self, value: str) -> CoresetKMeansModel:
-        """Set `featuresCol`."""
-        return self._set(featuresCol=value)
-
-    def setPredictionCol(self, value: str) -> CoresetKMeansModel:
-        """Set `predictionCol`."""
-        return self._set(predictionCol=value)
-
-    def setHandleInvalid(self, value: str) -> CoresetKMeansModel:
-        """Set `handleInvalid`."""
-        return self._set(handleInvalid=value)
 
     def clusterCenters(self) -> list[DenseRows]:
         """The centers, one array each."""

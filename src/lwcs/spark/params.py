@@ -1,9 +1,9 @@
-"""The parameters of CoresetKMeans and its model on Spark: those of `pyspark.ml`, and our own."""
+"""Parameters of CoresetKMeans and its model on Spark: those of `pyspark.ml`, and further ones."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import (
@@ -23,7 +23,7 @@ from lwcs.sizing.decision import sampler_of
 from lwcs.sources.engines.engine import refuse_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lwcs.divergences import Divergence
 
@@ -37,21 +37,25 @@ _NAMES = {
     "random_state": "seed",
     "lwcs.scan(…, missing='drop')": "handleInvalid='skip'",
 }
-"""What errors of `lwcs.CoresetKMeans` name, and the name that it has here."""
+"""Names in errors of `lwcs.CoresetKMeans`, and the names of these parameters on Spark."""
 
 
 @contextmanager
-def named_as_here() -> Iterator[None]:
-    """Errors that name parameters of Spark instead of those of `lwcs.CoresetKMeans`."""
+def with_spark_names() -> Iterator[None]:
+    """Name parameters of Spark in errors instead of those of `lwcs.CoresetKMeans`."""
     try:
         yield
     except ValueError as error:
-        said = str(error)
-        for name, here in _NAMES.items():
-            said = said.replace(name, here)
-        if said == str(error):
+        message = str(error)
+        for name, spark_name in _NAMES.items():
+            message = message.replace(name, spark_name)
+        if message == str(error):
             raise
-        raise ValueError(said) from error
+        raise ValueError(message) from error
+
+
+def _param(name: str, doc: str, converter: Callable[..., Any]) -> Any:
+    return Param(Params._dummy(), name, doc, typeConverter=converter)
 
 
 class CoresetKMeansParams(
@@ -64,57 +68,53 @@ class CoresetKMeansParams(
     HasDistanceMeasure,
     HasHandleInvalid,
 ):
-    """What an estimator and its model share."""
+    """The parameters that an estimator and its model share."""
 
-    k: Any = Param(
-        Params._dummy(), "k", "number of clusters, at least 1", typeConverter=TypeConverters.toInt
-    )
-    tol: Any = Param(
-        Params._dummy(),
+    k: Any = _param("k", "number of clusters, at least 1", TypeConverters.toInt)
+    tol: Any = _param(
         "tol",
         "the convergence tolerance of Lloyd's algorithm (>= 0); unless it is set, iterations may "
         "end before it is reached, where they gain little against the sampling error",
-        typeConverter=TypeConverters.toFloat,
+        TypeConverters.toFloat,
     )
-    coresetSize: Any = Param(
-        Params._dummy(),
+    coresetSize: Any = _param(
         "coresetSize",
         "number of draws of the coreset; 0 draws as many as it takes to reach targetError",
-        typeConverter=TypeConverters.toInt,
+        TypeConverters.toInt,
     )
-    method: Any = Param(
-        Params._dummy(),
+    method: Any = _param(
         "method",
         "sampling method: auto, lightweight, uniform, sensitivity or refined",
-        typeConverter=TypeConverters.toString,
+        TypeConverters.toString,
     )
-    targetError: Any = Param(
-        Params._dummy(),
+    targetError: Any = _param(
         "targetError",
         "sampling error that coresetSize=0 aims at: 0.02 is 2 %",
-        typeConverter=TypeConverters.toFloat,
+        TypeConverters.toFloat,
     )
-    polish: Any = Param(
-        Params._dummy(),
+    polish: Any = _param(
         "polish",
         "number of Lloyd steps on all rows after the solution on the coreset, one pass each",
-        typeConverter=TypeConverters.toInt,
+        TypeConverters.toInt,
     )
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._setDefault(
-            k=2,
-            seed=0,
-            maxIter=300,
-            tol=1e-4,
-            distanceMeasure=EUCLIDEAN,
-            handleInvalid="error",
-            coresetSize=0,
-            method="auto",
-            targetError=0.02,
-            polish=0,
-        )
+        defaults = {"k": 2, "seed": 0, "maxIter": 300, "tol": 1e-4, "coresetSize": 0, "polish": 0}
+        self._setDefault(**defaults, method="auto", targetError=0.02)
+        self._setDefault(distanceMeasure=EUCLIDEAN, handleInvalid="error")
+
+    def setFeaturesCol(self, value: str) -> Self:
+        """Set `featuresCol`."""
+        return self._set(featuresCol=value)
+
+    def setPredictionCol(self, value: str) -> Self:
+        """Set `predictionCol`."""
+        return self._set(predictionCol=value)
+
+    def setHandleInvalid(self, value: str) -> Self:
+        """Set `handleInvalid`."""
+        return self._set(handleInvalid=value)
 
     def getK(self) -> int:
         """Number of clusters."""
@@ -156,10 +156,8 @@ class CoresetKMeansParams(
 
     def options(self) -> dict[str, Any]:
         """Parameters of `lwcs.CoresetKMeans`, checked under the names that they have here."""
-        k, size = (
-            check_count(self.getK(), "k"),
-            check_count(self.getCoresetSize(), "coresetSize", least=0),
-        )
+        k = check_count(self.getK(), "k")
+        size = check_count(self.getCoresetSize(), "coresetSize", least=0)
         if 0 < size < k:
             raise ValueError(
                 f"coresetSize={size} is smaller than k={k}; pass coresetSize >= {k} (about "

@@ -17,7 +17,7 @@ from lwcs.geometry import Geometry
 from lwcs.runtime.parallel import as_threads
 from lwcs.samplers.first_pass import MomentsTask, check_total, standard_scale
 from lwcs.sources import scan
-from lwcs.sources.watching import gathered
+from lwcs.sources.base import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

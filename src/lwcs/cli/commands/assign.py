@@ -19,7 +19,7 @@ from lwcs.cli.options import Names, computing, dropped_words, reading, rows_word
 from lwcs.cli.outputs import TableOutput
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
-from lwcs.sources.watching import gathered
+from lwcs.sources.base import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

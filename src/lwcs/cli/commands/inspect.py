@@ -13,7 +13,7 @@ from lwcs.cli.logs import progress
 from lwcs.cli.options import choosing, saying
 from lwcs.runtime.formatting import shortened
 from lwcs.runtime.journal import TIMINGS, Journal, without_timings
-from lwcs.sources.watching import gathered
+from lwcs.sources.base import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,8 +1,13 @@
-"""Rows in a Dask array or DataFrame, or in Delayed: a chunk is a partition, on any scheduler."""
+"""Rows in a Dask array or DataFrame, or in Delayed: a chunk is a partition, on any scheduler.
+
+Every round computes the chunks again, unless they are persisted; weight and cost of a partition
+must agree between rounds.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -11,12 +16,19 @@ import dask
 import numpy as np
 from cloudpickle import dumps
 
-from lwcs.sources.base import check_dtype, check_not_empty, check_one_level, check_shape, in_groups
+from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engines.engine import LABEL, EngineSource, RowWork, add_results
-from lwcs.sources.engines.partition_readers import ArrayReading, ArrowReading
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
-from lwcs.sources.memory.local import engine_of
+from lwcs.sources.engines.engine import (
+    LABEL,
+    ArrayReader,
+    ArrowReader,
+    EngineSource,
+    RowWork,
+    add_results,
+)
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
+from lwcs.sources.kinds import engine_of
+from lwcs.sources.scan_options import check_dtype, check_not_empty, check_one_level, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,8 +37,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows
     from lwcs.sources.base import Block
-    from lwcs.sources.engines.engine import Work
-    from lwcs.sources.engines.partition_readers import Reading
+    from lwcs.sources.engines.engine import PartitionReader, Work
     from lwcs.sources.scan_options import ScanOptions
 
 _WEIGHT = "sample_weight"
@@ -52,7 +63,7 @@ def open_engine(data: Any, options: ScanOptions) -> EngineSource:
 
 
 def _put_together(parts: Sequence[Any]) -> Any:
-    """A list of Delayed as an array or a DataFrame; the first of them tells which."""
+    """A list of Delayed as an array or a DataFrame, according to the first of them."""
     read = dask.delayed(_as_pandas, pure=False)
     (first,) = dask.compute(dask.delayed(_no_rows, pure=False)(read(parts[0])))
     if hasattr(first, "columns"):
@@ -73,28 +84,28 @@ def _put_together(parts: Sequence[Any]) -> Any:
 
 @by_value
 def _as_pandas(part: Any) -> Any:
-    """A table of another library as Dask has them; arrays as they are."""
+    """A table as one of pandas, which Dask computes with; arrays are returned unchanged."""
     return part.to_pandas() if hasattr(part, "to_pandas") else part
 
 
 @by_value
 def _no_rows(part: Any) -> Any:
-    """What a part is, without its rows."""
+    """A part without its rows, which has its type and columns."""
     return part[:0] if hasattr(part, "shape") and part.shape else part
 
 
 class _DaskSource(EngineSource):
-    """What arrays and tables share: delayed chunks, and how to run over them."""
+    """The common part of arrays and tables: delayed chunks, and how to run work over them."""
 
     rows: Callable[..., Any]
-    """What the reading reads, of what a chunk is made of."""
+    """Rows as the reader takes them, from what a chunk is made of."""
 
-    def __init__(self, reading: Reading, chunks: list[tuple[Any, ...]]) -> None:
-        super().__init__(reading)
+    def __init__(self, reader: PartitionReader, chunks: list[tuple[Any, ...]]) -> None:
+        super().__init__(reader)
         self.chunks, self.partitions = chunks, len(chunks)
 
     def ask_workers(self) -> None:
-        """Ask the workers of the client that is active; other schedulers run on this machine."""
+        """Ask the workers of the active client; other schedulers run on this machine."""
         client = getattr(dask.base.get_scheduler(), "__self__", None)
         if client is not None and hasattr(client, "run") and client not in _ASKED:
             answers = client.run(versions, on_error="return")
@@ -103,35 +114,32 @@ class _DaskSource(EngineSource):
             if answers:
                 _ASKED.add(client)
 
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Delay the work on every chunk, and fetch the results in groups."""
-        return chain.from_iterable(_computed(self._calls(work, told), list))
+        return chain.from_iterable(_compute_groups(self._calls(work, items), list))
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Delay the work on every chunk, and the sum of every group."""
-        return iter(_computed(self._calls(work, None), add_results))
+        return iter(_compute_groups(self._calls(work, None), add_results))
 
-    def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
-        # One node of the graph: a worker gets it once, not with every chunk.
-        shared = dask.delayed(carried(_Chunk(work, self.rows), dumps), traverse=False, pure=False)
+    def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
+        # One node of the graph, which is sent to a worker once, not with every chunk.
+        on_chunk = version_checked(partial(_work_on_chunk, work, self.rows), dumps)
+        shared = dask.delayed(on_chunk, traverse=False, pure=False)
         call = dask.delayed(_call, pure=False)
         for i, chunk in enumerate(self.chunks):
-            yield call(shared, i, None if told is None else told[i], *chunk)
+            yield call(shared, i, None if items is None else items[i], *chunk)
 
 
 _ASKED: WeakSet[Any] = WeakSet()
 """The clients whose workers have been asked for their versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Work on what a chunk is made of."""
-
-    work: Work
-    rows: Callable[..., Any]
-
-    def __call__(self, partition: int, item: bytes | None, *chunk: Any) -> bytes:
-        return self.work(self.rows(*chunk), partition, item)
+def _work_on_chunk(
+    work: Work, rows: Callable[..., Any], partition: int, item: bytes | None, *chunk: Any
+) -> bytes:
+    """Run work on the objects that a chunk consists of."""
+    return work(rows(*chunk), partition, item)
 
 
 @by_value
@@ -139,9 +147,9 @@ def _call(work: Callable[..., bytes], partition: int, item: bytes | None, *chunk
     return work(partition, item, *chunk)
 
 
-def _computed(calls: Iterable[Any], join: Callable[[list[bytes]], Any]) -> tuple[Any, ...]:
+def _compute_groups(calls: Iterable[Any], join: Callable[[list[bytes]], Any]) -> tuple[Any, ...]:
     """Compute delayed calls, joined in groups on the workers."""
-    delayed = dask.delayed(carried(join, dumps), pure=False)
+    delayed = dask.delayed(version_checked(join, dumps), pure=False)
     results: tuple[Any, ...] = dask.compute(*[delayed(group) for group in in_groups(calls)])
     return results
 
@@ -176,8 +184,8 @@ class DaskArraySource(_DaskSource):
         weights = [None] * len(rows)
         if sample_weight is not None:
             weights = _weights(sample_weight, array).to_delayed().ravel()
-        reading = ArrayReading(n_features, sample_weight is not None, drop)
-        super().__init__(reading, list(zip(rows, weights, strict=True)))
+        reader = ArrayReader(n_features, sample_weight is not None, drop)
+        super().__init__(reader, list(zip(rows, weights, strict=True)))
         self.n_rows = None if np.isnan(n_rows) else int(n_rows)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
@@ -185,7 +193,7 @@ class DaskArraySource(_DaskSource):
         del n_jobs
         return self.array.map_blocks(
             _values,
-            carried(RowWork(self.reading, task), dumps),
+            version_checked(RowWork(self.reader, task), dumps),
             drop_axis=1,
             dtype=np.int32,
             meta=np.empty(0, dtype=np.int32),
@@ -201,7 +209,7 @@ def _values(
 
 
 def _weights(weights: Any, array: Any) -> Any:
-    """Weights in the same chunks as the rows."""
+    """Weights in chunks like those of the rows."""
     import dask.array as da
 
     if engine_of(weights) == "dask" and hasattr(weights, "to_dask_array"):
@@ -242,8 +250,8 @@ class DaskTableSource(_DaskSource):
             frame = frame.rename(columns={name: str(name) for name in frame.columns})
         selection = Selection.of(_schema(frame), options, lambda name: _first(frame, name))
         self.frame = frame[selection.columns_to_read]
-        reading = ArrowReading(selection, options.drop)
-        super().__init__(reading, [(chunk,) for chunk in self.frame.to_delayed()])
+        reader = ArrowReader(selection, options.drop)
+        super().__init__(reader, [(chunk,) for chunk in self.frame.to_delayed()])
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as a Dask Series with the index of the rows."""
@@ -251,21 +259,15 @@ class DaskTableSource(_DaskSource):
 
         del n_jobs
         meta = pd.Series(name=LABEL, dtype=np.int32)
-        series = carried(_Series(RowWork(self.reading, task)), dumps)
+        series = version_checked(partial(_labels, RowWork(self.reader, task)), dumps)
         return self.frame.map_partitions(series, meta=meta)
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    """Labels of a table, with its index."""
+def _labels(work: RowWork, frame: Any) -> Any:
+    """The labels of a table, with its index."""
+    import pandas as pd
 
-    work: RowWork
-
-    def __call__(self, frame: Any) -> Any:
-        import pandas as pd
-
-        values = self.work(_as_arrow(frame))
-        return pd.Series(values, index=frame.index, name=LABEL, dtype=np.int32)
+    return pd.Series(work(_as_arrow(frame)), index=frame.index, name=LABEL, dtype=np.int32)
 
 
 def _with_weights(frame: Any, sample_weight: Any) -> Any:
@@ -284,11 +286,11 @@ def _with_weights(frame: Any, sample_weight: Any) -> Any:
 
 
 def _schema(frame: Any) -> pa.Schema:
-    """Types of the columns, as far as Dask knows them without computing."""
+    """Types of the columns; Dask computes a value only where they are Python objects."""
     import pyarrow as pa
 
     schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
-    # What Python objects are is seen from the first of them.
+    # The type of Python objects is that of the first of them.
     return pa.schema(
         [
             pa.field(f.name, _object_type(_first(frame, f.name))) if pa.types.is_null(f.type) else f

@@ -1,7 +1,7 @@
-"""Fingerprints of partitions: why two runs over an engine's data differ.
+"""Fingerprints of partitions, which explain why two runs over an engine's data differ.
 
-The first round over all rows takes two of each partition, in passing. One does not depend on the
-order of its rows, the other does: so it can be told whether rows are others, or in another order.
+The first pass over all rows computes two hashes of each partition on the way. One does not depend
+on the order of its rows, the other does: together they tell different rows from reordered ones.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _DAMAGED = (
 
 
 @dataclass(slots=True)
-class Print:
-    """Of the rows of a partition, block by block."""
+class PartitionHash:
+    """The hashes of a partition, updated block by block."""
 
     rows: int = 0
     content: int = 0
-    """Whatever the order of the rows."""
+    """Hash that does not depend on the order of the rows."""
     order: int = 0
+    """Hash that depends on the order of the rows."""
 
     def take(self, block: Block) -> None:
         """Add the next rows."""
@@ -51,19 +52,19 @@ class Print:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Of all partitions; entry i is of the partitions i·`each` … (i + 1)·`each` − 1."""
+    """Fingerprints of all partitions; entry i is that of partitions i·`each` … (i+1)·`each` − 1."""
 
     partitions: int
     each: int
     rows: tuple[int, ...]
     contents: tuple[str, ...]
-    """The same for the same rows in any order."""
+    """Equal for the same rows in any order."""
     fingerprints: tuple[str, ...]
-    """The same for the same rows in the same order only."""
+    """Equal only for the same rows in the same order."""
 
     @classmethod
-    def of(cls, prints: Sequence[Print]) -> Fingerprints:
-        """Put those of all partitions together."""
+    def of(cls, prints: Sequence[PartitionHash]) -> Fingerprints:
+        """Combine the hashes of all partitions."""
         each = max(1, -(-len(prints) // MOST_LISTED))
         groups = [prints[start : start + each] for start in range(0, len(prints), each)]
         return cls(
@@ -76,35 +77,32 @@ class Fingerprints:
 
     @classmethod
     def read(cls, saved: object) -> Fingerprints:
-        """Read them from the details of a coreset, which may hold anything."""
-        found: dict[str, Any] = saved if isinstance(saved, dict) else {}
-        number, each, rows = (found.get(name) for name in ("partitions", "each", "rows"))
-        texts: list[Any] = [found.get(name) for name in ("contents", "fingerprints")]
-        whole = isinstance(rows, list) and all(map(_is_count, [number, each, *rows]))
-        if not whole or not number or not each:
-            raise ValueError(_DAMAGED)
-        assert isinstance(rows, list)
-        if len(rows) != -(-number // each):
-            raise ValueError(_DAMAGED)
-        for each_list in texts:
-            if not isinstance(each_list, list) or len(each_list) != len(rows):
-                raise ValueError(_DAMAGED)
-            if not all(isinstance(text, str) and _HEX.fullmatch(text) for text in each_list):
-                raise ValueError(_DAMAGED)
-        return cls(number, each, tuple(rows), tuple(texts[0]), tuple(texts[1]))
+        """Read the details of a saved coreset, and check them: a file may hold anything."""
+        match saved:
+            case {
+                "partitions": number,
+                "each": each,
+                "rows": [*rows],
+                "contents": [*contents],
+                "fingerprints": [*prints],
+            } if number and each and all(map(_is_count, [number, each, *rows])):
+                texts = all(isinstance(t, str) and _HEX.fullmatch(t) for t in contents + prints)
+                if texts and len(rows) == len(contents) == len(prints) == -(-number // each):
+                    return cls(number, each, tuple(rows), tuple(contents), tuple(prints))
+        raise ValueError(_DAMAGED)
 
     @property
     def whole(self) -> str:
-        """One fingerprint of everything: rows, order and partitions."""
+        """One fingerprint of rows, order and partitions."""
         return _folded(int(text, 16) for text in self.fingerprints)
 
     @property
     def all_contents(self) -> str:
-        """One of all rows, whatever their order and their partitions."""
+        """One fingerprint of all rows, whatever their order and partitions."""
         return _text(sum(int(text, 16) for text in self.contents) % 2**64)
 
     def to_details(self) -> dict[str, Any]:
-        """For the details of a coreset."""
+        """The fingerprints as JSON values, for the details of a coreset."""
         return {
             "partitions": self.partitions,
             "each": self.each,
@@ -124,7 +122,7 @@ def _text(number: int) -> str:
 
 
 def _folded(numbers: Iterable[int]) -> str:
-    """One number of several, which depends on their order."""
+    """Combine several numbers to one, which depends on their order."""
     return _text(reduce(lambda total, each: _mixed((total + each) % 2**64), numbers, 0))
 
 

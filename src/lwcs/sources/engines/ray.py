@@ -1,4 +1,4 @@
-"""Rows in a Ray Dataset: a block is a partition, handed over as Arrow."""
+"""Rows in a Ray Dataset: each of its blocks is a partition, read as an Arrow table."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from lwcs.sources.base import GROUP, NO_ROWS, in_groups
 from lwcs.sources.columns import Selection
-from lwcs.sources.engines.engine import LABEL, EngineSource, RowWork, add_results, refuse_column
-from lwcs.sources.engines.partition_readers import ArrowReading
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.engine import (
+    LABEL,
+    ArrowReader,
+    EngineSource,
+    RowWork,
+    add_results,
+    refuse_column,
+)
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +54,8 @@ class RaySource(EngineSource):
     """Some columns of a Ray Dataset, or one column of tensors.
 
     The selected columns of a lazy Dataset are computed once, and stay in Ray's object store
-    (which spills to disk) as long as this source does, so that every round sees the same rows.
+    (which spills to disk) as long as this source exists. Blocks have no number in `map_batches`,
+    and a Dataset that is executed twice may be cut differently, so that rounds would not match.
     """
 
     def __init__(self, dataset: Any, options: ScanOptions) -> None:
@@ -57,7 +64,7 @@ class RaySource(EngineSource):
             raise ValueError(NO_ROWS)
         types = pa.schema(list(zip(schema.names, map(_as_arrow, schema.types), strict=True)))
         selection = Selection.of(types, options, lambda name: _first(dataset, name))
-        super().__init__(ArrowReading(selection, options.drop))
+        super().__init__(ArrowReader(selection, options.drop))
         self.dataset, self.columns_to_read = dataset, selection.columns_to_read
         self._blocks: list[Any] | None = None
 
@@ -78,7 +85,7 @@ class RaySource(EngineSource):
             for node in ray.nodes()
             if node["Alive"] and (job, node["NodeID"]) not in _ASKED
         }
-        # A node that goes away in between must not hold up the others.
+        # A node that disappears in between must not block the others.
         places = [NodeAffinitySchedulingStrategy(node, soft=True) for node in nodes]
         asked = [_VERSIONS.options(scheduling_strategy=place).remote() for place in places]
         answers = {}
@@ -90,26 +97,26 @@ class RaySource(EngineSource):
         check_workers(answers, _HOW)
         _ASKED.update((job, node) for node in nodes)
 
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Run a task on every block, near it."""
-        return _fetched(self._calls(work, told), _IN_FLIGHT)
+        return _fetched(self._calls(work, items), _IN_FLIGHT)
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Run a task on every block, and add up every group of results near them."""
         groups = in_groups(self._calls(work, None))
         return _fetched((_ADD.remote(*group) for group in groups), _IN_FLIGHT // GROUP)
 
-    def _calls(self, work: Work, told: Sequence[bytes] | None) -> Iterator[Any]:
+    def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
         """Submit the work on every block, one after the other."""
-        shared = ray.put(carried(work, dumps))
+        shared = ray.put(version_checked(work, dumps))
         for i, block in enumerate(self._refs()):
-            yield _CALL.remote(shared, i, None if told is None else told[i], block)
+            yield _CALL.remote(shared, i, None if items is None else items[i], block)
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as the Dataset with a column of labels."""
         del n_jobs
         refuse_column(LABEL, self.dataset.columns(), f"dataset.rename_columns({{{LABEL!r}: …}})")
-        work, names = carried(RowWork(self.reading, task), dumps), self.columns_to_read
+        work, names = version_checked(RowWork(self.reader, task), dumps), self.columns_to_read
 
         def label(table: pa.Table) -> pa.Table:
             values = work(table.select(names).combine_chunks().to_batches())
@@ -119,7 +126,7 @@ class RaySource(EngineSource):
 
 
 def _fetched(submitted: Iterable[Any], at_most: int) -> Iterator[bytes]:
-    """Fetch results in order, with at most so many of them submitted ahead."""
+    """Fetch results in order, with at most `at_most` of them submitted ahead."""
     waiting: deque[Any] = deque()
     try:
         for each in submitted:
@@ -141,13 +148,13 @@ def _add(*results: bytes) -> bytes:
     return add_results(results)
 
 
-# Asking takes no core, so that it need not wait for one.
+# Without a core, so that the task need not wait for one.
 _VERSIONS = ray.remote(num_cpus=0)(versions)
-_CALL, _ADD = ray.remote(by_value(_call)), ray.remote(carried(_add, dumps))
+_CALL, _ADD = ray.remote(by_value(_call)), ray.remote(version_checked(_add, dumps))
 
 
 def _schema(dataset: Any) -> Any:
-    """The schema; where the blocks have different types, name the column."""
+    """The schema; if types of blocks differ, an error that names the column."""
     try:
         return dataset.schema()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -175,7 +182,7 @@ def _as_arrow(kind: Any) -> pa.DataType:
 
 
 def _materialized(dataset: Any) -> Any:
-    """Compute a Dataset with its blocks in order; its context is shared, and is restored."""
+    """Compute a Dataset with its blocks in order; its context, which is shared, is restored."""
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
     try:

@@ -1,4 +1,9 @@
-"""Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions."""
+"""Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions.
+
+Most of the time of a build over many small partitions would be lost in two ways. Spark collects
+garbage after every task, through all that numba has loaded: workers freeze it. And it discards a
+worker that left rows unread, so that the next one loads everything again: tasks read to the end.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +27,14 @@ from lwcs.sources.column_types import SPARSE, is_spark_vector
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import (
     LABEL,
+    ArrowReader,
     EngineSource,
     RowWork,
     add_results,
+    pack_error,
     refuse_column,
-    refused,
 )
-from lwcs.sources.engines.partition_readers import ArrowReading
-from lwcs.sources.engines.workers import by_value, carried, check_workers, versions
+from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,8 +77,8 @@ class SparkSource(EngineSource):
     ) -> None:
         """Open a DataFrame.
 
-        `like` has the length of its vectors, and whether they are sparse; otherwise the first of
-        them is looked at.
+        `like` has the length of its vectors, and whether they are sparse; by default, both are
+        those of the first vector.
         """
         schema = pa.schema([(field.name, _type(field.dataType)) for field in frame.schema])
         selection = Selection.of(
@@ -81,49 +86,49 @@ class SparkSource(EngineSource):
             options,
             lambda name: _first(frame, name) if like is None else [_vector(schema, name, *like)],
         )
-        super().__init__(ArrowReading(selection, options.drop))
+        super().__init__(ArrowReader(selection, options.drop))
         self.frame = frame
         self.columns_to_read, self.sparse = selection.columns_to_read, selection.sparse
 
     def ask_workers(self) -> None:
-        """Ask in as many tasks as there are cores, which Spark spreads over its executors."""
+        """Ask for versions in as many tasks as there are cores, which Spark distributes."""
         session = self.frame.sparkSession
         if session not in _ASKED:
-            with _explained():
+            with _explaining_workers():
                 rows = session.range(_ASKED_ROWS)
-                told = rows.mapInArrow(_asking(versions), "worker string").collect()
-            check_workers(dict(json.loads(row.worker) for row in told), _HOW)
+                answers = rows.mapInArrow(_versions_function(versions), "worker string").collect()
+            check_workers(dict(json.loads(row.worker) for row in answers), _HOW)
             _ASKED.add(session)
 
-    def _mapped(self, work: Work, told: Sequence[bytes] | None) -> Any:
+    def _mapped(self, work: Work, items: Sequence[bytes] | None) -> Any:
         """Map every partition to one row: its group, its number, and bytes."""
         names = self.columns_to_read
-        chosen = _plain(self.frame.select(*map(self._handed_over, names)))
-        over = carried(_over(work, told, names), dumps)
+        chosen = _with_numbered_columns(self.frame.select(*map(self._column_to_send, names)))
+        over = version_checked(_partition_function(work, items, names), dumps)
         return chosen.mapInArrow(over, f"group int, {_SENT}")
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
         """Add up every group of partitions on the workers."""
-        with _explained():
+        with _explaining_workers():
             groups = self._mapped(work, None).groupBy("group")
-            sums = groups.applyInArrow(carried(_add, dumps), _SENT).collect()
+            sums = groups.applyInArrow(version_checked(_add, dumps), _SENT).collect()
         return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
 
-    def run(self, work: Work, told: Sequence[bytes] | None) -> Iterator[bytes]:
+    def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Collect one result per partition."""
-        with _explained():
-            sent = self._mapped(work, told).collect()
+        with _explaining_workers():
+            sent = self._mapped(work, items).collect()
         results = {row.part: bytes(row.result) for row in sent}
-        # A partition that is gone has no rows; it may have been told to draw some.
-        parts = max(len(results), 0 if told is None else len(told))
+        # A partition that has disappeared has no rows, but may have rows to draw.
+        parts = max(len(results), 0 if items is None else len(items))
         self.partitions = parts
         return (
-            results[i] if i in results else work([], i, None if told is None else told[i])
+            results[i] if i in results else work([], i, None if items is None else items[i])
             for i in range(parts)
         )
 
-    def _handed_over(self, name: str) -> Any:
-        """A column as it goes to the workers; dense vectors as arrays, which is faster."""
+    def _column_to_send(self, name: str) -> Any:
+        """A column as it is sent to the workers; dense vectors are faster as arrays."""
         kind = type(self.frame.schema[name].dataType).__name__
         if kind == "VectorUDT" and not self.sparse:
             return vector_to_array(column(quoted(name)))
@@ -139,24 +144,26 @@ class SparkSource(EngineSource):
         schema = self.frame.schema
         refuse_column(name, schema.names, f"frame.withColumnRenamed({name!r}, …)")
         fields = [*schema.fields, StructField(name, IntegerType())]
-        work = RowWork(self.reading, task)
-        over = carried(_label(work, schema.names, self.columns_to_read, name), dumps)
-        return _plain(self.frame).mapInArrow(over, StructType(fields))
+        work = RowWork(self.reader, task)
+        over = version_checked(
+            _label_function(work, schema.names, self.columns_to_read, name), dumps
+        )
+        return _with_numbered_columns(self.frame).mapInArrow(over, StructType(fields))
 
 
 def quoted(name: str) -> str:
-    """The name of a column, dots and all."""
+    """The name of a column in backquotes, since it may have dots."""
     doubled = name.replace("`", "``")
     return f"`{doubled}`"
 
 
-def _plain(frame: Any) -> Any:
-    """The same columns named by number: to mapInArrow, a dot in a name is a field of a struct."""
+def _with_numbered_columns(frame: Any) -> Any:
+    """The columns, named by number: to mapInArrow, a dot in a name means a field of a struct."""
     return frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
 
 
 def _type(kind: Any) -> pa.DataType:
-    """The Arrow type of a column; a type that Arrow does not have is not a number, so null."""
+    """The Arrow type of a column; null, which is no number, for types that Arrow does not have."""
     try:
         return to_arrow_type(kind, timezone="UTC")
     except (TypeError, ValueError, AssertionError):
@@ -171,52 +178,52 @@ def _vector(schema: pa.Schema, name: str, length: int, sparse: bool) -> Any:
 
 
 def _first(frame: Any, name: str) -> list[Any]:
-    some = _plain(frame.select(quoted(name))).where("c0 is not null").limit(1)
-    # Through Arrow, as the workers see it.
-    with _explained():
-        table = some.mapInArrow(carried(_written, dumps), "v string").toArrow()
+    some = _with_numbered_columns(frame.select(quoted(name))).where("c0 is not null").limit(1)
+    # Through Arrow, as workers receive it.
+    with _explaining_workers():
+        table = some.mapInArrow(version_checked(_values_as_json, dumps), "v string").toArrow()
     return [json.loads(value) for value in table.column(0).to_pylist()]
 
 
-def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Values of a column as text: only their shape matters, and they may be decimals or dates."""
+def _values_as_json(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Values of a column as JSON: only their shape matters, and they may be decimals or dates."""
     for batch in batches:
         values = [json.dumps(value.as_py(), default=str) for value in batch.column(0)]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["v"])
 
 
-def _over(
-    work: Work, told: Sequence[bytes] | None, names: list[str]
+def _partition_function(
+    work: Work, items: Sequence[bytes] | None, names: list[str]
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """What Spark runs over the batches of a partition."""
+    """The function that Spark runs over the batches of a partition."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part = _partition()
         item = None
-        if told is not None:
-            if part >= len(told):
+        if items is not None:
+            if part >= len(items):
                 advice = "there are more partitions than before; cache the DataFrame or save it"
-                yield _sent(part, refused(ValueError(f"{ROWS_CHANGED}: {advice}")))
+                yield _result_batch(part, pack_error(ValueError(f"{ROWS_CHANGED}: {advice}")))
                 return
-            item = told[part]
+            item = items[part]
         each = iter(batches)
         result = work((batch.rename_columns(names) for batch in each), part, item)
-        # Spark discards a worker that left rows unread, and the next one has to import all again.
+        # Spark discards a worker that left rows unread.
         for _ in each:
             pass
         _freeze()
-        yield _sent(part, result)
+        yield _result_batch(part, result)
 
     return over
 
 
 @cache
 def _freeze() -> None:
-    """Keep the garbage collection after every Spark task from visiting all that numba loaded."""
+    """Exclude what numba has loaded from the garbage collection after every Spark task."""
     gc.freeze()
 
 
-def _sent(part: int, result: bytes) -> pa.RecordBatch:
+def _result_batch(part: int, result: bytes) -> pa.RecordBatch:
     number = pa.array([part], pa.int32())
     group = pa.array([part // GROUP], pa.int32())
     return pa.RecordBatch.from_arrays(
@@ -227,11 +234,11 @@ def _sent(part: int, result: bytes) -> pa.RecordBatch:
 def _add(group: pa.Table) -> pa.Table:
     ordered = group.sort_by("part")
     total = add_results(ordered.column("result").to_pylist())
-    sent = _sent(ordered.column("part")[0].as_py(), total)
+    sent = _result_batch(ordered.column("part")[0].as_py(), total)
     return pa.Table.from_batches([sent]).drop_columns("group")
 
 
-def _label(
+def _label_function(
     work: RowWork, names: list[str], columns_to_read: list[str], name: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -252,8 +259,8 @@ def _partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
-def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """The name and the versions of a worker."""
+def _versions_function(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """The function that returns the name and the versions of a worker."""
 
     def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
@@ -270,24 +277,24 @@ def _asking(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa.RecordBatc
     return sent
 
 
-# Others are for the user's own functions to need.
-_LACKING = re.compile(
+# Missing modules of the user's own functions are not explained.
+_MISSING_MODULE = re.compile(
     r"ModuleNotFoundError: No module named "
     r"'((?:lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
 )
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Bring home what a worker says about its lwcs, without what Spark adds to it."""
+def _explaining_workers() -> Iterator[None]:
+    """Raise the error of a worker about its versions without the text that Spark adds."""
     try:
         yield
     except Exception as error:
-        said = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
-        if said is not None:
-            raise RuntimeError(said[1] + _HOW) from error
-        # Spark imports pyarrow before any function of ours can look for what is missing.
-        lacking = _LACKING.search(str(error))
+        found = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
+        if found is not None:
+            raise RuntimeError(found[1] + _HOW) from error
+        # Spark imports pyarrow before our own function can check for it.
+        lacking = _MISSING_MODULE.search(str(error))
         if lacking is not None:
             raise RuntimeError(
                 f"the Python of a worker has no module {lacking[1]!r}; install it, and the same "

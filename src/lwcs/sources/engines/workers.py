@@ -1,10 +1,10 @@
-"""What the workers of a cluster must have, and how they are asked.
+"""Checks that the workers of a cluster have the same versions as this process.
 
-lwcs has to be the same on all machines: another version may draw other rows, and one that is
-missing makes an engine fail in ways of its own (a Dask worker cannot even read its task, and
-exits). So all workers are asked before the first round (`check_workers`). Those that join later
-are asked by every task (`carried`): it reaches them in a form that needs no lwcs, and unpacks the
-work only once the version is right.
+Another version of lwcs may draw other rows, and without lwcs an engine fails in ways of its own (a
+Dask worker cannot even unpickle its task, and exits). So all workers are asked for their versions
+before the first round (`check_workers`). For those that join later, every task checks the version
+(`version_checked`): it is sent in a form that needs no lwcs, and unpickles the work only after the
+check.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ADVICE = "install the same version of lwcs on all workers"
 
 
 def by_value(function: Callable[..., Any]) -> Any:
-    """A copy that picklers of all engines send as code: workers need not have its module.
+    """A copy of a function that picklers send as code, so that workers need not have its module.
 
     It can use what it imports itself and what it closes over, but no globals.
     """
     assert isinstance(function, FunctionType)
-    # Picklers take what is in __main__ for code that only this process has.
+    # Picklers send functions of __main__ as code, since other processes do not have them.
     return FunctionType(
         function.__code__,
         {"__name__": "__main__", "__builtins__": builtins},
@@ -43,14 +43,14 @@ def by_value(function: Callable[..., Any]) -> Any:
 
 @by_value
 def versions() -> Versions:
-    """The versions that results depend on; None for what is missing."""
+    """The versions that results depend on; None for packages that are missing."""
     import importlib
     import importlib.metadata
     import platform
 
     found: Versions = {"Python": platform.python_version()}
     try:
-        # By itself: it may be on the path without being installed.
+        # Imported, since it may be on the path without being installed.
         found["lwcs"] = getattr(importlib.import_module("lwcs"), "__version__", None)
     except ImportError:
         found["lwcs"] = None
@@ -63,8 +63,10 @@ def versions() -> Versions:
     return found
 
 
-def carried(function: Callable[..., Any], dumps: Callable[[Any], bytes]) -> Callable[..., Any]:
-    """A function as a worker without lwcs can receive it; called there, it says what is missing.
+def version_checked(
+    function: Callable[..., Any], dumps: Callable[[Any], bytes]
+) -> Callable[..., Any]:
+    """Wrap a function so that a worker without lwcs can unpickle it, and refuses to run it.
 
     `dumps` is the pickler of the engine.
     """
@@ -87,15 +89,15 @@ def carried(function: Callable[..., Any], dumps: Callable[[Any], bytes]) -> Call
             )
         return pickle.loads(sent)(first, *more)
 
-    own: Callable[..., Any] = by_value(call)
-    return own
+    checked: Callable[..., Any] = by_value(call)
+    return checked
 
 
 def check_workers(answers: Mapping[str, Versions | Exception], how: str = "") -> None:
     """Refuse workers that cannot do the work; warn of those whose results may differ in bits.
 
-    `answers` has what each worker said, or why it could not; `how` is what else can be done on
-    this engine.
+    `answers` has the versions of each worker, or the error of asking for them; `how` is further
+    advice for this engine.
     """
     here: Versions = versions()
     own = ", ".join(f"{name} {version}" for name, version in here.items())
@@ -112,7 +114,7 @@ def check_workers(answers: Mapping[str, Versions | Exception], how: str = "") ->
 
 
 def _why_not(there: Versions | Exception, here: Versions) -> str | None:
-    """What keeps a worker from doing the work."""
+    """Why a worker cannot do the work, or None."""
     if isinstance(there, Exception):
         return f"cannot say which versions it has ({type(there).__name__}: {there})"
     lacking = [f"no {name}" for name, version in there.items() if version is None]
@@ -120,20 +122,20 @@ def _why_not(there: Versions | Exception, here: Versions) -> str | None:
         return f"has {' and '.join(lacking)}"
     if there["lwcs"] != here["lwcs"]:
         return f"has lwcs {there['lwcs']}"
-    # Functions cannot be sent from one Python to the other.
+    # Functions cannot be sent from one version of Python to another.
     minor = [str(each["Python"]).split(".")[:2] for each in (there, here)]
     return None if minor[0] == minor[1] else f"has Python {there['Python']}"
 
 
 def _differing(there: Versions | Exception, here: Versions) -> str | None:
-    """What may change the last bits on a worker."""
+    """Versions that may change the last bits of results on a worker, or None."""
     assert not isinstance(there, Exception)
     other = [f"{name} {there[name]}" for name in ("numpy", "numba") if there[name] != here[name]]
     return f"has {' and '.join(other)}" if other else None
 
 
 def _named(workers: Mapping[str, str]) -> str:
-    """The first few workers, with what is to be said of each."""
+    """The first few workers, with the message about each."""
     shown = ", ".join(f"{name} {why}" for name, why in islice(workers.items(), _SHOWN))
     more = len(workers) - _SHOWN
     return f"the worker {shown}" + (f" and {more:,} more" if more > 0 else "")

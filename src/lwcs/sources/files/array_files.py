@@ -1,8 +1,7 @@
 """Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr.
 
-On a store, .npy is read in ranges, and zarr by its own way through fsspec.
-
-What a header says of its array is checked against the file before it is believed.
+On a store, .npy is read in ranges of bytes, and zarr reads its chunks through fsspec. The header of
+an array is checked against the size of its file before memory is allocated.
 """
 
 from __future__ import annotations
@@ -16,19 +15,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.sources.base import check_dtype
 from lwcs.sources.files.change_detection import Stamps, stamps_of
-from lwcs.sources.files.chunked import open_hdf5, open_zarr
-from lwcs.sources.files.stacked import StackedSource
+from lwcs.sources.files.chunked import StackedSource, open_hdf5, open_zarr
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.remote.prefetch import RemoteSource, RemoteStack, Store, Windows
+from lwcs.sources.scan_options import check_dtype
 from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lwcs.arrays.types import Rows
-    from lwcs.sources.memory.in_process import LocalSource
+    from lwcs.sources.memory.local import LocalSource
     from lwcs.sources.remote.paths import Found
 
 KINDS = ("npy", "npz", "hdf5", "zarr")
@@ -38,27 +36,22 @@ KINDS = ("npy", "npz", "hdf5", "zarr")
 def open_array_files(found: Found) -> LocalSource:
     """Open files of arrays; several are one sequence of rows, in order."""
     open_file: Callable[[str], LocalSource] = partial(_open_file, kind=found.kind)
-    if not found.is_local:
-        if found.kind == "npy":
-            return _open_remote_npy(found)
+    open_stack: Callable[..., LocalSource] = StackedSource
+    if not found.is_local and found.kind == "npy":
+        stamps = stamps_of(found)
+        store = Store(found.filesystem, stamps)
+        windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
+        open_file, open_stack = partial(RemoteSource, windows), partial(RemoteStack, windows)
+    elif not found.is_local:
         open_file = partial(_open_remote, found=found)
-    if len(found.paths) == 1:
-        return open_file(found.paths[0])
-    return StackedSource(found.paths, open_file)
 
-
-def _open_remote_npy(found: Found) -> LocalSource:
-    stamps = stamps_of(found)
-    store = Store(found.filesystem, stamps)
-    windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
-
-    def open_file(path: str) -> RemoteSource:
+    def open_named(path: str) -> LocalSource:
         with _naming(path):
-            return RemoteSource(windows, path)
+            return open_file(path)
 
     if len(found.paths) == 1:
-        return open_file(found.paths[0])
-    return RemoteStack(windows, found.paths, open_file)
+        return open_named(found.paths[0])
+    return open_stack(found.paths, open_named)
 
 
 def _open_remote(path: str, found: Found) -> LocalSource:
@@ -66,8 +59,7 @@ def _open_remote(path: str, found: Found) -> LocalSource:
     if found.kind == "zarr" and known is not None:
         from zarr.storage import FsspecStore
 
-        with _naming(path):
-            return open_zarr(path, FsspecStore(known.asynchronous(), read_only=True, path=path))
+        return open_zarr(path, FsspecStore(known.asynchronous(), read_only=True, path=path))
     advice = (
         "name its file system with storage_options=… or one of fsspec as filesystem=…"
         if found.kind == "zarr"
@@ -79,17 +71,16 @@ def _open_remote(path: str, found: Found) -> LocalSource:
 
 
 def _open_file(path: str, kind: str) -> LocalSource:
-    with _naming(path):
-        if kind == "hdf5":
-            return open_hdf5(path)
-        if kind == "zarr":
-            return open_zarr(path)
-        return open_local(open_array_file(path, kind))
+    if kind == "hdf5":
+        return open_hdf5(path)
+    if kind == "zarr":
+        return open_zarr(path)
+    return open_local(open_array_file(path, kind))
 
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Errors name the file."""
+    """Name the file in errors, unless they do."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -113,7 +104,7 @@ def open_array_file(path: str, kind: str) -> Rows:
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:
-        # Readers of headers and archives raise anything at all for bytes that they cannot read.
+        # Readers of headers and archives raise exceptions of any type for damaged bytes.
         raise ValueError(
             f"{path!r} cannot be read as an array of numbers: {str(error) or type(error).__name__}"
         ) from error
@@ -145,7 +136,7 @@ def _open_npz(path: str) -> Rows:
 
 
 def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Rows:
-    """Load a sparse array, once its parts are what they must be."""
+    """Load a sparse array after a check of its parts."""
     import scipy.sparse as sp
 
     from lwcs.sources.memory.sparse import as_csr
@@ -163,11 +154,11 @@ def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.
 def _check_member(
     packed: zipfile.ZipFile, member: zipfile.ZipInfo, *, to_the_end: bool = False
 ) -> np.dtype[Any]:
-    """Check what an array in an archive says of its size, before memory is taken for it.
+    """Check the header of an array in an archive, before memory is allocated for the array.
 
-    Read to its end, once and in order, its CRC is compared, which a memory map does not do. That
-    takes about half a second per gigabyte, and leaves the file in the cache for the pass that
-    follows.
+    With `to_the_end`, the array is read once, in order, so that its CRC is compared, which a memory
+    map does not do. That takes about half a second per gigabyte, and leaves the file in the cache
+    of the operating system for the pass that follows.
     """
     with packed.open(member) as file:
         _, _, dtype = header(file, member.file_size)

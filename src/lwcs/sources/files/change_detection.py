@@ -1,8 +1,8 @@
-"""Whether files are still what they were: their size and time of change, seen again.
+"""Detection of files that change while they are read, by size and modification time (stamps).
 
-A file that changed between two passes, or within one, would silently give a wrong coreset. On this
-machine a look costs nothing, and is taken before and after every part. A store is asked once per
-file and pass, after its last row, and nobody waits for the answer before the end of the pass.
+A file that changes between two passes, or within one, would silently give a wrong coreset. On this
+machine a check costs nothing, and is made before and after every part. A store is asked once per
+file and pass, after the last row, and its answer is awaited at the end of the pass.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Stamp = tuple[int, int]
 
 
 def stamp_of(info: fs.FileInfo, *, local: bool = False) -> Stamp:
-    """Size and time of change of a file.
+    """Size and modification time of a file.
 
-    On a store in whole seconds: a listing may tell milliseconds, and the file itself does not.
+    On a store, times are in whole seconds: a listing may have milliseconds where the file has not.
     """
     return info.size or 0, (info.mtime_ns or 0) // (1 if local else 10**9)
 
 
 def stamps_of(found: Found) -> dict[str, Stamp]:
-    """The stamps of all files, as they were when they were found."""
+    """The stamps of all files at the time when they were found."""
     stamps = dict(found.stamps)
     if missing := [path for path in found.paths if path not in stamps]:
         stamps |= stamps_at(found.filesystem, missing)
@@ -42,7 +42,7 @@ def stamps_of(found: Found) -> dict[str, Stamp]:
 
 
 def stamps_at(filesystem: fs.FileSystem, paths: Sequence[str]) -> dict[str, Stamp]:
-    """The stamps of some files, as they are; a store is asked for several at a time."""
+    """The present stamps of files; a store is asked for several at a time."""
 
     def look_at(path: str) -> Stamp:
         with reaching(path):
@@ -55,7 +55,7 @@ def stamps_at(filesystem: fs.FileSystem, paths: Sequence[str]) -> dict[str, Stam
 
 
 class Stamps:
-    """Checks of the files of a scan."""
+    """Checks that the files of a scan have not changed since they were found."""
 
     def __init__(
         self, filesystem: fs.FileSystem, stamps: Mapping[str, Stamp], store: Store | None
@@ -64,11 +64,11 @@ class Stamps:
         self._coming: list[Future[None]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Checks that are on their way stay here."""
+        """A copy in another process starts without the checks in progress."""
         return Stamps, (self._filesystem, self._stamps, self._store)
 
     def check(self, path: str) -> None:
-        """Raise an error if a file is not what it was."""
+        """Raise an error if a file has changed."""
         with reaching(path):
             info = self._filesystem.get_file_info(path)
         now = stamp_of(info, local=self._store is None)
@@ -84,7 +84,7 @@ class Stamps:
             self.check(path)
 
     def after(self, path: str, last: bool) -> None:
-        """Check a file after a part of it was read, or see to it that it will be checked."""
+        """Check a file after a part of it was read; on a store, only after the last part."""
         if self._store is None:
             self.check(path)
         elif last:
@@ -92,7 +92,7 @@ class Stamps:
             self._coming.append(self._store.pool.submit(self.check, path))
 
     def finish(self) -> None:
-        """Wait for all checks of a pass."""
+        """Wait for the checks of a pass."""
         coming, self._coming = self._coming, []
         for each in coming:
             each.result()
@@ -100,9 +100,9 @@ class Stamps:
 
 @contextmanager
 def blaming_changes(check: Callable[[], None]) -> Iterator[None]:
-    """Raise what `check` finds where reading fails: a file that changed looks damaged, but is not.
+    """Where reading fails, raise the error of `check` instead: a file that changed looks damaged.
 
-    Failures of a place say themselves what is wrong.
+    Errors of the file system, which say what is wrong, are raised as they are.
     """
     try:
         yield
@@ -115,7 +115,7 @@ def blaming_changes(check: Callable[[], None]) -> Iterator[None]:
 
 
 def _is_fine(check: Future[None]) -> bool:
-    """Whether a check has ended; raises what it found."""
+    """Whether a check has ended; its error is raised."""
     if check.done():
         check.result()
     return check.done()

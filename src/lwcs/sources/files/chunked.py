@@ -1,31 +1,39 @@
-"""Rows in HDF5 datasets and zarr arrays, read block by block, so that memory does not grow."""
+"""Rows of arrays that stay in their files: HDF5 and zarr, read block by block, and several files.
+
+Memory does not grow with the arrays: blocks are read when they are asked for, and files that are
+read together are never put together as a whole.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.sources.base import check_dtype, check_shape
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.arrays.rows import container, stack
+from lwcs.sources.base import ROWS_CHANGED
+from lwcs.sources.blocks import RowOrigins
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, IntArray
+    from collections.abc import Callable, Sequence
 
-_LIBRARIES = ("h5py", "zarr")
-# Bytes of chunks that HDF5 keeps: blocks of rows need not end where chunks do.
+    from lwcs.arrays.checks import BadValueError
+    from lwcs.arrays.types import DenseRows, IntArray, Rows
+
+# Bytes of chunks that HDF5 caches: blocks of rows need not end where chunks do.
 _CACHE = 2**25
-# Rows that are this close are read together where there are no chunks.
+# A process may have about a thousand files open.
+_OPEN_FILES = 16
+# Rows within this distance are read together where there are no chunks.
 _NEAR = 64
 
 
-def is_chunked(data: object) -> bool:
-    """Whether data is of h5py or zarr; told by its type, so that neither is imported."""
-    return any(base.__module__.split(".")[0] in _LIBRARIES for base in type(data).__mro__)
-
-
 class ChunkedSource(LocalSource):
-    """A two-dimensional array that lies in a file, of which slices of rows are read."""
+    """A two-dimensional array in a file, of which slices of rows are read."""
 
     feature_names = None
 
@@ -49,15 +57,96 @@ class ChunkedSource(LocalSource):
         taken = np.empty((len(rows), self.n_features), dtype=self.dtype)
         order = np.argsort(rows, kind="stable")
         if hasattr(self._array, "oindex"):
-            # zarr goes through its chunks by itself.
+            # zarr reads each of its chunks once by itself.
             taken[order] = self._array.oindex[rows[order]]
             return taken
-        # h5py would go through the rows one by one.
+        # h5py would read the rows one by one.
         for places in np.split(order, np.flatnonzero(np.diff(rows[order] // self._step)) + 1):
             if len(places):
                 first, last = int(rows[places[0]]), int(rows[places[-1]])
                 taken[places] = self.read(first, last + 1)[rows[places] - first]
         return taken
+
+
+class StackedSource(LocalSource):
+    """Several files as one sequence of rows, cut as if they were one array.
+
+    Files are opened when their rows are needed, and only a few stay open.
+    """
+
+    feature_names = None
+
+    def __init__(self, paths: Sequence[str], open_file: Callable[[str], LocalSource]) -> None:
+        self._paths, self._open = list(paths), lru_cache(_OPEN_FILES)(open_file)
+        self._origins, self._values, starts, samples = RowOrigins(), 0, [0], list[Any]()
+        for path in paths:
+            part = open_file(path)
+            samples.append(part.read(0, 0))
+            sample, first = samples[-1], samples[0]
+            if sample.shape != first.shape or container(sample) != container(first):
+                raise ValueError(
+                    f"{path!r} holds {container(sample)} rows of {sample.shape[1]} columns, but "
+                    f"{paths[0]!r} holds {container(first)} rows of {first.shape[1]}; files that "
+                    "are read together must have the same columns"
+                )
+            self._origins.enter(path, starts[-1])
+            starts.append(starts[-1] + part.n_rows)
+            self._values += part.estimate_values()
+            self._block_rows = part.block_rows
+        self._starts = np.array(starts)
+        self.dtype = np.result_type(*[sample.dtype for sample in samples])
+        self.n_rows, self.n_features = starts[-1], samples[0].shape[1]
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows per block, as in every file."""
+        return self._block_rows
+
+    def estimate_values(self) -> int:
+        """Sum of the estimates of all files."""
+        return self._values
+
+    def _part(self, number: int) -> LocalSource:
+        part = self._open(self._paths[number])
+        expected = int(self._starts[number + 1] - self._starts[number])
+        if (part.n_rows, part.n_features) != (expected, self.n_features):
+            raise ValueError(f"{ROWS_CHANGED}: {self._paths[number]!r} has another shape now")
+        return part
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Read consecutive rows; a view if they are in one file."""
+        first, last = np.searchsorted(self._starts, [start, stop - 1], side="right") - 1
+        parts = []
+        for number in range(int(first), int(last) + 1):
+            begin, end = (int(at) for at in self._starts[number : number + 2])
+            if begin < end:
+                rows = self._part(number).read(max(start, begin) - begin, min(stop, end) - begin)
+                parts.append(rows.astype(self.dtype, copy=False))
+        return parts[0] if len(parts) == 1 else stack(parts)
+
+    def take(self, rows: IntArray) -> Rows:
+        """Copy the requested rows, file by file."""
+        order = np.argsort(rows, kind="stable")
+        cuts = np.searchsorted(rows[order], self._starts)
+        parts = [
+            self._part(number).take(rows[order[begin:end]] - self._starts[number])
+            for number, (begin, end) in enumerate(pairwise(cuts))
+            if begin < end
+        ]
+        taken = stack([part.astype(self.dtype, copy=False) for part in parts])
+        return taken[np.argsort(order)]
+
+    def explain(self, bad: BadValueError) -> ValueError:
+        """Name the file, and the row in it."""
+        return self._in_file(bad, self.locate(bad.partition)[0])
+
+    def explain_row(self, bad: BadValueError) -> ValueError:
+        """Name the file and the row in it, for a row counted through all partitions."""
+        return self._in_file(bad, 0)
+
+    def _in_file(self, bad: BadValueError, first: int) -> ValueError:
+        start, where = self._origins.find(first + bad.row)
+        return bad.explained(first - start, where, None)
 
 
 def open_chunked(data: Any) -> ChunkedSource:
@@ -125,7 +214,7 @@ def _only_array(group: Any, name: str, opened: str = "group") -> Any:
 
 def _collect(group: Any, prefix: str, found: dict[str, Any], seen: set[Any]) -> None:
     for key in sorted(group.keys()):
-        # Links of HDF5 may lead nowhere, in a circle, or to what was seen under another name.
+        # Links of HDF5 may be dangling, circular, or lead to an array with two names.
         each = group.get(key)
         own = getattr(each, "id", prefix + key)
         if each is None or own in seen:

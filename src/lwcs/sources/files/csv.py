@@ -1,15 +1,17 @@
 """Rows in CSV: from files, compressed or not, and from a pipe.
 
-Columns that begin with numbers are read as float64 throughout, since a column of integers may
-have fractions later; anything else in such a column is an error that names the row.
+Columns that begin with numbers are read as float64 throughout: types that are inferred from each
+block would change where a column of integers has a fraction in a later block. Anything else in such
+a column is an error that names the row.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from io import BytesIO, RawIOBase
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,20 +19,18 @@ from pyarrow import csv
 
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.column_types import WHY, is_number
-from lwcs.sources.files.csv_dialects import checked, names_of, recognize, values_of
-from lwcs.sources.files.csv_preview import head_of
+from lwcs.sources.files.csv_dialects import checked, head_of, names_of, recognize, values_of
 from lwcs.sources.files.csv_values import (
     FALSE,
     MISSING,
     TRUE,
-    Kind,
+    ColumnKind,
     is_missing,
     kind_of_column,
     remedy,
     why_text,
 )
-from lwcs.sources.files.parts import Files, FolderColumns, Part
-from lwcs.sources.files.unclosed_quotes import Watched
+from lwcs.sources.files.parts import Files, FolderColumns, Part, with_keys
 from lwcs.sources.remote.paths import file_name
 from lwcs.sources.remote.prefetch import Piece
 from lwcs.sources.scan_options import PACKED
@@ -39,66 +39,124 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lwcs.sources.blocks import Budget
-    from lwcs.sources.files.csv_dialects import Written
-    from lwcs.sources.files.csv_preview import Head
+    from lwcs.sources.files.csv_dialects import Head, ResolvedDialect
     from lwcs.sources.files.csv_values import Spelling
     from lwcs.sources.remote.paths import Found
     from lwcs.sources.remote.prefetch import Store
     from lwcs.sources.scan_options import Dialect
 
 _BLOCK = 2**20
-_TYPES = {Kind.NUMBERS: pa.float64(), Kind.TRUTH: pa.bool_(), Kind.TEXT: pa.string()}
+_TYPES = {
+    ColumnKind.NUMBERS: pa.float64(),
+    ColumnKind.BOOLEANS: pa.bool_(),
+    ColumnKind.TEXT: pa.string(),
+}
+
+
+class Chained(RawIOBase):
+    """A file of which some bytes have been read already, from start to end; it is not closed."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest = BytesIO(head), rest
+
+    def read(self, size: int = -1) -> bytes:
+        """Read `size` bytes, fewer only at the end."""
+        part = self._head.read(size)
+        if len(part) == size:
+            return part
+        return part + self._rest.read(size if size < 0 else size - len(part))
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+
+class QuoteWatcher(Chained):
+    """A chained file that is watched for a quote which is never closed.
+
+    Such a quote makes the rest of the file one value, and pyarrow would not report the lost rows.
+    """
+
+    def __init__(self, rest: IO[bytes], head: bytes = b"") -> None:
+        super().__init__(head, rest)
+        self._last = b""
+        # The bytes before and after the last quote; the latter may come with the next read.
+        self._before, self._after = b"", b""
+        self._quoted = False
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data = super().read(size)
+        if not data:
+            return data
+        if self._quoted and not self._after:
+            self._after = data[:1]
+        at = data.rfind(b'"')
+        if at >= 0:
+            self._quoted = True
+            self._before = data[at - 1 : at] if at else self._last
+            self._after = data[at + 1 : at + 2]
+        self._last = data[-1:]
+        return data
+
+    def ends_in_quotes(self, delimiter: str) -> bool:
+        """Whether the last quote of a file that was read to its end opens a value.
+
+        It is then at the start of a value, and not at the end of one.
+        """
+        ends = (b"", b"\n", b"\r", delimiter.encode())
+        return self._quoted and self._before in ends and self._after not in ends
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one file is written, what its columns are called, and how much of it is read at once."""
+    """Dialect of one file, the names of its columns, and how many bytes are read at once."""
 
-    written: Written
+    resolved: ResolvedDialect
     names: list[str]
     block: int
 
     @classmethod
-    def of(cls, head: Head, written: Written, name: str) -> Layout:
+    def of(cls, head: Head, resolved: ResolvedDialect, name: str) -> Layout:
         """The layout of a file that begins with `head`."""
-        # A row must not be longer than what is read at once, and others may be longer than these.
-        return cls(written, names_of(head, written, name), max(_BLOCK, 4 * head.longest))
+        # A row must fit into a block, and later rows may be longer than these.
+        return cls(resolved, names_of(head, resolved, name), max(_BLOCK, 4 * head.longest))
 
     def place(self, row: int) -> str:
-        """What to call a row that pyarrow counts from 1, the header included."""
-        return f"row {row - 1 - self.written.header}"
+        """Name of a row that pyarrow counts from 1, the header included."""
+        return f"row {row - 1 - self.resolved.header}"
 
 
-def schema_of(head: Head, written: Written, name: str) -> pa.Schema | None:
-    """Names and types of the columns, by the first rows; None if there is no row."""
-    names, columns = names_of(head, written, name), values_of(head, written, name)
+def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | None:
+    """Names and types of the columns, from the first rows; None if there is no row."""
+    names, columns = names_of(head, resolved, name), values_of(head, resolved, name)
     if not any(columns):
         return None
     fields = []
     for column, values in zip(names, columns, strict=True):
-        kind = kind_of_column(values, written.spelling)
-        why = why_text(values, written.spelling) if kind is Kind.TEXT else None
+        kind = kind_of_column(values, resolved.spelling)
+        why = why_text(values, resolved.spelling) if kind is ColumnKind.TEXT else None
         if not column.strip() and all(map(is_missing, values)):
-            # Rows that end in a delimiter.
-            kind, why = Kind.TEXT, "no name and no values"
+            # All rows end in a delimiter.
+            kind, why = ColumnKind.TEXT, "no name and no values"
         metadata = None if why is None else {WHY: why.encode()}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
     return pa.schema(fields)
 
 
 def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """A schema in which some columns are text, exactly as it is in the file."""
+    """A schema in which some columns are text, unchanged from the file."""
     for name in names:
         schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
     return schema
 
 
 def read_rows(
-    file: Watched, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
+    file: QuoteWatcher, schema: pa.Schema, layout: Layout, columns: list[str] | None, name: str
 ) -> Iterator[pa.RecordBatch]:
     """Read batches of some columns; errors call the file `name`."""
-    written, rows = layout.written, 0
-    spelling, chosen = written.spelling, schema.names if columns is None else columns
+    resolved, rows = layout.resolved, 0
+    spelling, chosen = resolved.spelling, schema.names if columns is None else columns
     # pyarrow knows no separators between thousands: such columns are read as text, then converted.
     as_text = {
         each for each in chosen
@@ -109,17 +167,17 @@ def read_rows(
         reader = csv.open_csv(
             file,
             read_options=csv.ReadOptions(
-                # Threads would not make it faster, and errors would not tell the row.
+                # Threads would not be faster, and errors would not name the row.
                 use_threads=False,
                 block_size=layout.block,
-                column_names=None if written.header else layout.names,
-                encoding=_ARROW_NAMES.get(written.encoding, written.encoding),
+                column_names=None if resolved.header else layout.names,
+                encoding=_ARROW_NAMES.get(resolved.encoding, resolved.encoding),
             ),
-            parse_options=csv.ParseOptions(delimiter=written.delimiter, newlines_in_values=True),
+            parse_options=csv.ParseOptions(delimiter=resolved.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 include_columns=chosen,
-                # Text is read only to be kept, as it is: NA is no missing value there.
+                # Text is read only to be kept unchanged: there, NA is no missing value.
                 strings_can_be_null=False,
                 null_values=MISSING,
                 true_values=TRUE,
@@ -134,7 +192,7 @@ def read_rows(
                 break
             yield _with_numbers(batch, as_text, spelling, rows, name)
             rows += batch.num_rows
-        if file.ends_in_quotes(written.delimiter):
+        if file.ends_in_quotes(resolved.delimiter):
             raise ValueError(
                 f"row {max(rows - 1, 0)} of {name} has a quote that is not closed, so that rows "
                 "after it are taken for text; correct it in the file"
@@ -143,38 +201,38 @@ def read_rows(
         raise ValueError(_explained(str(error), layout, rows, name)) from error
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{name} is not written in {written.encoding}, as the bytes after row {rows} show "
+            f"{name} is not written in {resolved.encoding}, as the bytes after row {rows} show "
             f"({error.reason}); pass the right encoding, for example encoding='latin-1'"
         ) from error
 
 
-# pyarrow decodes by itself what it knows by this name, and skips a byte order mark.
+# By this name, pyarrow decodes the text itself, and skips a byte order mark.
 _ARROW_NAMES = {"utf-8": "utf8", "utf-8-sig": "utf8"}
 _OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid value '(.*)'", re.DOTALL)
 _OF_TEXT = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", re.DOTALL)
 _OF_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
 
 
-def _explained(said: str, layout: Layout, rows: int, name: str) -> str:
-    """An error of pyarrow, after some rows, in the words of this library."""
-    if found := _OF_VALUE.search(said):
+def _explained(message: str, layout: Layout, rows: int, name: str) -> str:
+    """Word an error that pyarrow raised after some rows."""
+    if found := _OF_VALUE.search(message):
         column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
-        return _not_a_number(value, column, row, name, layout.written.spelling)
-    if found := _OF_TEXT.search(said):
+        return _not_a_number(value, column, row, name, layout.resolved.spelling)
+    if found := _OF_TEXT.search(message):
         column, row = layout.names[int(found[1])], layout.place(int(found[2]))
         return (
-            f"column {column!r} in {row} of {name} is not written in {layout.written.encoding}; "
+            f"column {column!r} in {row} of {name} is not written in {layout.resolved.encoding}; "
             "pass the right encoding, for example encoding='latin-1'"
         )
-    if "straddling" in said:
+    if "straddling" in message:
         return (
             f"{name} cannot be read as CSV: one of the rows after {rows} has more than "
             f"{layout.block / 1e6:.0f} MB, far more than the first rows; a quote may not be closed"
         )
-    if found := _OF_ROW.search(said):
+    if found := _OF_ROW.search(message):
         what = found[2].strip()
         return f"{name} cannot be read as CSV: {layout.place(int(found[1]))}: {what}"
-    return f"{name} cannot be read as CSV: {said.strip()}"
+    return f"{name} cannot be read as CSV: {message.strip()}"
 
 
 def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelling) -> str:
@@ -187,7 +245,7 @@ def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelli
 def _with_numbers(
     batch: pa.RecordBatch, as_text: set[str], spelling: Spelling, first: int, name: str
 ) -> pa.RecordBatch:
-    """A batch whose columns of numbers, read as text, are numbers."""
+    """Convert columns of numbers that were read as text."""
     if not as_text:
         return batch
     names = batch.schema.names
@@ -199,7 +257,7 @@ def _with_numbers(
 
 
 def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
-    """Numbers with separators between thousands, as float64."""
+    """Convert numbers with separators between thousands to float64."""
     assert spelling.thousands is not None
     gaps = pc.is_in(column, pa.array(MISSING))
     text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
@@ -223,18 +281,18 @@ class DelimitedFiles(Files):
             head = self._head(path)
             if not head.data.strip():
                 continue
-            written = self._recognize(head, path)
-            schema = schema_of(head, written, repr(path))
+            resolved = self._recognize(head, path)
+            schema = schema_of(head, resolved, repr(path))
             if schema is not None:
                 self._folders = FolderColumns.of(found, schema.names)
                 self.keys = self._folders.schema.names
                 self.schema = pa.schema([*schema, *self._folders.schema])
-                self._dialect = written.as_given(self._dialect.encoding)
+                self._dialect = resolved.as_given(self._dialect.encoding)
                 return
         raise ValueError(f"{NO_ROWS} (in {found.paths[0]!r})")
 
     def _open(self, path: str, ahead: int = 0) -> Any:
-        """The text of a file; from a store, up to so many bytes are fetched ahead."""
+        """Open a file as text; from a store, up to `ahead` bytes are fetched ahead."""
         if self._store is None:
             return self._found.filesystem.open_input_stream(path, compression="detect")
         lanes = [[Piece(0, self._store.size(path))]] if ahead else []
@@ -248,16 +306,16 @@ class DelimitedFiles(Files):
         with self._open(path) as file:
             return head_of(file, repr(path))
 
-    def _recognize(self, head: Head, path: str) -> Written:
+    def _recognize(self, head: Head, path: str) -> ResolvedDialect:
         given = self._dialect
         if path in self._encodings:
-            # Recognized, and said, once.
+            # Recognized, and warned of, once.
             given = replace(given, encoding=self._encodings[path])
         tabs = self._found.has_tabs or ".tsv" in file_name(path).lower()
         expected = "\t" if tabs else ","
-        written = recognize(head, given, expected, repr(path))
-        self._encodings[path] = written.encoding
-        return written
+        resolved = recognize(head, given, expected, repr(path))
+        self._encodings[path] = resolved.encoding
+        return resolved
 
     def numbers_beyond(self, path: str, names: list[str]) -> list[str]:
         """Columns of numbers of a file that the first file with rows does not have."""
@@ -279,16 +337,14 @@ class DelimitedFiles(Files):
                 continue
             layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path, budget.ahead) as file:
-                rows = self._rows(Watched(file), layout, columns, path)
+                rows = self._rows(QuoteWatcher(file), layout, columns, path)
                 yield Part(path, layout.names, 0, rows)
 
     def _rows(
-        self, file: Watched, layout: Layout, columns: list[str], path: str
+        self, file: QuoteWatcher, layout: Layout, columns: list[str], path: str
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of a file; columns from the names of its folders come last."""
-        beside = [name for name in columns if name in self.keys]
+        """Batches of a file, with columns from the names of its folders."""
         own = [name for name in columns if name not in self.keys]
         # Asked for no columns, pyarrow reads all.
-        wanted = own or layout.names[:1]
-        for batch in read_rows(file, self.schema, layout, wanted, repr(path)):
-            yield self._folders.append(batch, path, beside, self.schema)
+        rows = read_rows(file, self.schema, layout, own or layout.names[:1], repr(path))
+        return with_keys(rows, self.schema, columns, self._folders.values[path])

@@ -1,4 +1,7 @@
-"""How a text file of rows is written, as given or as recognized from its first lines."""
+"""How a text file of rows is written: as given, or as recognized from its first lines (`Head`).
+
+Recognized are the encoding, the delimiter, the decimal separator, and whether there is a header.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,101 @@ import csv
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import IO
 
 from lwcs.runtime.warnings import warn
-from lwcs.sources.files.csv_preview import encoding_of, text_of
 from lwcs.sources.files.csv_values import CONTINENTAL, ENGLISH, Spelling, is_missing, is_plain
 from lwcs.sources.scan_options import Dialect
 
-if TYPE_CHECKING:
-    from lwcs.sources.files.csv_preview import Head
-
 _DELIMITERS = (",", ";", "\t", "|")
-# How many rows, and cells in them, delimiters, decimal separators and headers are recognized by.
+# Maximum numbers of rows, and of cells in them, from which dialects are recognized.
 _ROWS, _CELLS = 100, 10_000
+# Enough bytes to tell numbers from text, and enough lines where lines are long.
+_LOOK, _LINES = 2**16, 32
+# Of very long lines, a few are enough, and a first line without an end is refused.
+_LONG, _TOO_LONG = 2**22, 2**28
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the mark of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """How a file is written, with nothing left to recognize."""
+class Head:
+    """The first bytes of a file, with some lines at least, or all of it."""
+
+    data: bytes
+    whole: bool
+    """Whether the file ends here."""
+
+    @property
+    def longest(self) -> int:
+        """Number of bytes of the longest line."""
+        return max(map(len, self.data.splitlines()), default=0)
+
+
+def head_of(file: IO[bytes], name: str) -> Head:
+    """Read the first lines of a file."""
+    data, lines = bytearray(), 0
+    while len(data) < _LOOK or (lines < _LINES and (len(data) < _LONG or lines <= 2)):
+        part = file.read(_LOOK)
+        if not part:
+            return Head(bytes(data), whole=True)
+        data += part
+        lines += max(part.count(b"\n"), part.count(b"\r"))
+        if len(data) > _TOO_LONG:
+            raise ValueError(
+                f"{name} has fewer than three lines in its first {_TOO_LONG // 2**20} MB; a text "
+                "file of rows has one line for each row"
+            )
+    return Head(bytes(data), whole=False)
+
+
+def encoding_of(head: Head, name: str) -> str:
+    """Recognize the encoding: UTF-8 if the bytes allow it, otherwise UTF-16 or a code page."""
+    for mark, encoding in _MARKS:
+        if head.data.startswith(mark):
+            return encoding
+    if b"\0" in head.data:
+        # Every other byte of plain letters is zero in UTF-16.
+        zeros = [head.data[at::2].count(0) / len(head.data) for at in (0, 1)]
+        if max(zeros) < 0.25 or min(zeros) > 0.1:
+            raise ValueError(f"{name} holds binary data, not text; pass a text file of rows")
+        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            _decoded(head, encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
+
+
+def text_of(head: Head, encoding: str, name: str) -> str:
+    """Decode the first lines; an error names the line."""
+    try:
+        return _decoded(head, encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        before = head.data[: error.start].decode("latin-1").split("\n")
+        raise ValueError(
+            f"{name} is not written in {encoding}: line {len(before)} has the byte "
+            f"0x{head.data[error.start]:02x} after {before[-1][-30:]!r}; pass the right encoding, "
+            f"for example encoding={encoding_of(head, name)!r}"
+        ) from error
+
+
+def _decoded(head: Head, encoding: str) -> str:
+    # A character may be cut at the end of the head, but not at the end of the file.
+    return codecs.getincrementaldecoder(encoding)().decode(head.data, final=head.whole)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedDialect:
+    """How a file is written: a `Dialect` in which everything is given or recognized."""
 
     delimiter: str
     spelling: Spelling
@@ -32,13 +112,13 @@ class Written:
     encoding: str
 
     def as_given(self, encoding: str | None) -> Dialect:
-        """The same as options, for files that may have another encoding."""
+        """The dialect as options, for files that may have another encoding."""
         spelling = self.spelling
         return Dialect(self.delimiter, spelling.decimal, spelling.thousands, self.header, encoding)
 
 
 def checked(given: Dialect) -> Dialect:
-    """Refuse what is no delimiter, separator or encoding."""
+    """Check the delimiter, separators and the encoding."""
     if given.delimiter in ("\\t", "tab"):
         # As typed in a shell.
         given = replace(given, delimiter="\t")
@@ -74,8 +154,8 @@ def checked(given: Dialect) -> Dialect:
     return given
 
 
-def recognize(head: Head, given: Dialect, expected: str, name: str) -> Written:
-    """How a file is written; what is unusual, and not given, is said."""
+def recognize(head: Head, given: Dialect, expected: str, name: str) -> ResolvedDialect:
+    """Recognize how a file is written; warn of what is unusual and not given."""
     encoding = given.encoding or encoding_of(head, name)
     text = text_of(head, encoding, name)
     delimiter = given.delimiter or _delimiter(text, head.whole, given.decimal, expected)
@@ -87,38 +167,38 @@ def recognize(head: Head, given: Dialect, expected: str, name: str) -> Written:
         "decimal": None if decimal in (given.decimal, ".") else decimal,
         "encoding": None if encoding in (given.encoding, "utf-8", "utf-8-sig") else encoding,
     }
-    said = [f"{key}={value!r}" for key, value in unusual.items() if value is not None]
-    if said:
+    found = [f"{key}={value!r}" for key, value in unusual.items() if value is not None]
+    if found:
         warn(
-            f"{name} is read with {', '.join(said)}, as its first lines suggest; pass the same, or "
-            "what is right, to be sure"
+            f"{name} is read with {', '.join(found)}, as its first lines suggest; pass the same, "
+            "or what is right, to be sure"
         )
     if given.header is not None:
-        return Written(delimiter, spelling, given.header, encoding)
+        return ResolvedDialect(delimiter, spelling, given.header, encoding)
     header, doubt = _header(rows, spelling) if rows else (True, None)
     if doubt is not None:
         warn(f"{name} {doubt}")
-    return Written(delimiter, spelling, header, encoding)
+    return ResolvedDialect(delimiter, spelling, header, encoding)
 
 
-def names_of(head: Head, written: Written, name: str) -> list[str]:
+def names_of(head: Head, resolved: ResolvedDialect, name: str) -> list[str]:
     """The names of the columns: those of the header, or x0, x1 and so on."""
-    text = text_of(head, written.encoding, name)
-    first = rows_of(text, written.delimiter, head.whole, 1)
+    text = text_of(head, resolved.encoding, name)
+    first = rows_of(text, resolved.delimiter, head.whole, 1)
     width = len(first[0]) if first else 0
-    return first[0] if first and written.header else [f"x{j}" for j in range(width)]
+    return first[0] if first and resolved.header else [f"x{j}" for j in range(width)]
 
 
-def values_of(head: Head, written: Written, name: str) -> list[list[str]]:
+def values_of(head: Head, resolved: ResolvedDialect, name: str) -> list[list[str]]:
     """The first values of each column; rows of another length are left to the reader."""
-    rows = rows_of(text_of(head, written.encoding, name), written.delimiter, head.whole)
+    rows = rows_of(text_of(head, resolved.encoding, name), resolved.delimiter, head.whole)
     width = len(rows[0]) if rows else 0
-    others = rows[written.header :]
+    others = rows[resolved.header :]
     body = [row for row in others if len(row) == width]
     if others and not body:
         raise ValueError(
             f"the first line of {name} has {_counted(rows[0])}, but the line after it has "
-            f"{_counted(others[0])}, if values are separated by delimiter={written.delimiter!r}; "
+            f"{_counted(others[0])}, if values are separated by delimiter={resolved.delimiter!r}; "
             "pass the right delimiter, or correct the file: all lines must have as many values"
         )
     return _columns(body) or [[] for _ in range(width)]
@@ -130,8 +210,8 @@ def _counted(row: list[str]) -> str:
 
 
 def rows_of(text: str, delimiter: str, whole: bool, most: int | None = None) -> list[list[str]]:
-    """The first rows that are not empty; the last one is left out if it may be cut."""
-    # The limit belongs to the process; other code may rely on it.
+    """The first rows that are not empty, without the last one if it may be incomplete."""
+    # The limit is that of the process; other code may rely on it.
     limit = csv.field_size_limit(len(text) + 1)
     try:
         reading = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
@@ -164,7 +244,7 @@ def _delimiter(text: str, whole: bool, decimal: str | None, expected: str) -> st
         numbers = sum(any(each.is_number(cell) for each in allowed) for cell in cells)
         return len(alike) / len(rows), numbers / len(cells)
 
-    # The first of several that are as good, which is what the name of the file stands for.
+    # Among equals, the first one, which is that of the ending of the file.
     return max((expected, *(each for each in _DELIMITERS if each != expected)), key=score)
 
 
@@ -189,7 +269,7 @@ def _decimal(rows: list[list[str]], delimiter: str) -> str:
 
 
 def _header(rows: list[list[str]], spelling: Spelling) -> tuple[bool, str | None]:
-    """Whether the first row holds names; and what to say if that is not certain."""
+    """Whether the first row holds names, and a warning if that is not certain."""
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     columns = _columns(body) if body else [[] for _ in first]
     numbers, words = list[int](), 0

@@ -1,4 +1,4 @@
-"""What the cells of a text file hold: numbers as they are written in some dialect, or text."""
+"""Values of text files: numbers as some dialect writes them, booleans, missing values, or text."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-"""How missing values are written: what pandas reads as missing."""
+"""How missing values are written: as in pandas."""
 TRUE, FALSE = ("1", "True", "TRUE", "true"), ("0", "False", "FALSE", "false")
 
 _MISSING = frozenset(MISSING)
 _WORDS = frozenset(value for value in (*TRUE, *FALSE) if len(value) > 1)
-_TRUTH = frozenset((*TRUE, *FALSE))
+_BOOLEANS = frozenset((*TRUE, *FALSE))
 _DATE = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[T ].*)?|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2,4}(?: .*)?"
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}.*)?"
 )
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """What a column holds."""
 
     NUMBERS = "numbers"
-    TRUTH = "true and false"
+    BOOLEANS = "true and false"
     TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How numbers are written."""
+    """How numbers are written: the separators of decimals and of thousands."""
 
     decimal: str = "."
     thousands: str | None = None
@@ -81,12 +81,14 @@ def is_plain(value: str, spelling: Spelling) -> bool:
     return value in _WORDS or spelling.is_number(value)
 
 
-def kind_of_column(values: Iterable[str], spelling: Spelling) -> Kind:
-    """What a column holds, by its values; one without any value may hold numbers."""
+def kind_of_column(values: Iterable[str], spelling: Spelling) -> ColumnKind:
+    """What a column holds, by its values; a column without values may hold numbers."""
     present = [value for value in values if not is_missing(value)]
     if any(value in _WORDS for value in present):
-        return Kind.TRUTH if all(value in _TRUTH for value in present) else Kind.TEXT
-    return Kind.NUMBERS if all(map(spelling.is_number, present)) else Kind.TEXT
+        return (
+            ColumnKind.BOOLEANS if all(value in _BOOLEANS for value in present) else ColumnKind.TEXT
+        )
+    return ColumnKind.NUMBERS if all(map(spelling.is_number, present)) else ColumnKind.TEXT
 
 
 def why_text(values: Sequence[str], spelling: Spelling) -> str | None:
@@ -123,7 +125,7 @@ def _others(spelling: Spelling) -> list[Spelling]:
 
 
 def remedy(value: str, spelling: Spelling) -> str:
-    """What to do about a value that is not a number in a column of numbers."""
+    """Advice about a value that is not a number in a column of numbers."""
     other = next((each for each in _others(spelling) if each.is_number(value)), None)
     if other is not None:
         given = {"decimal": other.decimal, "thousands": other.thousands}

@@ -1,8 +1,8 @@
 """Rows in Parquet, Feather and CSV files, larger than memory, through pyarrow.
 
 Files give their rows in the order of their names. Memory grows neither with the size of files nor
-with that of row groups: `parquet`, `feather` and `delimited` read them in parts. The size and
-modification time of every file are remembered (`stamps`).
+with that of row groups: `parquet`, `feather` and `csv` read them in parts. The size and
+modification time of every file are compared before and after it is read (`change_detection`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
-from lwcs.sources.base import NO_ROWS, check_unique
+from lwcs.sources.base import NO_ROWS
 from lwcs.sources.columns import Selection, is_excluded, matched, some_names
 from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_of
 from lwcs.sources.files.csv import DelimitedFiles, with_text
@@ -21,6 +21,7 @@ from lwcs.sources.files.feather import FeatherFiles
 from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.files.parts import Files
 from lwcs.sources.remote.prefetch import Store
+from lwcs.sources.scan_options import check_unique
 from lwcs.sources.sequence import SequenceSource
 from lwcs.storage.locations import explaining, some
 
@@ -37,7 +38,7 @@ class FileSource(SequenceSource):
 
     def __init__(self, found: Found, options: ScanOptions) -> None:
         super().__init__()
-        self._found, self._drop, self._exclude = found, options.drop, options.exclude
+        self.found, self._drop, self._exclude = found, options.drop, options.exclude
         self._batch_rows = options.batch_size
         stamps = stamps_of(found)
         store = None if found.is_local else Store(found.filesystem, stamps)
@@ -52,31 +53,22 @@ class FileSource(SequenceSource):
                 self._files = FeatherFiles(found, store)
             # Names are decoded here, where an error in them names the file.
             _ = self._files.schema.names
-        self.use(
-            Selection.of(
-                self._files.schema, options, self._look, self._files.keys, some(found.paths)
-            )
-        )
+        schema, keys = self._files.schema, self._files.keys
+        self._use(Selection.of(schema, options, self._look, keys, some(found.paths)))
         self.n_rows = self._files.n_rows
         if self.n_rows == 0:
             raise ValueError(f"{NO_ROWS} (in {some(found.paths)})")
 
-    @property
-    def found(self) -> Found:
-        """The files."""
-        return self._found
-
     def reading_bytes(self, budget: Budget) -> int:
         """Memory that reading takes however little is read at once."""
-        assert self.selection is not None
-        return self._files.reading_bytes(self._columns_to_read(self.selection), budget)
+        return self._files.reading_bytes(self._columns_to_read(), budget)
 
     def _named(self) -> str:
-        return f", in {some(self._found.paths)}"
+        return f", in {some(self.found.paths)}"
 
     def _look(self, name: str) -> list[Any]:
         """The first values of a column."""
-        with explaining(self._found.paths):
+        with explaining(self.found.paths):
             files = self._files.open([name], self.budget, self._batch_rows)
             return first_values((batch for part in files for batch in part.rows), name)
 
@@ -89,17 +81,12 @@ class FileSource(SequenceSource):
             self._files.schema = with_text(self._files.schema, others)
         self.kept = pa.schema([self._files.schema.field(name) for name in names])
 
-    def _columns_to_read(self, selection: Selection) -> list[str]:
-        kept = [] if self.kept is None else self.kept.names
-        return list(dict.fromkeys([*selection.columns_to_read, *kept]))
-
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the files in order, and check that they have not changed."""
         selection = self.selection
         assert selection is not None
-        with explaining(self._found.paths):
-            columns = self._columns_to_read(selection)
-            files = self._files.open(columns, self.budget, self._batch_rows)
+        with explaining(self.found.paths):
+            files = self._files.open(self._columns_to_read(), self.budget, self._batch_rows)
             for part in files:
                 path, done = part.path, part.first_row
                 with self._reading(path):
@@ -109,11 +96,8 @@ class FileSource(SequenceSource):
                         # Arrow itself would read past the end of a buffer that is too short.
                         batch.validate()
                         if batch.num_rows:
-                            beside = self._beside(batch)
-                            yield (
-                                path,
-                                ArrowBatch.of(batch, selection, self._drop, path, done, beside),
-                            )
+                            kept = self._beside(batch)
+                            yield path, ArrowBatch(batch, selection, self._drop, path, done, kept)
                             done += batch.num_rows
                     self._stamps.after(path, part.last)
             self._stamps.finish()
@@ -127,13 +111,13 @@ class FileSource(SequenceSource):
     def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
         check_unique(names, repr(path))
         there = {*names, *self._files.keys}
-        for name in self._columns_to_read(selection):
+        for name in self._columns_to_read():
             if name not in there:
-                wish = "columns" if name in selection.columns_to_read else "keep"
+                parameter = "columns" if name in selection.columns_to_read else "keep"
                 raise ValueError(
                     f"{path!r} has no column {name!r}, but other files have it; its columns are "
                     f"{some_names(names)}: leave out the file, or select other columns with "
-                    f"{wish}=[…]"
+                    f"{parameter}=[…]"
                 )
         new = self._files.numbers_beyond(path, names) if selection.by_default else []
         if new := [name for name in new if not is_excluded(name, self._exclude)]:

@@ -1,8 +1,11 @@
 """Rows in Parquet files: footers read once, row groups cut into parts that are read side by side.
 
 Small row groups are read side by side, also those of the next files, up to a limit in bytes; large
-ones one after the other, as a whole or page by page, whichever takes less memory. On a store, the
-bytes of the wanted columns are fetched ahead, and count as well.
+ones one after the other, as a whole or page by page, whichever takes less memory: three copies of a
+page of every column are needed, so that wide row groups are read as a whole.
+
+On a store, the chunks of the wanted columns are fetched ahead, and count in the limit. pyarrow's
+own `pre_buffer` would hold whole row groups, and fsspec would also fetch bytes of other columns.
 """
 
 from __future__ import annotations
@@ -17,10 +20,9 @@ import pyarrow.parquet as pq
 from lwcs.runtime.parallel import usable_cores
 from lwcs.sources.files.parts import (
     Files,
+    FolderColumns,
     Part,
     common_schema,
-    fragments,
-    partition_schema,
     side_by_side,
     with_keys,
 )
@@ -28,7 +30,7 @@ from lwcs.sources.remote.prefetch import REQUESTS, Piece, WaitingThreads
 from lwcs.storage.locations import explaining
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyarrow import fs
 
@@ -39,14 +41,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the footer of a file says, and the names of its folders."""
+    """The footer of a file, and the values of columns from the names of its folders."""
 
     path: str
     metadata: pq.FileMetaData
     names: list[str]
     keys: dict[str, Any]
     groups: list[int]
-    """The row groups that are read; a dataset may have some of them only."""
+    """The row groups that are read; a dataset may have only some of them."""
 
     def sizes(self, run: range) -> list[int]:
         """Number of rows of some of these row groups."""
@@ -61,65 +63,45 @@ class _File:
 class ParquetFiles(Files):
     """Parquet files, with the columns of all of them."""
 
-    n_rows: int = 0
-
-    def __init__(self, filesystem: fs.FileSystem, store: Store | None) -> None:
-        self._filesystem, self._store = filesystem, store
-        self._files: list[_File] = []
-        self.schema, self.keys = pa.schema([]), list[str]()
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        store: Store | None,
+        schema: pa.Schema,
+        keys: list[str],
+        files: list[_File],
+    ) -> None:
+        self._filesystem, self._store, self._files = filesystem, store, files
+        self.schema, self.keys = schema, keys
+        self.n_rows = sum(file.n_rows for file in files)
 
     @classmethod
     def found(cls, found: Found, store: Store | None) -> ParquetFiles:
         """Files that were found, with the columns of their folders."""
-        self = cls(found.filesystem, store)
-        footers = self._footers(found.paths)
+        footers = _footers(found, store)
         own = common_schema(found, {path: schema for path, (_, schema) in footers.items()})
-        keys = partition_schema(found, own)
-        self._set(pa.schema([*own, *([] if keys is None else keys)]), keys or ())
-        for fragment in fragments(found, self.schema, keys):
-            metadata, schema = footers[fragment.path]
-            self._add(fragment, metadata, schema, range(metadata.num_row_groups))
-        return self
+        folders, files = FolderColumns.of(found, own.names), []
+        for path in found.paths:
+            metadata, columns = footers[path]
+            groups = list(range(metadata.num_row_groups))
+            files.append(_File(path, metadata, columns.names, folders.values[path], groups))
+        schema = pa.schema([*own, *folders.schema])
+        return cls(found.filesystem, store, schema, folders.schema.names, files)
 
     @classmethod
     def of_dataset(
         cls, dataset: ds.FileSystemDataset, keys: list[str], store: Store | None
     ) -> ParquetFiles:
         """The files of a dataset; a column that a file does not have is null there."""
-        self = cls(dataset.filesystem, store)
-        self._set(dataset.schema, map(dataset.schema.field, keys))
-        # Reads what files say of themselves, side by side.
+        # Reads the footers of all files in parallel.
         dataset.count_rows()
+        files = []
         for each in dataset.get_fragments():
+            values = ds.get_partition_keys(each.partition_expression)
             groups = [group.id for group in each.row_groups]
-            self._add(each, each.metadata, each.physical_schema, groups)
-        return self
-
-    def _set(self, schema: pa.Schema, keys: Iterable[pa.Field]) -> None:
-        self.schema, self.keys = schema, [field.name for field in keys]
-
-    def _add(
-        self, fragment: Any, metadata: pq.FileMetaData, schema: pa.Schema, groups: Iterable[int]
-    ) -> None:
-        values = ds.get_partition_keys(fragment.partition_expression)
-        file = _File(fragment.path, metadata, schema.names, values, list(groups))
-        self._files.append(file)
-        self.n_rows += file.n_rows
-
-    def _footers(self, paths: list[str]) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
-        """Metadata and columns of every file; the first that cannot be read is named."""
-
-        def read(path: str) -> tuple[pq.FileMetaData, pa.Schema]:
-            with explaining([path]), self._opened(path) as raw, pq.ParquetFile(raw) as file:
-                return file.metadata, file.schema_arrow
-
-        with WaitingThreads(usable_cores() if self._store is None else REQUESTS) as pool:
-            return dict(zip(paths, pool.map(read, paths), strict=True))
-
-    def _opened(self, path: str, ahead: Ahead | None = None) -> Any:
-        if self._store is None:
-            return self._filesystem.open_input_file(path)
-        return pa.PythonFile(ahead or self._store.file(path), "r")
+            names = each.physical_schema.names
+            files.append(_File(each.path, each.metadata, names, values, groups))
+        return cls(dataset.filesystem, store, dataset.schema, keys, files)
 
     def open(
         self, columns: list[str], budget: Budget, batch_rows: int | None = None
@@ -133,7 +115,7 @@ class ParquetFiles(Files):
                 yield from self._parts_of(file, columns, budget, batch_rows)
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Memory that row groups take which are too large to be read before their turn."""
+        """Memory of row groups that are too large to be read before their turn."""
         most = 0
         for file in self._files:
             width = _row_bytes(self.schema, columns, file)
@@ -162,7 +144,7 @@ class ParquetFiles(Files):
             largest = max(file.sizes(run), default=0) * width
             whole = small or _HELD * largest <= _page_bytes(file, run.start, columns)
             cut = [run] if small else [range(i, i + 1) for i in run]
-            # What is in memory as a whole is not cut: every batch costs something for every column.
+            # A row group in memory is not cut: each batch has an overhead for each column.
             batch = batch_rows if whole else paged
             rows = self._rows(file, columns, batch, cut, size > _TINY, whole, ahead)
             yield Part(
@@ -189,7 +171,7 @@ class ParquetFiles(Files):
         if ahead is not None:
             ahead.begin()
         with (
-            self._opened(file.path, ahead) as raw,
+            _opened(self._filesystem, file.path, ahead) as raw,
             pq.ParquetFile(
                 raw, metadata=file.metadata, pre_buffer=False, buffer_size=_BUFFER
             ) as reader,
@@ -205,15 +187,36 @@ class ParquetFiles(Files):
                 yield from with_keys(rows, self.schema, columns, file.keys)
 
 
-# To hand the columns of less than this to threads costs more than it gains.
+def _opened(filesystem: fs.FileSystem, path: str, ahead: Ahead | None) -> Any:
+    """A file on this machine, or the bytes of one on a store."""
+    return filesystem.open_input_file(path) if ahead is None else pa.PythonFile(ahead, "r")
+
+
+def _footers(found: Found, store: Store | None) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
+    """Metadata and columns of every file; the first that cannot be read is named."""
+
+    def read(path: str) -> tuple[pq.FileMetaData, pa.Schema]:
+        ahead = None if store is None else store.file(path)
+        with (
+            explaining([path]),
+            _opened(found.filesystem, path, ahead) as raw,
+            pq.ParquetFile(raw) as file,
+        ):
+            return file.metadata, file.schema_arrow
+
+    with WaitingThreads(usable_cores() if store is None else REQUESTS) as pool:
+        return dict(zip(found.paths, pool.map(read, found.paths), strict=True))
+
+
+# Below this size, decoding columns on several threads costs more than it gains.
 _TINY = 4 * 2**20
 # Bytes of a column that are read at once.
 _BUFFER = 2**18
-# A page, as most programs write them, is read, decompressed and decoded.
+# Usual size of a page, of which there are three copies: as read, decompressed, and decoded.
 _PAGE, _COPIES = 2**20, 3
-# Large row groups that are in memory at once: one is used while the next is decoded.
+# Large row groups in memory at once: one is used while the next is decoded.
 _HELD = 2
-# Rows of a batch: every batch costs something, so that longer ones are faster (measured).
+# Maximum number of rows per batch: larger batches have less overhead (measured).
 _LONGEST = 2**18
 
 
@@ -235,7 +238,7 @@ def _runs(sizes: list[int], most: int, *, together: bool) -> Iterator[range]:
 def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
     """Bytes per row of some columns when they are decoded.
 
-    Where a type does not tell, as for text and lists, all that the row groups say they hold counts.
+    Where a type does not tell, as for text and lists, the sizes of whole row groups count.
     """
     known = 0.0
     for kind in (schema.field(name).type for name in columns):
@@ -249,7 +252,7 @@ def _row_bytes(schema: pa.Schema, columns: list[str], file: _File) -> float:
 
 
 def _leaves(file: _File, columns: list[str]) -> list[int]:
-    """The chunks that some columns have in a row group: those of lists and structs have several."""
+    """The chunks of some columns in a row group; lists and structs have several."""
     schema, wanted = file.metadata.schema, tuple(f"{name}." for name in columns)
     return [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
 
@@ -276,7 +279,7 @@ def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[La
             if chunk.has_dictionary_page:
                 first = min(first, chunk.dictionary_page_offset or first)
             stop = first + chunk.total_compressed_size
-            # A footer may say anything; pyarrow will find out.
+            # A damaged footer may have any number here; pyarrow will refuse it.
             if 0 <= first < stop <= size:
                 lane.append(Piece(first, stop))
     return lanes

@@ -1,4 +1,7 @@
-"""Files in parts, which are read side by side and come in order."""
+"""Files of one format: their common columns, those from the names of folders, and their parts.
+
+Parts are read side by side, and come in order.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from lwcs.runtime.parallel import usable_cores
-from lwcs.sources.base import check_unique
 from lwcs.sources.remote.prefetch import WaitingThreads
+from lwcs.sources.scan_options import check_unique
 from lwcs.storage.locations import some
 from lwcs.storage.persistence import KEY
 
@@ -50,7 +52,7 @@ class Files(ABC):
         return []
 
     def reading_bytes(self, columns: list[str], budget: Budget) -> int:
-        """Memory that reading takes however little is read at once."""
+        """Memory that a reader needs however few rows it reads at once."""
         del columns, budget
         return 0
 
@@ -66,7 +68,7 @@ class Part:
     """Row number of the first of them in the file."""
     rows: Iterable[pa.RecordBatch]
     size: float | None = None
-    """Bytes that it takes, if it is small enough to be read before its turn."""
+    """Its size in bytes, if it is small enough to be read before its turn."""
     ahead: Ahead | None = None
     """Its bytes on a store."""
     last: bool = True
@@ -77,12 +79,12 @@ class Part:
         if self.size is None:
             return self
         if self.ahead is not None:
-            # More are fetched at a time than are decoded.
+            # More parts are fetched at a time than are decoded.
             self.ahead.begin()
-        return replace(self, rows=_of(pool.submit(list, self.rows)))
+        return replace(self, rows=_results_of(pool.submit(list, self.rows)))
 
 
-def _of(rows: Future[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _results_of(rows: Future[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     yield from rows.result()
 
 
@@ -98,7 +100,7 @@ def side_by_side(parts: Iterable[Part], most: float) -> Iterator[Part]:
             yield ahead.popleft()
 
 
-# Tiny files have more to them than the bytes of their rows.
+# A limit for tiny files, which take more memory than that of their rows.
 _MOST_AHEAD = 32
 
 
@@ -117,27 +119,6 @@ def common_schema(found: Found, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         raise ValueError(
             f"the columns of {some(found.paths)} have types that do not go together: {error}"
         ) from error
-
-
-def partition_schema(found: Found, own: pa.Schema) -> pa.Schema | None:
-    """Columns that only the names of hive folders provide, or None."""
-    if not any("=" in path for path in found.paths):
-        return None
-    kept = FolderColumns.of(found, own.names).schema
-    return kept if kept.names else None
-
-
-def fragments(found: Found, schema: pa.Schema, keys: pa.Schema | None) -> list[ds.Fragment]:
-    """The files in order, with the values of columns that stand in names of folders."""
-    dataset = ds.dataset(
-        found.paths,
-        schema=schema,
-        format=ds.ParquetFileFormat() if found.kind == "parquet" else ds.IpcFileFormat(),
-        filesystem=found.filesystem,
-        partitioning=None if keys is None else ds.partitioning(keys, flavor="hive"),
-        partition_base_dir=found.base,
-    )
-    return list(dataset.get_fragments())
 
 
 def with_keys(
@@ -165,33 +146,28 @@ _INTEGER = re.compile(r"-?[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class FolderColumns:
-    """Names and types of the columns, and their values in every file."""
+    """Columns that only the names of folders provide (hive partitions)."""
 
     schema: pa.Schema
     values: dict[str, dict[str, str | None]]
+    """By path, then by column, as text; None for a missing value."""
 
     @classmethod
     def of(cls, found: Found, own: Sequence[str]) -> FolderColumns:
-        """The columns of some files that are not columns of the files themselves."""
-        values = {path: _in_folders(path, found.base or "") for path in found.paths}
-        known = set(own)
-        names = dict.fromkeys(name for each in values.values() for name in each)
-        fields = []
-        for name in names:
-            texts = [text for each in values.values() if (text := each.get(name)) is not None]
-            whole = all(map(_is_int32, texts))
-            fields.append(pa.field(name, pa.int32() if whole and texts else pa.string()))
-        return cls(pa.schema([each for each in fields if each.name not in known]), values)
+        """The columns of some files that are not among the files' `own` columns.
 
-    def append(
-        self, batch: pa.RecordBatch, path: str, names: Sequence[str], types: pa.Schema
-    ) -> pa.RecordBatch:
-        """A batch of a file, with some of these columns."""
-        for name in names:
-            value = pa.scalar(self.values[path].get(name), pa.string())
-            column = pa.repeat(value, batch.num_rows).cast(types.field(name).type)
-            batch = batch.append_column(name, column)
-        return batch
+        Their type is int32 where all values are such integers, and text otherwise, as in pyarrow.
+        """
+        known, values = set(own), dict[str, dict[str, str | None]]()
+        for path in found.paths:
+            folders = _in_folders(path, found.base or "")
+            values[path] = {name: text for name, text in folders.items() if name not in known}
+        fields = []
+        for name in dict.fromkeys(name for each in values.values() for name in each):
+            texts = [text for each in values.values() if (text := each.get(name)) is not None]
+            whole = bool(texts) and all(map(_is_int32, texts))
+            fields.append(pa.field(name, pa.int32() if whole else pa.string()))
+        return cls(pa.schema(fields), values)
 
 
 def _is_int32(text: str) -> bool:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
-from lwcs.sources.base import Block, check_one_level, check_unique
-from lwcs.sources.column_types import WHY, numbers_of
+from lwcs.sources.arrow_rows import as_lists, has_nulls, missing_in, values_in
+from lwcs.sources.base import Block
+from lwcs.sources.column_types import WHY
 from lwcs.sources.columns import Selection
-from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.vectors import as_lists, values_of
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_one_level, check_unique
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask
+    from lwcs.arrays.types import DenseRows, IntArray, Mask
     from lwcs.sources.scan_options import ScanOptions
 
 _IN_COLUMNS = "pass their real and imaginary parts as columns"
 _LOOK = 1000
-"""Number of Python objects that are looked at to tell text from others."""
+"""Number of Python objects from which their type is inferred."""
 
 
 class TableSource(LocalSource):
@@ -32,33 +32,30 @@ class TableSource(LocalSource):
     selection: Selection
 
     def __init__(self, table: Any, options: ScanOptions) -> None:
-        frame = _framed(table)
+        frame = _as_frame(table)
         check_unique([str(name) for name in frame.columns])
-        columns = {str(series.name): _Given.of(series) for series in frame.iter_columns()}
+        columns = {str(series.name): _GivenColumn.of(series) for series in frame.iter_columns()}
         schema = pa.schema([given.field(name) for name, given in columns.items()])
         selection = Selection.of(schema, options, lambda name: columns[name].first())
-        self.selection, self.dtype, self.skipped = selection, selection.dtype, selection.skipped
-        self.feature_names = selection.feature_names
+        self._use(selection)
         self.named_by_text = all(isinstance(name, str) for name in frame.columns)
-        self.n_rows, self.n_features = len(frame), len(self.feature_names)
-        self._drop = options.drop
+        self.n_rows, self._drop = len(frame), options.drop
         self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
         self._no_weight: Mask | None = None
-        self.weight_values: FloatArray | None = None
         if selection.weight is not None:
-            self.weight_values = self._weights(columns[selection.weight], selection.weight)
+            self._set_weights(columns[selection.weight], selection.weight)
         if selection.by_default:
             selection.warn_of_identifiers(self._identifiers())
 
     def _identifiers(self) -> list[str]:
-        """Columns whose first rows are distinct whole numbers, rows with gaps left out."""
+        """Columns that look like identifiers in the first rows without missing values."""
         first = slice(0, min(self.n_rows, self.block_rows))
         gaps = np.zeros(first.stop, dtype=bool)
         for column in self._columns:
             gaps |= column.missing(first)
         return self.selection.looking_like_identifiers(Block(self._filled(first), None, 0, gaps))
 
-    def _weights(self, given: _Given, name: str) -> FloatArray:
+    def _set_weights(self, given: _GivenColumn, name: str) -> None:
         column = given.column(None, name)
         gaps = column.missing(_ALL)
         weights = np.asarray(column.values(_ALL), dtype=np.float64)
@@ -69,7 +66,7 @@ class TableSource(LocalSource):
                 "the row)"
             )
         self._no_weight = gaps
-        return np.where(gaps, 0.0, weights)
+        self.set_weights(np.where(gaps, 0.0, weights), f"weight column {name!r}")
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Copy some rows."""
@@ -92,7 +89,7 @@ class TableSource(LocalSource):
             array[:, part.start if width is None else part] = column.values(rows)
         return array
 
-    def missing_rows(self) -> Mask:
+    def _missing_rows(self) -> Mask:
         """Rows with a null or NaN among the features or the weight."""
         gaps = np.zeros(self.n_rows, dtype=bool) if self._no_weight is None else self._no_weight
         for column in self._columns:
@@ -115,99 +112,64 @@ class TableSource(LocalSource):
 _ALL = slice(None)
 
 
-class _Column(Protocol):
-    """One column of a table in memory."""
-
-    def has_nulls(self, rows: slice | IntArray) -> bool:
-        """Whether some of these rows have a null."""
-
-    def values(self, rows: slice | IntArray) -> DenseRows:
-        """The numbers of these rows, with 0 in place of nulls."""
-
-    def missing(self, rows: slice) -> Mask:
-        """Which of these rows have a null or NaN."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Numbers:
+class _SeriesColumn:
     """A column of numbers, in the library of its table."""
 
     series: nw.Series[Any]
 
     def has_nulls(self, rows: slice | IntArray) -> bool:
+        """Whether some of these rows have a null."""
         return bool(self.series[rows].null_count())
 
     def values(self, rows: slice | IntArray) -> DenseRows:
+        """The numbers of these rows, with 0 in place of nulls."""
         part = self.series[rows]
         return np.asarray((part.fill_null(0) if part.null_count() else part).to_numpy())
 
     def missing(self, rows: slice) -> Mask:
+        """Which of these rows have a null or NaN."""
         gaps = np.asarray(self.series[rows].is_null().to_numpy(), dtype=bool)
-        # What is null is told from NaN by some libraries and not by others.
+        # Not all libraries distinguish null and NaN.
         return gaps | np.isnan(self.values(rows)) if self.series.dtype.is_float() else gaps
 
 
 @dataclass(frozen=True, slots=True)
-class _ArrowNumbers:
-    """A column of decimals, booleans or Python objects, as Arrow."""
+class _ArrowColumn:
+    """Decimals, booleans, Python objects, or vectors as lists of a fixed size, in Arrow."""
 
     column: pa.Array
 
+    def _part(self, rows: slice | IntArray) -> pa.Array:
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self.column))
+            return self.column.slice(start, stop - start)
+        return self.column.take(pa.array(rows))
+
     def has_nulls(self, rows: slice | IntArray) -> bool:
-        return bool(_part(self.column, rows).null_count)
+        return has_nulls(self._part(rows))
 
     def values(self, rows: slice | IntArray) -> DenseRows:
-        part = _part(self.column, rows)
-        if part.null_count:
-            part = part.fill_null(False if pa.types.is_boolean(part.type) else 0)
-        return numbers_of(part)
+        return values_in(self._part(rows))
 
     def missing(self, rows: slice) -> Mask:
-        gaps = pc.is_null(_part(self.column, rows), nan_is_null=True)
-        return np.asarray(gaps.to_numpy(zero_copy_only=False))
+        return missing_in(self._part(rows), nan=True)
+
+
+_Column = _SeriesColumn | _ArrowColumn
 
 
 @dataclass(frozen=True, slots=True)
-class _Vectors:
-    """A column of vectors, as Arrow lists of a fixed size."""
-
-    column: pa.FixedSizeListArray
-
-    def has_nulls(self, rows: slice | IntArray) -> bool:
-        part = _part(self.column, rows)
-        return bool(part.null_count or values_of(part).null_count)
-
-    def values(self, rows: slice | IntArray) -> DenseRows:
-        values = values_of(_part(self.column, rows))
-        if values.null_count:
-            values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
-        return numbers_of(values).reshape(-1, self.column.type.list_size)
-
-    def missing(self, rows: slice) -> Mask:
-        part = _part(self.column, rows)
-        each = pc.is_null(values_of(part), nan_is_null=True).to_numpy(zero_copy_only=False)
-        inside = each.reshape(-1, self.column.type.list_size).any(axis=1)
-        return np.asarray(inside | part.is_null().to_numpy(zero_copy_only=False))
-
-
-def _part(column: pa.Array, rows: slice | IntArray) -> pa.Array:
-    if isinstance(rows, slice):
-        start, stop, _ = rows.indices(len(column))
-        return column.slice(start, stop - start)
-    return column.take(pa.array(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A column as it is given: a series, and Python objects in it as Arrow, where that works."""
+class _GivenColumn:
+    """A column of the user's table: a series, and its Python objects in Arrow, where possible."""
 
     series: nw.Series[Any]
     objects: pa.Array | None = None
     why: str = ""
 
     @classmethod
-    def of(cls, series: nw.Series[Any]) -> _Given:
-        """Look at Python objects, whose type does not tell what they are."""
+    def of(cls, series: nw.Series[Any]) -> _GivenColumn:
+        """Convert Python objects to Arrow, since their type is not known to the table."""
         in_arrow = isinstance(series.to_native(), pa.Array | pa.ChunkedArray)
         if in_arrow or not isinstance(series.dtype, nw.Object | nw.Unknown):
             return cls(series)
@@ -238,7 +200,7 @@ class _Given:
         except (pa.ArrowException, TypeError):
             why = f"{self.series.dtype}, which Arrow does not know; cast it to float64"
             return pa.field(name, pa.string(), metadata={WHY: why})
-        # Without rows, Arrow cannot tell that Python objects are text, as pandas 2 keeps it.
+        # pandas 2 keeps text as Python objects, whose type Arrow cannot tell without rows.
         objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
         return pa.field(name, pa.string() if objects else kind)
 
@@ -254,14 +216,14 @@ class _Given:
     def column(self, width: int | None, name: str) -> _Column:
         """The column as a feature, or as vectors of some length."""
         if width is not None:
-            return _Vectors(as_lists(self._arrow(), width, name))
+            return _ArrowColumn(as_lists(self._arrow(), width, name))
         kind = self.series.dtype
         if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
-            return _Numbers(self.series)
-        return _ArrowNumbers(self._arrow())
+            return _SeriesColumn(self.series)
+        return _ArrowColumn(self._arrow())
 
 
-def _framed(table: Any) -> nw.DataFrame[Any]:
+def _as_frame(table: Any) -> nw.DataFrame[Any]:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:

@@ -1,84 +1,236 @@
-"""Rows in memory of which those with a missing value are dropped.
+"""Rows in this process: one sequence, of which any rows can be fetched by number.
 
-They keep their numbers, with weight 0: so they are never drawn, and get no label.
+This module has the base class of such sources, the source of NumPy arrays, and `open_local`, which
+opens arrays, tables and tensors. Rows are cut every 65,536, which is a partition. Sums run over
+blocks whose size depends on the number of columns alone, so that results do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lwcs.arrays.checks import refuse_masked
-from lwcs.arrays.device import ArrayOrigin, DeviceArray, library_of, rows_of
-from lwcs.arrays.rows import is_missing, is_sparse, with_ones
-from lwcs.sources.base import Source, check_dtype, check_shape
-from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.scan_options import ScanOptions
+from lwcs.arrays.checks import check_weights, refuse_masked
+from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, library_of, rows_of
+from lwcs.arrays.rows import is_missing, is_sparse, pieces, with_ones
+from lwcs.runtime.parallel import as_threads, ordered_map
+from lwcs.sources import base
+from lwcs.sources.base import ALL_DROPPED, Block, Source, Task, without_dropped
+from lwcs.sources.kinds import engine_of, is_query, is_table
+from lwcs.sources.scan_options import ScanOptions, check_dtype, check_not_empty, check_shape
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, IntArray, Mask, Rows
-    from lwcs.sources.base import Block
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
+
+_CELLS_OF_A_BLOCK = 2048
+# Stretches are long enough to make the overhead of Python negligible, and short enough for threads
+# to end at about the same time, and for an interrupt to be noticed soon.
+_STRETCH_VALUES = 2**24
+_STRETCHES_PER_THREAD = 4
+
+R = TypeVar("R")
+
+
+class LocalSource(Source):
+    """One sequence of rows in this process, cut every 65,536; subclasses read and take."""
+
+    n_rows: int
+    weights: FloatArray | None = None
+    _cut_evenly = True
+    gives_views: bool = False
+    """Whether `read` returns views, which compiled kernels read without a conversion."""
+
+    @property
+    def can_take(self) -> bool:
+        """Rows in this process can be fetched by number."""
+        return True
+
+    @abstractmethod
+    def take(self, rows: IntArray) -> Rows:
+        """Copy the requested rows."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Rows:
+        """Return rows start … stop, without a copy where the container allows it."""
+
+    def set_weights(self, weights: Any, name: str) -> None:
+        """Check one weight per row, and keep them."""
+        self.weights = check_weights(weights, self.n_rows, name)
+        self.weighted = True
+
+    def take_runs(
+        self, starts: IntArray, stops: IntArray, *, views: bool
+    ) -> tuple[Block, IntArray]:
+        """A block with the rows of several runs start … stop, and where each run starts in it.
+
+        Rows are copied, unless `views` are wanted and possible: then the block has all rows.
+        """
+        if views and self.gives_views:
+            return self._block(slice(0, self.n_rows), 0), starts
+        lengths = stops - starts
+        first = np.cumsum(lengths) - lengths
+        rows = np.arange(int(lengths.sum())) + np.repeat(starts - first, lengths)
+        weights = None if self.weights is None else self.weights[rows]
+        return Block(self.take(rows), weights, 0), first
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows per block of this source."""
+        return base.block_rows(self.n_features)
+
+    @property
+    def cell_rows(self) -> int:
+        """Number of rows per cell, the smallest unit that sums are kept of: a power of two.
+
+        It is at most 32, so that reading all rows of a cell costs about as much as reading one.
+        """
+        return self._cell_rows(self.block_rows)
+
+    @staticmethod
+    def _cell_rows(block_rows: int) -> int:
+        return max(1, block_rows // _CELLS_OF_A_BLOCK)
+
+    def empty(self, dtype: Any) -> Any:
+        """An uninitialized array for one number per row."""
+        return np.empty(self.n_rows, dtype=dtype)
+
+    def followed(self, values: Any) -> Any:
+        """Values per row in the library and on the device of the rows."""
+        return followed(values, self.like)
+
+    def stretch_rows(self, n_jobs: int | None) -> int:
+        """Number of rows, in whole blocks, that a task may be given at once."""
+        if not self.gives_views:
+            return self.block_rows
+        shared = self.n_rows // (_STRETCHES_PER_THREAD * as_threads(n_jobs))
+        rows = min(shared, _STRETCH_VALUES // max(1, self.n_features))
+        return max(1, -(-rows // self.block_rows)) * self.block_rows
+
+    @property
+    def known_partitions(self) -> int:
+        """Number of partitions."""
+        return -(-self.n_rows // base.PARTITION_ROWS)
+
+    def estimate_values(self) -> int:
+        """Rows times columns."""
+        return self.n_rows * self.n_features
+
+    def blocks(self, partition: int) -> Iterator[Block]:
+        """Yield the blocks of one partition."""
+        first = partition * base.PARTITION_ROWS
+        n_rows = min(base.PARTITION_ROWS, self.n_rows - first)
+        return (self._block(piece, first) for piece in pieces(n_rows, self.block_rows))
+
+    def all_blocks(self, rows: int | None = None) -> Iterator[Block]:
+        """Yield the blocks of all partitions, or `rows` rows at a time, numbered among all rows."""
+        step = self.block_rows if rows is None else rows
+        return (self._block(piece, 0) for piece in pieces(self.n_rows, step))
+
+    def blocks_of_part(self) -> Iterator[Block]:
+        """All blocks, for rows that are one partition of many."""
+        return self.all_blocks()
+
+    def _block(self, piece: slice, first: int) -> Block:
+        """The rows of a piece whose rows are numbered from row `first` on."""
+        start, stop = first + piece.start, first + piece.stop
+        weights = None if self.weights is None else self.weights[start:stop]
+        return Block(self.read(start, stop), weights, piece.start)
+
+    def each_block(
+        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every block, numbered among all rows, on threads; yield results in order.
+
+        Finer than `gather`, so that few large partitions keep all threads busy. A task that keeps
+        to the blocks by itself may be given more `rows` at a time (`stretch_rows`).
+        """
+        return ordered_map(task, self.all_blocks(rows), n_jobs)
+
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every partition, on threads."""
+        partitions = range(self.known_partitions)
+        items_or_numbers = partitions if items is None else items
+        return ordered_map(lambda i: task(self.blocks(i), items_or_numbers[i]), partitions, n_jobs)
+
+    def map_rows(
+        self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
+    ) -> DenseRows:
+        """Compute one value per row, as an array."""
+        values, done = np.empty(0), 0
+        # Results are copied while further blocks are computed.
+        for part in self.each_block(
+            lambda block: without_dropped(task(block), block), n_jobs=n_jobs
+        ):
+            if not done:
+                values = np.empty((self.n_rows, *part.shape[1:]), dtype=part.dtype)
+            values[done : done + len(part)] = part
+            done += len(part)
+        return self.followed(values)
+
+    def _missing_rows(self) -> Mask:
+        """The rows that have a null or NaN."""
+        parts = list(self.each_block(lambda block: is_missing(block.points)))
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+
+    def locate(self, partition: int) -> tuple[int, str]:
+        """Rows are numbered through all partitions."""
+        return partition * base.PARTITION_ROWS, ""
 
 
 class DroppingSource(LocalSource):
-    """The rows of another source, without those that have a missing value."""
+    """The rows of another source, without those that have a missing value.
+
+    Rows that are dropped keep their numbers, so that the labels of others stay in place; with
+    weight 0 they are never drawn, and they get no label.
+    """
 
     def __init__(self, whole: LocalSource) -> None:
         self.whole = whole
         self.n_rows, self.n_features = whole.n_rows, whole.n_features
         self.feature_names, self.skipped = whole.feature_names, whole.skipped
-        self.weighted, self.gone = whole.weighted, missing_rows(whole)
-        self.dropped = int(self.gone.sum())
+        self.weighted, self.missing = whole.weighted, whole._missing_rows()
+        self.dropped = int(self.missing.sum())
         ones = np.ones(self.n_rows) if whole.weights is None else whole.weights
-        self.weights = np.where(self.gone, 0.0, ones)
+        self.weights = np.where(self.missing, 0.0, ones)
 
     @property
     def block_rows(self) -> int:
-        """As many as there were."""
+        """Number of rows per block, as in the whole source."""
         return self.whole.block_rows
 
     def estimate_values(self) -> int:
-        """As many as there were."""
+        """Number of values of the whole source."""
         return self.whole.estimate_values()
 
     def row_bytes(self) -> float:
-        """As many as there were."""
+        """Bytes per row of the whole source."""
         return self.whole.row_bytes()
 
     def limit_memory(self, limit: int) -> None:
-        """As the other source limits it."""
+        """Limit the memory of the whole source."""
         self.whole.limit_memory(limit)
 
     def read(self, start: int, stop: int) -> Rows:
         """Rows start … stop, with ones in those that are dropped."""
-        return with_ones(self.whole.read(start, stop), self.gone[start:stop])
+        return with_ones(self.whole.read(start, stop), self.missing[start:stop])
 
     def take(self, rows: IntArray) -> Rows:
         """Copy the requested rows."""
-        return with_ones(self.whole.take(rows), self.gone[rows])
+        return with_ones(self.whole.take(rows), self.missing[rows])
 
     def _block(self, piece: slice, first: int) -> Block:
-        gone = self.gone[first + piece.start : first + piece.stop]
-        return replace(super()._block(piece, first), dropped=gone if gone.any() else None)
-
-
-def missing_rows(source: LocalSource) -> Mask:
-    """The rows of a source that have a null or NaN."""
-    if hasattr(source, "missing_rows"):
-        found: Mask = source.missing_rows()
-        return found
-    parts = list(source.each_block(lambda block: is_missing(block.points)))
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
-
-
-def without_missing(source: LocalSource) -> LocalSource:
-    """A source without the rows that have a missing value; itself, if there are none."""
-    found = DroppingSource(source)
-    return found if found.dropped else source
+        missing = self.missing[first + piece.start : first + piece.stop]
+        return replace(super()._block(piece, first), dropped=missing if missing.any() else None)
 
 
 class ArraySource(LocalSource):
@@ -100,7 +252,7 @@ class ArraySource(LocalSource):
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the requested rows."""
         if self.gives_views:
-            # Faster than an index; other arrays would be copied as a whole.
+            # Faster than indexing, but other arrays would be copied as a whole.
             return np.asarray(self.array).take(rows, axis=0)
         return np.ascontiguousarray(self.array[rows], dtype=self.dtype)
 
@@ -128,17 +280,13 @@ def _is_number(value: object) -> bool:
     return value is None or isinstance(value, int | float | np.bool_ | np.integer | np.floating)
 
 
-_TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "modin", "cudf"}
-_ENGINES = {"dask": "dask", "pyspark": "spark", "ray": "ray"}
-_TABLES = {
-    ("pyarrow", "Dataset"): "datasets",
-    ("pyarrow", "Scanner"): "datasets",
-    ("deltalake", "DeltaTable"): "table_formats",
-    ("pyiceberg", "Table"): "table_formats",
-    ("pyiceberg", "TableScan"): "table_formats",
-    ("pyiceberg", "BaseScan"): "table_formats",
-}
-"""Libraries and names of types, and the module of sources.tables that opens them."""
+def open_rows(data: Any, options: ScanOptions) -> LocalSource:
+    """Open rows as the data of `lwcs.scan`, of which there must be some."""
+    source = open_local(data, options)
+    check_not_empty((source.n_rows, source.n_features))
+    if source.dropped == source.n_rows:
+        raise ValueError(ALL_DROPPED)
+    return source
 
 
 _DEFAULT = ScanOptions()
@@ -147,25 +295,27 @@ _DEFAULT = ScanOptions()
 def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     """Open rows that are in this process, or opened already; there may be no rows at all."""
     source = _open(data, options)
-    if options.drop and source.n_rows:
-        if isinstance(getattr(source, "array", None), DeviceArray):
-            raise ValueError(
-                "missing='drop' is not possible for rows on a device; drop them beforehand: "
-                f"{source.dropping}"
-            )
-
-        return without_missing(source)
-    return source
+    if options.weight_array is not None:
+        source.set_weights(options.weight_array, "sample_weight")
+    if not options.drop or not source.n_rows:
+        return source
+    if isinstance(getattr(source, "array", None), DeviceArray):
+        raise ValueError(
+            "missing='drop' is not possible for rows on a device; drop them beforehand: "
+            f"{source.dropping}"
+        )
+    kept = DroppingSource(source)
+    return kept if kept.dropped else source
 
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:
+    """Open rows; options are considered except `missing` and weights in an array."""
     if isinstance(data, Tabular):
         raise data._refused_as_rows()
-    _refuse_elsewhere(data)
-    weight, given = options.weight_column, options.weight_array
+    _refuse_not_in_memory(data)
     if isinstance(data, LocalSource):
         options.refuse_columns("an array")
-        return _weighted(data, given, "sample_weight")
+        return data
     if not is_table(data) and not is_sparse(data) and hasattr(data, "__arrow_c_stream__"):
         import pyarrow as pa
 
@@ -178,22 +328,19 @@ def _open(data: Any, options: ScanOptions) -> LocalSource:
     if is_table(data):
         from lwcs.sources.memory.dataframes import TableSource
 
-        table = TableSource(data, options)
-        if weight is not None:
-            return _weighted(table, table.weight_values, f"weight column {weight!r}")
-        return _weighted(table, given, "sample_weight")
+        return TableSource(data, options)
     options.refuse_columns(f"data of type {type(data).__name__}")
     if isinstance(data, DeviceArray) or library_of(data) is not None:
-        return _weighted(_open_foreign(data), given, "sample_weight")
+        return _open_foreign(data)
     if is_sparse(data):
         from lwcs.sources.memory.sparse import SparseSource
 
-        return _weighted(SparseSource(data), given, "sample_weight")
-    return _weighted(ArraySource(as_table_of_numbers(data)), given, "sample_weight")
+        return SparseSource(data)
+    return ArraySource(as_table_of_numbers(data))
 
 
 def _open_foreign(data: Any) -> LocalSource:
-    """Open an array of another library: where it is, unless that is the host."""
+    """Open an array of another library; on a device, rows stay there."""
     rows = data if isinstance(data, DeviceArray) else rows_of(data)
     source: LocalSource
     if isinstance(rows, DeviceArray):
@@ -206,15 +353,8 @@ def _open_foreign(data: Any) -> LocalSource:
     return source
 
 
-def is_path(data: object) -> bool:
-    """Whether data is a path, or a list of paths, rather than rows."""
-    if isinstance(data, (list, tuple)):
-        return bool(data) and all(is_path(one) for one in data)
-    return isinstance(data, (str, os.PathLike))
-
-
-def _refuse_elsewhere(data: object) -> None:
-    """Refuse data that is not in this process where its rows are meant: it may be larger."""
+def _refuse_not_in_memory(data: object) -> None:
+    """Refuse data whose rows are not in memory, and may not fit into it."""
     path = isinstance(data, (str, os.PathLike))
     if isinstance(data, LocalSource) or not (
         engine_of(data) or path or is_query(data) or isinstance(data, Source)
@@ -225,56 +365,3 @@ def _refuse_elsewhere(data: object) -> None:
         f"data is {kind}, whose rows are not in memory, as is expected here; pass its parts one "
         "after the other, or a coreset of it: stream.update(lwcs.build(data, size))"
     )
-
-
-def engine_of(data: object) -> str | None:
-    """The engine that data belongs to, or None; told by its type, so that none is imported."""
-    if isinstance(data, (list, tuple)):
-        # One part after the other, each still to be computed.
-        delayed = bool(data) and all(type(part).__name__ == "Delayed" for part in data)
-        return engine_of(data[0]) if delayed else None
-    homes = [base.__module__.split(".")[0] for base in type(data).__mro__]
-    return next((_ENGINES[home] for home in homes if home in _ENGINES), None)
-
-
-def is_stream(data: object) -> bool:
-    """Whether data is an iterator or an iterable, but not a container of rows."""
-    if hasattr(data, "__next__"):
-        return True
-    if engine_of(data) is not None:
-        return False
-    container = any(hasattr(data, name) for name in ("__len__", "__array__", "shape"))
-    return hasattr(data, "__iter__") and not container and not is_table(data)
-
-
-def library_of_table(data: object) -> str | None:
-    """The module that opens a dataset, or a table with versions; None for other data."""
-    known = [(base.__module__.split(".")[0], base.__name__) for base in type(data).__mro__]
-    return next((_TABLES[each] for each in known if each in _TABLES), None)
-
-
-def is_query(data: object) -> bool:
-    """Whether data hands over record batches: a lazy frame, a relation, a reader, a dataset."""
-    if library_of_table(data) is not None:
-        return True
-    home = type(data).__module__.split(".")[0]
-    if {base.__name__ for base in type(data).__mro__} & {"LazyFrame", "RecordBatchReader"}:
-        return True
-    if engine_of(data) is not None or isinstance(data, Tabular):
-        return False
-    known = ("pandas", "pyarrow", "polars", "numpy", "modin", "cudf")
-    return home not in known and hasattr(data, "__arrow_c_stream__")
-
-
-def _weighted(source: LocalSource, weights: Any, name: str) -> LocalSource:
-    if weights is not None:
-        source.set_weights(weights, name)
-    return source
-
-
-def is_table(data: object) -> bool:
-    """Whether data is a table in memory; told by its type, so that no library is imported."""
-    homes = {base.__module__.split(".")[0] for base in type(data).__mro__}
-    if "pyarrow" in homes:
-        return type(data).__name__ in ("Table", "RecordBatch")
-    return bool(homes & _TABLE_LIBRARIES)

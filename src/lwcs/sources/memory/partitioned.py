@@ -1,7 +1,7 @@
-"""Rows in several tables, each of them a partition: a cluster in one process.
+"""Rows in several tables in memory, each of which is a partition, as on a cluster.
 
-It runs what an engine runs: partitions of any size, two rounds, no row fetched by number. The
-results of the engines are tested against it.
+Like an engine, the source has partitions of any size, makes two rounds, and fetches no row by
+number. The results of engines are tested against it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from lwcs.arrays.checks import BadValueError, check_choice
 from lwcs.arrays.device import own_stream
 from lwcs.kernels import COMPILED_FROM
 from lwcs.runtime.parallel import ordered_map
-from lwcs.sources.base import ScaleName, Source, Task, naming
-from lwcs.sources.memory.in_process import LocalSource
-from lwcs.sources.memory.local import open_local
-from lwcs.sources.scan_options import Fitted, ScanOptions
+from lwcs.sources.base import ALL_DROPPED, ScaleName, Source, Task
+from lwcs.sources.kinds import is_chunked
+from lwcs.sources.memory.local import LocalSource, open_local
+from lwcs.sources.scan_options import Fitted, ScanOptions, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ _DEFAULT = ScanOptions()
 
 
 def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[LocalSource]:
-    """Open every table; the columns of the first are found by name in the others."""
+    """Open every table, with the columns of the first one in the others."""
     sources, alike = list[LocalSource](), options
     for i, part in enumerate(parts):
         with naming(f"partition {i}"):
@@ -37,6 +37,19 @@ def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[Lo
         if sources[0].feature_names is not None:
             alike = replace(options, columns=Fitted(sources[0].feature_names), exclude=None)
     return sources
+
+
+def open_partitions(data: Sequence[Any], options: ScanOptions) -> PartitionedSource:
+    """Open a list of arrays or tables as the data of `lwcs.scan`."""
+    options.refuse_weight_array()
+    if any(map(is_chunked, data)):
+        from lwcs.sources.files.chunked import open_chunked
+
+        data = [open_chunked(part) if is_chunked(part) else part for part in data]
+    source = PartitionedSource(open_parts(data, options))
+    if source.dropped == source.n_rows:
+        raise ValueError(ALL_DROPPED)
+    return source
 
 
 class PartitionedSource(Source):
@@ -114,12 +127,12 @@ class PartitionedSource(Source):
         return len(self.parts)
 
     def row_bytes(self) -> float:
-        """Of all tables, on average."""
+        """Average number of bytes per row of all tables."""
         rows = sum(part.n_rows for part in self.parts)
         return sum(part.n_rows * part.row_bytes() for part in self.parts) / rows
 
     def estimate_values(self) -> int:
-        """Enough for the compiled kernels, as on an engine."""
+        """Enough values for the compiled kernels, as on an engine, so that bits are the same."""
         return COMPILED_FROM
 
     def gather(
@@ -127,11 +140,11 @@ class PartitionedSource(Source):
     ) -> Iterator[Any]:
         """Run a task over every table, on threads."""
         partitions = range(len(self.parts))
-        told = partitions if items is None else items
+        items_or_numbers = partitions if items is None else items
 
         def run(i: int) -> Any:
             with own_stream(getattr(self.parts[i], "array", None)):
-                return task(self._blocks(i), told[i])
+                return task(self._blocks(i), items_or_numbers[i])
 
         return ordered_map(run, partitions, n_jobs)
 
@@ -140,7 +153,7 @@ class PartitionedSource(Source):
             yield from self.parts[partition].blocks_of_part()
 
     def on_host(self) -> PartitionedSource:
-        """The same, with every table where NumPy can read it."""
+        """The source, with every table where NumPy can read it."""
         parts = [part.on_host() for part in self.parts]
         if parts == self.parts:
             return self

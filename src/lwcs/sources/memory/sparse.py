@@ -8,14 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from lwcs.arrays.rows import sparse_part
-from lwcs.sources.base import PARTITION_ROWS, Block, check_dtype, check_shape
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.base import PARTITION_ROWS, Block
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import IntArray
 
 
-# Half of a cell is read to draw one of its rows, while a cell takes the memory of one value.
+# To draw a row, half of its cell is read on average; every cell takes the memory of one value.
 _CELL_VALUES = 64
 _MOST_CELL_ROWS = 8
 
@@ -29,7 +30,7 @@ class SparseSource(LocalSource):
         check_dtype(matrix.dtype)
         check_shape(matrix.shape)
         rows = as_csr(matrix)
-        # Asked of the CSR array of the caller, which caches the answer.
+        # The attribute of the caller's CSR array is read, which caches the result.
         canonical = (matrix if matrix.format == "csr" else rows).has_canonical_format
         if not canonical:
             # Duplicate entries are summed; the matrix of the caller is not changed.
@@ -47,7 +48,7 @@ class SparseSource(LocalSource):
 
     @property
     def cell_rows(self) -> int:
-        """As many rows as have about 64 stored values, at most eight."""
+        """Number of rows with about 64 stored values, at most eight."""
         fitting = _CELL_VALUES * self.n_rows // max(1, int(self.rows.nnz))
         return int(min(_MOST_CELL_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
 
@@ -56,7 +57,7 @@ class SparseSource(LocalSource):
         return 32 * int(self.rows.nnz)
 
     def row_bytes(self) -> float:
-        """Stored values and their places, on average."""
+        """Average number of bytes per row of stored values and their indices."""
         stored = sum(each.nbytes for each in (self.rows.data, self.rows.indices, self.rows.indptr))
         return stored / max(1, self.n_rows)
 
@@ -78,7 +79,7 @@ class SparseSource(LocalSource):
 
 
 def as_csr(matrix: Any) -> sp.csr_array[Any]:
-    """A sparse array in CSR format, sharing memory if it has it already; refuse damaged ones."""
+    """Convert a sparse array to CSR format, without a copy if it is CSR; refuse damaged ones."""
     check_structure(matrix)
     if matrix.format == "csr":
         return sp.csr_array(matrix)
@@ -92,7 +93,7 @@ def as_csr(matrix: Any) -> sp.csr_array[Any]:
 
 
 def check_structure(matrix: Any) -> None:
-    """Refuse a sparse array whose places are damaged: code in C would use them unchecked."""
+    """Refuse a sparse array with damaged indices: code in C would use them unchecked."""
     if len(matrix.shape) != 2:
         return
     n_rows, n_columns = matrix.shape
@@ -126,7 +127,7 @@ def check_structure(matrix: Any) -> None:
 def _check_places(places: Any, size: int, what: str) -> None:
     if places.dtype.kind not in "iu":
         raise _damaged(f"its {what} indices have dtype {places.dtype}")
-    # As unsigned numbers, negative ones are the largest: one comparison of the largest is enough.
+    # As unsigned numbers, negative ones are the largest: comparing the maximum is enough.
     if len(places) and places.view(f"u{places.dtype.itemsize}").max() >= size:
         raise _damaged(f"it has {what} indices {places.min()} … {places.max()}, but {size} {what}s")
 

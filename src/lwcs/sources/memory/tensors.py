@@ -1,8 +1,8 @@
-"""Rows in a tensor on a device, and the same rows read on the host where something asks for that.
+"""Rows in a tensor on a device, and a view of them for algorithms that run on the host.
 
-Blocks are far larger than on the host: a kernel needs no memory per row but for its results, and to
-start one takes as long as to read a million values. Partitions are those of any rows in memory, so
-that the same rows are drawn.
+Blocks are far larger than on the host: a kernel needs no memory per row except for its results, and
+launching one takes as long as reading a million values. Partitions are the same as for other rows
+in memory, so that the same rows are drawn.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import numpy as np
 from lwcs.arrays.checks import check_weights
 from lwcs.arrays.device import DeviceArray, on_device, rows_of
 from lwcs.sources import base
-from lwcs.sources.base import Block, Task, check_dtype, check_shape
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.base import Block, Task
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.arrays.types import DenseRows, IntArray
 
-# One block is read in some 0.5 ms, and compared with a thousand centers in 7 ms.
+# A block is read in about 0.5 ms, and compared with a thousand centers in 7 ms.
 _BLOCK_VALUES = 2**29
 
 R = TypeVar("R")
@@ -50,7 +51,7 @@ class DeviceSource(LocalSource):
 
     @property
     def cell_rows(self) -> int:
-        """As on the host, so that the same rows are drawn."""
+        """Number of rows per cell, as on the host, so that the same rows are drawn."""
         return self._cell_rows(base.block_rows(self.n_features))
 
     def read(self, start: int, stop: int) -> Any:
@@ -71,7 +72,7 @@ class DeviceSource(LocalSource):
     def each_block(
         self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
     ) -> Iterator[R]:
-        """Run a task over every block, one after the other: each fills the device."""
+        """Run a task over one block after the other, each of which fills the device."""
         del n_jobs
         return map(task, self.all_blocks(rows))
 
@@ -86,14 +87,14 @@ class DeviceSource(LocalSource):
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[R]:
-        """Run a task over every partition; one whose results only add up, over larger blocks."""
+        """Run a task over every partition, or over larger blocks if its results are only summed."""
         del n_jobs
         if items is None and getattr(task, "adds_up", False):
             return self.gather_sums(task)
         return super().gather(task, items, n_jobs=1)
 
     def gather_sums(self, task: Task[R], *, n_jobs: int | None = None) -> Iterator[R]:
-        """Sums of blocks, which have many partitions each."""
+        """Run a task over every block, which has many partitions; yield the results."""
         del n_jobs
         return (task(iter([block]), 0) for block in self.all_blocks())
 
@@ -106,11 +107,11 @@ class DeviceSource(LocalSource):
         return self.followed(DeviceArray(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def on_host(self) -> LocalSource:
-        """The same rows, brought to the host block by block."""
+        """The rows, copied to the host block by block."""
         return HostView(self)
 
     def set_weights(self, weights: Any, name: str) -> None:
-        """Check one weight per row, and bring them to the device."""
+        """Check one weight per row, and copy them to the device."""
         given = rows_of(weights, name)
         if not isinstance(given, DeviceArray):
             checked = check_weights(given, self.n_rows, name)
@@ -127,7 +128,7 @@ class DeviceSource(LocalSource):
 
         tensor = given.tensor.to(torch.float64)
         if given.shape != (self.n_rows,) or not bool((tensor >= 0).all() & tensor.sum().isfinite()):
-            # On the host, where the error is found and named.
+            # The check on the host names the error.
             check_weights(np.asarray(given), self.n_rows, name)
         self.weights, self.weighted = DeviceArray(tensor), True
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from lwcs.runtime.parallel import READER, as_threads
 from lwcs.sources.blocks import Budget
-from lwcs.sources.files.chunked import ChunkedSource
-from lwcs.sources.files.stacked import StackedSource
-from lwcs.sources.memory.in_process import LocalSource
+from lwcs.sources.files.chunked import ChunkedSource, StackedSource
+from lwcs.sources.memory.local import LocalSource
 from lwcs.storage.locations import reaching
 from lwcs.storage.stores import fsspec_files
 
