@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
     from lwcs.coreset.building import BuildContext
     from lwcs.geometry import Geometry
-    from lwcs.samplers.around_centers import Clusters
+    from lwcs.samplers.around_centers import ClusterTotals
     from lwcs.sizing.levels import SolverParams
 
 
@@ -31,7 +31,7 @@ class Around:
     geometry: Geometry
     centers: DenseRows
     """In the units of the data."""
-    weighed: Sequence[Clusters] | None = None
+    weighed: Sequence[ClusterTotals] | None = None
     """The clusters of every partition, where a pass has weighed them."""
 
 

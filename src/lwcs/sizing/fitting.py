@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from lwcs.coreset.building import BuildContext
     from lwcs.coreset.coreset import ComputedAs, Coreset
     from lwcs.samplers import Sampler
-    from lwcs.samplers.around_centers import Clusters
+    from lwcs.samplers.around_centers import ClusterTotals
     from lwcs.sizing.levels import SolverParams
     from lwcs.sources import Source
     from lwcs.statistics.diagnosis import Diagnosis, DrawStatistics
@@ -110,7 +110,7 @@ class FitResult:
     on_all: SamplingError = UNKNOWN
     """The error by the cost on all rows alone."""
     labels: npt.NDArray[np.int32] | None = None
-    weighed: Sequence[Clusters] | None = None
+    weighed: Sequence[ClusterTotals] | None = None
     """The clusters of every partition, where the final pass has weighed them."""
     why: str = ASKED
     """Why its rows were drawn as they were."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.samplers.around_centers import Clusters, sensitivities
+from lwcs.samplers.around_centers import ClusterTotals, sensitivities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,14 +153,15 @@ class DrawStatistics:
     def _by_cluster(self, values: FloatArray) -> FloatArray:
         return np.bincount(self.labels, values, self.k).astype(np.float64)
 
-    def _in_units(self, average: float) -> Clusters:
+    def _in_units(self, average: float) -> ClusterTotals:
         """Weight and cost of the clusters as parts of all: at any range of numbers."""
         costs = self._by_cluster(self._parts * (self.distances / average))
-        return Clusters(len(costs), self.shares, costs)
+        return ClusterTotals(len(costs), self.shares, costs)
 
     def _missed(
-        self, drawn: FloatArray, labels: IntArray, clusters: Clusters, average: float, draws: int
-    ) -> float:
+        self, drawn: FloatArray, labels: IntArray, clusters: ClusterTotals, average: float,
+        draws: int,
+    ) -> float:  # fmt: skip
         """What the clusters cost that no draw is of, in expectation."""
         if self.apart is None:
             return 0.0
