@@ -18,20 +18,7 @@ from lwcs.coreset.coreset import PARTITIONS, Coreset
 from lwcs.divergences import Mahalanobis, from_saved
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sources.engines.fingerprints import Fingerprints
-from lwcs.storage.arrow_tables import (
-    SPARSE_COLUMNS,
-    check_columns,
-    check_dense_columns,
-    check_indices,
-    check_numbers,
-    check_weights_of,
-    column_of,
-    feature_columns,
-    lay_out,
-    listed,
-    points_of,
-    sparse_points_of,
-)
+from lwcs.storage import arrow_tables
 from lwcs.storage.fields import (
     DEEPEST,
     MOST_DRAWS,
@@ -56,7 +43,7 @@ def to_table(coreset: Coreset) -> pa.Table:
     """The table of a coreset."""
     arrays = (coreset.indices, coreset.host_weights, coreset.counts)
     row_columns = dict(zip(_ROW_COLUMNS, arrays, strict=True))
-    columns, names = lay_out(row_columns, coreset.host_points, coreset.feature_names)
+    columns, names = arrow_tables.lay_out(row_columns, coreset.host_points, coreset.feature_names)
     return with_metadata(pa.table(columns), KIND, {**describe(coreset), "columns": names})
 
 
@@ -66,8 +53,8 @@ def describe(coreset: Coreset) -> dict[str, Any]:
         **{name: getattr(coreset, name) for name in _PLAIN_FIELDS},
         "divergence": coreset.divergence.name,
         "divergence_parameters": coreset.divergence.saved_parameters(),
-        "mean": listed(coreset.mean),
-        "scale": listed(coreset.scale),
+        "mean": arrow_tables.listed(coreset.mean),
+        "scale": arrow_tables.listed(coreset.scale),
         "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),
         "n_features": coreset.n_features,
         "sparse": container(coreset.host_points) == "sparse",
@@ -85,9 +72,9 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Coreset:
         return assemble(
             fields,
             read_points(table, list(columns.values()), names, sparse, d),
-            weights=column_of(table, columns["weight"], np.float64),
-            indices=column_of(table, columns["index"], np.int64),
-            counts=column_of(table, columns["count"], np.int64),
+            weights=arrow_tables.column_of(table, columns["weight"], np.float64),
+            indices=arrow_tables.column_of(table, columns["index"], np.int64),
+            counts=arrow_tables.column_of(table, columns["count"], np.int64),
         )
 
 
@@ -96,7 +83,7 @@ def read_shape(table: pa.Table, fields: Fields, n_others: int) -> tuple[bool, in
     sparse = fields.boolean("sparse")
     d = fields.integer("n_features", least=1, most=MOST_FEATURES)
     if not sparse:
-        check_dense_columns(table, n_others, d)
+        arrow_tables.check_dense_columns(table, n_others, d)
     return sparse, d
 
 
@@ -104,8 +91,11 @@ def read_points(
     table: pa.Table, others: list[str], names: tuple[str, ...] | None, sparse: bool, d: int
 ) -> Any:
     """Read the points; the table must have their columns, and the `others`, alone."""
-    check_columns(table, [*others, *(SPARSE_COLUMNS if sparse else feature_columns(names, d))])
-    return sparse_points_of(table, d) if sparse else points_of(table, names, d)
+    if sparse:
+        arrow_tables.check_columns(table, [*others, *arrow_tables.SPARSE_COLUMNS])
+        return arrow_tables.sparse_points_of(table, d)
+    arrow_tables.check_columns(table, [*others, *arrow_tables.feature_columns(names, d)])
+    return arrow_tables.points_of(table, names, d)
 
 
 def read_divergence(fields: Fields, n_features: int | None) -> Divergence:
@@ -124,9 +114,9 @@ def assemble(
     n_samples = fields.integer("n_samples", least=1)
     if not len(weights):
         raise ValueError("it has no rows, must have at least one")
-    check_weights_of(weights, "weight")
-    check_indices(indices, "index", n_samples)
-    check_numbers(counts, "count", 1)
+    arrow_tables.check_weights_of(weights, "weight")
+    arrow_tables.check_indices(indices, "index", n_samples)
+    arrow_tables.check_numbers(counts, "count", 1)
     if float(counts.sum(dtype=np.float64)) >= MOST_DRAWS:
         raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
     return Coreset(

@@ -17,14 +17,7 @@ from lwcs.coreset.io import assemble, describe, read_divergence, read_points, re
 from lwcs.coreset.streaming import LARGEST_VALUE, METHODS, StreamingCoreset
 from lwcs.sources.base import block_rows
 from lwcs.sources.blocks import ArrayBatch, Filling
-from lwcs.storage.arrow_tables import (
-    check_columns,
-    check_numbers,
-    column_of,
-    listed,
-    point_columns,
-    texts_of,
-)
+from lwcs.storage import arrow_tables
 from lwcs.storage.fields import Fields, reading
 from lwcs.storage.persistence import with_metadata
 
@@ -84,8 +77,8 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
             "rows": state.rows,
             "blocks": state.blocks,
             "cost": state.cost,
-            "pivot": listed(state.pivot),
-            "shift": listed(state.shift),
+            "pivot": arrow_tables.listed(state.pivot),
+            "shift": arrow_tables.listed(state.shift),
             "by_weight": state.by_weight.total,
             "by_cost": 0.0 if state.by_cost is None else state.by_cost.total,
         },
@@ -99,7 +92,7 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
             "index": pa.array(np.concatenate([p[2] for p in parts])),
             "weight": pa.array(np.concatenate([p[3] for p in parts])),
             "count": pa.array(np.concatenate([p[4] for p in parts]).astype(np.int64)),
-            **point_columns(stack([p[1] for p in parts]), names),
+            **arrow_tables.point_columns(stack([p[1] for p in parts]), names),
         }
     )
     return with_metadata(table, KIND, metadata)
@@ -157,9 +150,10 @@ class _Part:
 
 
 def _parts(table: pa.Table, points: Any) -> dict[str, _Part]:
-    part = np.asarray(texts_of(table, "part"), dtype=object)
-    indices = column_of(table, "index", np.int64)
-    weights, counts = column_of(table, "weight", np.float64), column_of(table, "count", np.int64)
+    part = np.asarray(arrow_tables.texts_of(table, "part"), dtype=object)
+    indices = arrow_tables.column_of(table, "index", np.int64)
+    weights = arrow_tables.column_of(table, "weight", np.float64)
+    counts = arrow_tables.column_of(table, "count", np.int64)
     parts = {}
     for name in dict.fromkeys(part.tolist()):
         at = np.flatnonzero(part == name)
@@ -169,7 +163,7 @@ def _parts(table: pa.Table, points: Any) -> dict[str, _Part]:
 
 def _check_empty(table: pa.Table, fields: Fields, stream: StreamingCoreset) -> None:
     """Refuse rows, or traces of any, in the file of a stream that has no columns yet."""
-    check_columns(table, ["part"])
+    arrow_tables.check_columns(table, ["part"])
     for name in ("feature_names", "dtype"):
         if not fields.null(name):
             raise fields.fail(name, "null, as there are no columns yet")
@@ -204,7 +198,7 @@ def _fill_block(stream: StreamingCoreset, part: _Part, *, weighted: bool) -> Non
     step, n = block_rows(stream.n_features), len(part.indices)
     if n >= step:
         raise ValueError(f"part 'waiting' has {n:,} rows, must be less than {step:,}")
-    check_numbers(part.weights, "weight", 0.0)
+    arrow_tables.check_numbers(part.weights, "weight", 0.0)
     _check_size(part)
     stream.filling = Filling(step, stream.n_features, stream.dtype)
     stream.filling.take(ArrayBatch(part.points, n, part.weights if weighted else None), 0, n)

@@ -25,17 +25,9 @@ from lwcs.arrays.checks import BadValueError, check_count
 from lwcs.geometry.measured import weigh_clusters
 from lwcs.passes import AssignTask
 from lwcs.runtime.randomness import Round, Stage, generator
+from lwcs.samplers import two_rounds
 from lwcs.samplers.sampler import Draws, Run, Summary, is_on_device
-from lwcs.samplers.two_rounds import (
-    Picked,
-    Quota,
-    Total,
-    allocate,
-    allocate_strata,
-    draw_along,
-    merge,
-    rows_before,
-)
+from lwcs.samplers.two_rounds import Picked, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -171,7 +163,7 @@ class DrawTask(_AroundCenters):
             scores = self.scores(*self.nearest(block, quota.partition))
             return scores, (kernels.unit_weights(block.weights, len(scores)) * scores,)
 
-        return draw_along(blocks, targets, [Total(total)], masses_of)
+        return two_rounds.draw_along(blocks, targets, [two_rounds.Total(total)], masses_of)
 
 
 def weigh(
@@ -205,7 +197,7 @@ def draw_around_centers(
 ) -> Draws:
     """Draw m rows from q ∝ ω·s, and weight them by ω/(m·q); `totals` are by partition."""
     masses = [scores.total(part) for part in totals]
-    share = allocate_strata if stratified else allocate
+    share = two_rounds.allocate_strata if stratified else two_rounds.allocate
     quotas = share(size, [masses], run.generator(Round.PLAN))
     if is_on_device(source) and assignment.labels is not None:
         from lwcs.samplers import device_draws
@@ -216,7 +208,7 @@ def draw_around_centers(
         )
     task = DrawTask(assignment, _starts(source, assignment), run.seed, run.stage, scores)
     drawn = run.gather(source, task, "drawing", quotas)
-    picked = merge(drawn, rows_before([part.rows for part in totals]))
+    picked = two_rounds.merge(drawn, [part.rows for part in totals])
     weights = picked.counts * (np.sum(masses) / (size * picked.values))
     return Draws(picked.points, picked.rows, picked.counts, weights, summary)
 

@@ -25,6 +25,7 @@ from lwcs.arrays.checks import check_choice
 from lwcs.divergences.transformed import SquaredBound
 from lwcs.geometry import Centers, Geometry
 from lwcs.runtime.randomness import Round, Stage, generator
+from lwcs.samplers import two_rounds
 from lwcs.samplers.around_centers import Assignment, Scores, assign, draw_around_centers, weigh
 from lwcs.samplers.first_pass import (
     check_passes,
@@ -38,16 +39,7 @@ from lwcs.samplers.first_pass import (
 )
 from lwcs.samplers.one_read import draw_in_one_read
 from lwcs.samplers.sampler import Draws, Run, Sampler, Summary
-from lwcs.samplers.two_rounds import (
-    Picked,
-    Quota,
-    Total,
-    allocate,
-    allocate_strata,
-    draw_along,
-    merge,
-    rows_before,
-)
+from lwcs.samplers.two_rounds import Picked, Quota
 from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource
 
@@ -165,11 +157,11 @@ class Lightweight(Sampler):
         assert summary.cost is not None
         geometry = summary.geometry(run.geometry)
         costs = [part.cost_around(summary.mean, geometry.precision) for part in moments]
-        share = allocate_strata if self._stratified else allocate
+        share = two_rounds.allocate_strata if self._stratified else two_rounds.allocate
         quotas = share(size, [[m.weight for m in moments], costs], run.generator(Round.PLAN))
         task = MeanDrawTask(run.seed, run.stage, geometry, summary.cost / summary.weight)
         drawn = run.gather(source, task, "second pass", quotas)
-        return merge(drawn, rows_before([part.rows for part in moments])), summary
+        return two_rounds.merge(drawn, [part.rows for part in moments]), summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +185,8 @@ class MeanDrawTask:
         if not quota.draws:
             return []
         weight, cost = quota.totals
-        totals = (Total(weight), Total(cost, weight * self._rounding()))
-        return draw_along(blocks, self._targets(quota), totals, self._masses_of)
+        totals = (two_rounds.Total(weight), two_rounds.Total(cost, weight * self._rounding()))
+        return two_rounds.draw_along(blocks, self._targets(quota), totals, self._masses_of)
 
     def _rounding(self) -> float:
         """Bound of the rounding error of a squared distance to a mean far from the origin."""

@@ -200,9 +200,13 @@ def _last_with_mass(masses: FloatArray) -> int | None:
     return int(nonzero[-1]) if len(nonzero) else None
 
 
-def merge(partitions: Iterable[list[Picked]], rows_before: IntArray) -> Picked:
-    """The drawn rows of all partitions: each distinct row once, in order, with its draws added."""
+def merge(partitions: Iterable[list[Picked]], n_rows: Sequence[int]) -> Picked:
+    """The drawn rows of all partitions: each distinct row once, in order, with its draws added.
+
+    `n_rows` are the numbers of rows of the partitions, which start their row numbers at 0.
+    """
     parts: list[Picked] = []
+    rows_before = np.cumsum([0, *n_rows[:-1]])
     for offset, picked in zip(rows_before, partitions, strict=True):
         parts += [replace(part, rows=part.rows + offset) for part in picked if len(part.rows)]
     rows, first, group = np.unique(
@@ -215,8 +219,3 @@ def merge(partitions: Iterable[list[Picked]], rows_before: IntArray) -> Picked:
         np.concatenate([part.values for part in parts])[first],
         counts,
     )
-
-
-def rows_before(counts: Sequence[int]) -> IntArray:
-    """Number of rows before every partition."""
-    return np.cumsum([0, *counts[:-1]])

@@ -24,7 +24,7 @@ from lwcs.samplers.first_pass import (
 from lwcs.samplers.lightweight import MeanDrawTask
 from lwcs.samplers.one_read import running_weights
 from lwcs.samplers.sampler import Draws, Run, Sampler, Summary
-from lwcs.samplers.two_rounds import allocate, merge, rows_before
+from lwcs.samplers.two_rounds import allocate, merge
 from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource
 
@@ -106,7 +106,7 @@ class Uniform(Sampler):
         quotas = allocate(size, [weights, [0.0] * len(weights)], run.generator(Round.PLAN))
         second = MeanDrawTask(run.seed, run.stage)
         drawn = run.gather(source, second, "second pass", quotas)
-        picked = merge(drawn, rows_before([part.rows for part in moments]))
+        picked = merge(drawn, [part.rows for part in moments])
         summary = Summary(total.rows, total.weight)
         if needs_first_pass(source, run.geometry):
             summary = summarise(moments, source, run.geometry)
