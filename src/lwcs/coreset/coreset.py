@@ -129,18 +129,18 @@ class Coreset(Savable, Tabular):
     )
 
     def __post_init__(self) -> None:
-        own = vars(self)
+        attributes = vars(self)
         if isinstance(self.points, DeviceArray):
-            own["points"] = self.points.tensor
+            attributes["points"] = self.points.tensor
         origin = ArrayOrigin.of(self.points)
         if origin is not None and isinstance(self.weights, np.ndarray):
             # Kept on the host as well, where most computations with weights run.
-            own["host_weights"] = frozen(self.weights)
-            own["weights"] = origin.wrap(self.weights)
-        for name, value in list(own.items()):
+            attributes["host_weights"] = frozen(self.weights)
+            attributes["weights"] = origin.wrap(self.weights)
+        for name, value in list(attributes.items()):
             if isinstance(value, np.ndarray) or is_sparse(value):
-                own[name] = frozen(value)
-        own["details"] = dict(self.details)
+                attributes[name] = frozen(value)
+        attributes["details"] = dict(self.details)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, without the arrays that are derived from them."""

@@ -285,20 +285,22 @@ class DeviceSearch:
 
         scores = torch.addmm(self._offsets, self._values[at], self._slopes.T, beta=-1.0, alpha=2.0)
         top, best = scores.topk(2, dim=1)
-        found = (self._heights[at, None] - top).clamp_min(0.0)
+        approximate = (self._heights[at, None] - top).clamp_min(0.0)
         for j, (labels, distances) in enumerate(
             ((self._labels, self._nearest), (self._others, self._second))
         ):
             labels[at] = best[:, j]
-            distances[at] = found[:, j] if self.fast else self._exact(at, best[:, j], found[:, j])
+            distances[at] = (
+                approximate[:, j] if self.fast else self._exact(at, best[:, j], approximate[:, j])
+            )
 
-    def _exact(self, at: Any, labels: Any, found: Any) -> Any:
-        """Distances from differences, or `found` where these are not finite."""
+    def _exact(self, at: Any, labels: Any, approximate: Any) -> Any:
+        """Distances from differences, or `approximate` where these are not finite."""
         from lwcs.kernels import device as kernels
 
         rows, precision = self._rows[at], self._device.precision
         exact = kernels.own_distances(rows, self._points, labels.int(), precision)
-        return exact.where(exact.isfinite(), found)
+        return exact.where(exact.isfinite(), approximate)
 
     def _add_up(self) -> None:
         """Compute the cost, and by how much it would rise without each center."""
@@ -330,12 +332,12 @@ class DeviceSearch:
 
         if self.fast:
             some = self._values[drawn]
-            found = torch.addmm(self._heights, some, self._values.T, alpha=-2.0)
-            found += self._heights[drawn, None]
+            distances = torch.addmm(self._heights, some, self._values.T, alpha=-2.0)
+            distances += self._heights[drawn, None]
         else:
             mode = "donot_use_mm_for_euclid_dist"
-            found = torch.cdist(self._values[drawn], self._values, compute_mode=mode) ** 2
-        return found.scatter_(1, drawn[:, None], 0.0)
+            distances = torch.cdist(self._values[drawn], self._values, compute_mode=mode) ** 2
+        return distances.scatter_(1, drawn[:, None], 0.0)
 
     def _try(self, point: Any, distances: Any) -> None:
         """Put a point in the place of the center whose loss costs least, if that pays."""
@@ -343,8 +345,8 @@ class DeviceSearch:
         self._decide_all()
         gained, at = self._decision.tolist()
         if gained > WORTH * self._cost:
-            there = self._apart < self._second
-            self._replace(int(at), point, there, self._apart.clamp_min(0.0))
+            closer = self._apart < self._second
+            self._replace(int(at), point, closer, self._apart.clamp_min(0.0))
 
     def _decide(self) -> None:
         """Write which center is lost for a candidate, and by how much that lowers the cost."""
@@ -352,18 +354,18 @@ class DeviceSearch:
 
         # For points that the candidate is not nearer to, only the loss of their center matters.
         nearest, second = self._nearest, self._second
-        there, apart = self._apart < second, self._apart.clamp_min(0.0)
+        closer, apart = self._apart < second, self._apart.clamp_min(0.0)
         closest = torch.minimum(nearest, apart)
-        gain = torch.where(there, self._weights * (nearest - closest), 0.0).sum()
+        gain = torch.where(closer, self._weights * (nearest - closest), 0.0).sum()
         # For the others, the loss of their center then costs apart − closest instead.
         saved = self._weights * ((second - nearest) - (apart - closest))
-        losses = self._losses - self._sums(torch.where(there, saved, 0.0))
+        losses = self._losses - self._sums(torch.where(closer, saved, 0.0))
         # Neither a rounded difference nor infinite distances are a reason to lose a center.
         losses = torch.fmax(losses, CANCELLED * self._losses)
         lost = losses.argmin(dim=0, keepdim=True)
         self._decision.copy_(torch.cat([gain - losses[lost], lost.double()]))
 
-    def _replace(self, lost: int, point: Any, there: Any, apart: Any) -> None:
+    def _replace(self, lost: int, point: Any, closer: Any, apart: Any) -> None:
         """Put a point in the place of a center; `apart` are the distances of all points to it."""
         import torch
 
@@ -372,8 +374,8 @@ class DeviceSearch:
         self._slopes[lost] = self._values[point]
         self._offsets[lost] = self._heights[point]
         labels, nearest = self._labels, self._nearest
-        nearer = there & (apart < nearest)
-        between = there & ~nearer
+        nearer = closer & (apart < nearest)
+        between = closer & ~nearer
         others = torch.where(nearer, labels, torch.where(between, lost, self._others))
         second = torch.where(nearer, nearest, torch.where(between, apart, self._second))
         self._others.copy_(others)

@@ -131,22 +131,22 @@ class _Search:
             (self._others, self._second),
         ):
             best = np.argmax(scores, axis=1)
-            found = np.maximum(heights - scores[each, best], 0.0)
+            approximate = np.maximum(heights - scores[each, best], 0.0)
             if not self.fast:
-                self._mend(found, at, best)
-            labels[at], distances[at] = best, found
+                self._mend(approximate, at, best)
+            labels[at], distances[at] = best, approximate
             scores[each, best] = -np.inf
 
-    def _mend(self, found: FloatArray, at: slice | IntArray, labels: IntArray) -> None:
+    def _mend(self, approximate: FloatArray, at: slice | IntArray, labels: IntArray) -> None:
         """Replace distances from products that have too few digits by those from differences."""
-        lost = np.flatnonzero(~(found > _ACCURATE * self._sizes[at]))
+        lost = np.flatnonzero(~(approximate > _ACCURATE * self._sizes[at]))
         if len(lost):
             rows = np.arange(len(self._weights))[at][lost]
             centers = Centers(self._points[labels[lost]], self._geometry)
             exact = self._candidates.unit * self._rows[rows].distances(
                 centers, np.arange(len(rows))
             )
-            found[lost] = np.where(np.isfinite(exact), exact, found[lost])
+            approximate[lost] = np.where(np.isfinite(exact), exact, approximate[lost])
 
     def _add_up(self) -> None:
         """Compute the cost, and by how much it would rise without each center."""
