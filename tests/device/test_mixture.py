@@ -112,12 +112,13 @@ def test_densities_and_responsibilities_are_those_of_numpy(name, kind):
         given = ask(family, mixing, rows)
         assert isinstance(given, np.ndarray)
         np.testing.assert_allclose(given, ask(family, mixing, X), rtol=1e-10, atol=1e-12)
-    every = ("labels", "log-likelihood", "responsibilities")
-    answered = mixture_on_device.answers(family, mixing, rows, *every)
-    assert answered.first_lost is None
-    expected_labels = log_joint(family, mixing, X).argmax(axis=1)
-    np.testing.assert_array_equal(answered.found[0], expected_labels)
-    assert all(isinstance(each, DeviceArray) for each in answered.found)
+    for what in ("labels", "log-likelihood", "responsibilities"):
+        values, first_lost = mixture_on_device.evaluate(family, mixing, rows, what)
+        assert first_lost is None
+        assert isinstance(values, DeviceArray)
+        if what == "labels":
+            expected_labels = log_joint(family, mixing, X).argmax(axis=1)
+            np.testing.assert_array_equal(values, expected_labels)
 
 
 @pytest.mark.usefixtures("cut")
@@ -168,7 +169,7 @@ def fitted(X, monkeypatch, **parameters):
     options = {"random_state": 0, "max_iter": 30, **parameters}
     monkeypatch.setenv("LWCS_KERNEL", "device")
     device = CoresetMixture(K, **options).fit(torch.tensor(X))
-    assert isinstance(device.coreset_.rows, DeviceArray)
+    assert isinstance(device.coreset_.host_points, DeviceArray)
     monkeypatch.delenv("LWCS_KERNEL")
     return CoresetMixture(K, **options).fit(X), device
 

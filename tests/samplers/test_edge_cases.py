@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import lwcs
 from lwcs.geometry import Geometry
 from lwcs.runtime.randomness import Stage
-from lwcs.samplers.around_mean import MeanDrawTask
+from lwcs.samplers.lightweight import MeanDrawTask
 from lwcs.samplers.two_rounds import Quota
 from lwcs.sources import Block
 

@@ -14,8 +14,7 @@ from lwcs.divergences import Mahalanobis
 from lwcs.geometry import Geometry
 from lwcs.kernels import choose
 from lwcs.samplers import one_read
-from lwcs.samplers.draws import RunningWeights
-from lwcs.samplers.one_read import Propose, _scan, running_weights
+from lwcs.samplers.one_read import Proposals, RunningWeights, _scan, running_weights
 from lwcs.samplers.sampler import Run
 from lwcs.sources.memory.local import ArraySource
 from lwcs.sources.memory.sparse import SparseSource
@@ -60,15 +59,15 @@ def test_proposals_invert_the_running_sum_of_their_bounds(columns, make, weighte
     pivot, weights = X[:20].mean(axis=0), running_weights(source)
     make_pivot = run.geometry.measured(make(X)).pivot
     around = _scan(source, pivot, make_pivot, weights.total, run)
-    propose = Propose.around(around, source, weights, run.geometry)
+    proposals = Proposals.around(around, source, weights, run.geometry)
     fractions = np.random.default_rng(3).random(3000)
-    hits = propose.all(fractions, 2)
-    h = propose.by.scale * ((X - pivot) ** 2).sum(axis=1) + propose.by.floor
+    hits = proposals.draw(fractions, 2)
+    h = proposals.rejection.scale * ((X - pivot) ** 2).sum(axis=1) + proposals.rejection.floor
     sums = np.cumsum(h if source.weights is None else h * source.weights)
     expected = np.searchsorted(sums, fractions * sums[-1], side="right")
     np.testing.assert_array_equal(hits.rows, expected)
     np.testing.assert_allclose(hits.bounds, h[expected], rtol=1e-12)
-    distances = ((X[expected] - propose.mean.point) ** 2).sum(axis=1)
+    distances = ((X[expected] - proposals.mean.point) ** 2).sum(axis=1)
     np.testing.assert_allclose(hits.distances, distances, rtol=1e-9)
 
 

@@ -10,8 +10,8 @@ import lwcs
 from lwcs.geometry import Geometry
 from lwcs.samplers.around_centers import (
     Assignment,
-    Clusters,
     ClustersTask,
+    ClusterTotals,
     approximation_factor,
     assign,
     sensitivities,
@@ -259,6 +259,6 @@ def test_alpha_is_that_of_the_paper():
 
 
 def test_clusters_add_up():
-    a = Clusters(2, np.array([1.0, 1.0]), np.array([0.5, 0.0]))
+    a = ClusterTotals(2, np.array([1.0, 1.0]), np.array([0.5, 0.0]))
     assert (a + a).rows == 4
     np.testing.assert_array_equal((a + a).costs, [1.0, 0.0])

@@ -181,8 +181,8 @@ def test_nobody_waits_for_a_thread_that_does_not_come():
         np.random.default_rng(0).random((9, 3)),
     )
     assert isinstance(tiles, Tiled)
-    team = seeding._Team(tiles, w / w.sum(), uniforms, np.array([5]), 0.0, threads=4)
-    assert len(set(team.chosen(map))) == 9
+    rounds = seeding._CompiledRounds(tiles, w / w.sum(), uniforms, np.array([5]), 0.0, threads=4)
+    assert len(set(rounds.run(map))) == 9
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 1e-4), (np.float64, 1e-20)])

@@ -1,1 +1,1 @@
-"""The Coreset: how it is built, combined, streamed and saved."""
+"""Coresets: how they are built, combined, streamed, checked, shown and saved."""

@@ -1,4 +1,4 @@
-"""Coresets that are made by hand: what is checked of their arrays, and what is filled in."""
+"""The checks of `Coreset.from_arrays`, and the defaults of what its caller leaves out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from lwcs.arrays.checks import (
     check_numbers,
     check_weights,
 )
-from lwcs.arrays.rows import stored_values
-from lwcs.coreset.coreset import ALL_ROWS, explaining_points
+from lwcs.coreset.coreset import ALL_ROWS, check_values
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sources.memory.local import open_local
@@ -26,8 +25,7 @@ from lwcs.storage.fields import DEEPEST, LARGEST_INTEGER, MOST_DRAWS, SMALLEST_S
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lwcs.arrays.types import FloatArray, IntArray, Rows
-    from lwcs.coreset.coreset import Coreset
+    from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.divergences import Divergence
 
 
@@ -49,28 +47,28 @@ def checked_fields(
     depth: int,
     details: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Check what `Coreset.from_arrays` is given; return the fields of the coreset."""
+    """Check the arguments of `Coreset.from_arrays`; return the fields of the coreset."""
     source = open_local(points)
     r, d = source.n_rows, source.n_features
     check_not_empty((r, d))
-    rows, own = source.read(0, r), as_divergence(divergence)
+    rows, divergence = source.read(0, r), as_divergence(divergence)
     names = source.feature_names if feature_names is None else feature_names
     names = None if names is None else _names(names, d)
     try:
-        check_values(rows, own)
+        check_values(rows, divergence)
     except BadValueError as bad:
         raise bad.explained(0, " of points", names) from None
     omega = check_weights(weights, r, "weights")
     if not omega.any():
         raise ValueError("all weights are zero; give at least one row a weight > 0")
-    at = np.arange(r) if indices is None else _integers(indices, "indices", r, 0)
-    different, times = np.unique(at, return_counts=True)
-    if len(different) < r:
+    row_numbers = np.arange(r) if indices is None else _integers(indices, "indices", r, 0)
+    distinct, times = np.unique(row_numbers, return_counts=True)
+    if len(distinct) < r:
         raise ValueError(
-            f"indices are row numbers and must be different, but {different[times > 1][0]} occurs "
+            f"indices are row numbers and must be different, but {distinct[times > 1][0]} occurs "
             "more than once"
         )
-    last = int(at.max())
+    last = int(distinct[-1])
     n_rows = last + 1
     if n_samples is not None:
         n_rows = check_count(n_samples, "n_samples", most=LARGEST_INTEGER)
@@ -89,15 +87,15 @@ def checked_fields(
             f"method={ALL_ROWS!r} is for all rows of the data, each counted once, but n_samples="
             f"{n_rows}, and the {r} points have counts that sum to {int(drawn.sum())}"
         )
-    if scale is not None and type(own) is not SquaredEuclidean:
-        raise ValueError(f"scale is only for squared Euclidean distances, not for {own!r}")
-    order = np.argsort(at)
+    if scale is not None and type(divergence) is not SquaredEuclidean:
+        raise ValueError(f"scale is only for squared Euclidean distances, not for {divergence!r}")
+    order = np.argsort(row_numbers)
     if not np.array_equal(order, np.arange(r)):
-        rows, omega, at, drawn = rows[order], omega[order], at[order], drawn[order]
+        rows, omega, drawn = rows[order], omega[order], drawn[order]
     return {
         "points": rows,
         "weights": omega,
-        "indices": at,
+        "indices": distinct,
         "counts": drawn,
         "n_samples": n_rows,
         "total_weight": check_number(
@@ -106,27 +104,13 @@ def checked_fields(
         "mean": None if mean is None else _vector(mean, "mean", d),
         "total_cost": None if total_cost is None else check_number(total_cost, "total_cost"),
         "scale": None if scale is None else _vector(scale, "scale", d, SMALLEST_SCALE),
-        "divergence": own,
+        "divergence": divergence,
         "method": str(method),
         "seed": None if seed is None else check_count(seed, "seed", least=0),
         "feature_names": names,
         "depth": check_count(depth, "depth", least=0, most=DEEPEST),
         "details": {} if details is None else _details(details),
     }
-
-
-def check_values(rows: Rows, divergence: Divergence) -> None:
-    """Refuse rows that are not finite, or not in the domain of a divergence."""
-    if not np.isfinite(stored_values(rows)).all():
-        raise BadValueError.found_in(rows, 0, 0)
-    divergence.check(rows, 0)
-
-
-def refuse_bad_rows(coreset: Coreset) -> None:
-    """Refuse bad rows or weights of a coreset, which its constructor does not check."""
-    check_weights(coreset.host_weights, coreset.host_points.shape[0], "weights of the coreset")
-    with explaining_points(coreset):
-        check_values(coreset.host_points, coreset.divergence)
 
 
 def _integers(values: Any, name: str, n: int, least: int) -> IntArray:
@@ -145,11 +129,10 @@ def _integers(values: Any, name: str, n: int, least: int) -> IntArray:
 
 def _vector(values: Any, name: str, n: int, above: float = -np.inf) -> FloatArray:
     array = check_numbers(values, name, (n,), f"points of {n} columns")
-    small = np.flatnonzero(array <= above)
-    if len(small):
-        raise ValueError(
-            f"{name}[{small[0]}]={array[small[0]]} is not allowed; pass numbers > {above:g}"
-        )
+    too_small = np.flatnonzero(array <= above)
+    if len(too_small):
+        j = too_small[0]
+        raise ValueError(f"{name}[{j}]={array[j]} is not allowed; pass numbers > {above:g}")
     return array
 
 
@@ -166,7 +149,7 @@ def _names(names: Sequence[str], n: int) -> tuple[str, ...]:
 
 
 def _details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata as a file gives it back: tuples as lists, and keys as text."""
+    """Metadata as it would come out of a file: tuples as lists, and keys as text."""
     try:
         plain = json.loads(json.dumps(details, allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -1,4 +1,8 @@
-"""build(): a source and a sampler make a coreset."""
+"""`build`: a sampler draws a coreset from a source.
+
+`BuildContext` decides once how the rows are measured (divergence, scale, kernel, device); whatever
+is drawn from the same data later, for example by a fit, uses the same context.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,20 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count
-from lwcs.arrays.device import check_device, check_on_device, followed, with_explained_memory
+from lwcs.arrays.device import check_device, check_on_device, with_explained_memory
 from lwcs.arrays.rows import is_sparse, stack
-from lwcs.coreset.coreset import ALL_ROWS, Coreset
+from lwcs.coreset.coreset import ALL_ROWS, PARTITIONS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.geometry import Centers, Geometry
 from lwcs.runtime.journal import TIMINGS, Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed
 from lwcs.runtime.warnings import decided
-from lwcs.samplers import Run, as_sampler
+from lwcs.samplers import Draws, Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
+from lwcs.samplers.sampler import is_on_device
 from lwcs.sources import Block, LocalSource, Source, scan
 from lwcs.sources.base import gathered, watched_blocks
-from lwcs.sources.engines.fingerprints import PARTITIONS
-from lwcs.sources.memory.tensors import DeviceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,16 +44,17 @@ class BuildContext:
 
     source: Source
     geometry: Geometry
-    """As long as nothing is known of the rows."""
+    """How rows are measured before a pass has found their mean or scale."""
 
     @classmethod
     def of(
         cls, source: Source, divergence: Divergence, device: str | None = None, *,
         tf32: bool = False,
     ) -> BuildContext:  # fmt: skip
-        """Choose the kernel by the amount of data; refuse a scale for other divergences.
+        """Choose the kernel by the amount of data; refuse a scale for Bregman divergences.
 
-        The device has been checked by `check_device`.
+        The device has been checked by `check_device`. The kernel depends on the size of the data
+        alone, so that a second build of the same data computes the same bits.
         """
         if source.scale is not None and type(divergence) is not SquaredEuclidean:
             raise ValueError(
@@ -58,35 +62,34 @@ class BuildContext:
                 f"{divergence!r}; scan the data without scale="
             )
         values = source.estimate_values()
-        own = Geometry(divergence, kernel=kernels.choose(values))
-        geometry = placed(own, device, source, tf32)
-        job = cls(source if divergence.runs_on_device else source.on_host(), geometry)
-        decided("kernel", "%s kernels for about %d values", job.geometry.kernel, values)
+        geometry = Geometry(divergence, kernel=kernels.choose(values))
+        geometry = placed(geometry, device, source, tf32)
+        decided("kernel", "%s kernels for about %d values", geometry.kernel, values)
         decided("source", "%r", source)
         if source.skipped:
             decided("columns", "left out: %s", ", ".join(source.skipped))
-        return job
+        return cls(source if divergence.runs_on_device else source.on_host(), geometry)
 
     def coreset(
         self, size: int, sampler: Sampler, seed: int, *,
         passes: int | Literal["auto"] = "auto", n_jobs: int | None = None,
         journal: Journal | None = None, stage: Stage = Stage.CORESET,
     ) -> Coreset:  # fmt: skip
-        """Draw a coreset; its timings also count in the journal of the job that it is for.
+        """Draw a coreset; its timings are also added to `journal`.
 
-        Draws of another stage are independent of those of the same seed.
+        Draws of different stages are independent of each other, also with the same seed.
         """
-        own = Journal() if journal is None else journal.part()
-        run = Run(seed, self.geometry, n_jobs, own, stage)
-        made_in = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
+        journal = Journal() if journal is None else journal.part()
+        run = Run(seed, self.geometry, n_jobs, journal, stage)
+        n_passes = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
         decided(
             "draw", "%d draws by %r in %s passes, %s kernels, %d threads, seed %d",
-            size, sampler, made_in, self.geometry.kernel, as_threads(n_jobs), seed,
+            size, sampler, n_passes, self.geometry.kernel, as_threads(n_jobs), seed,
         )  # fmt: skip
-        # Once for all steps: to set the limit takes longer than some of them, or than a device.
-        there = isinstance(self.source, DeviceSource)
-        with nullcontext() if there else single_threaded_blas():
-            draws = sampler.draw(self.source, size, made_in, run)
+        # Set once for all steps, since setting the limit takes longer than some of them; on a
+        # device nothing is computed by BLAS.
+        with nullcontext() if is_on_device(self.source) else single_threaded_blas():
+            draws = sampler.draw(self.source, size, n_passes, run)
         if self.source.scale is not None and draws.summary.scale is None:
             raise ValueError(
                 f"method={sampler.name!r} does not support scale={self.source.scale!r}: its draws "
@@ -96,68 +99,62 @@ class BuildContext:
         return Coreset.drawn(
             draws,
             self.source.like,
-            method=sampler.label,
             divergence=self.geometry.divergence,
+            method=sampler.label,
             seed=seed,
             feature_names=self.source.feature_names,
-            details={**draws.details, **self._of_source(), TIMINGS: own.timings()},
+            details={**draws.details, **self._source_details(), TIMINGS: journal.timings()},
         )
 
-    def _of_source(self) -> dict[str, Any]:
-        """What is known of the rows, for the details of a coreset."""
+    def _source_details(self) -> dict[str, Any]:
+        """The entries of `Coreset.details` about the source."""
         prints = self.source.fingerprints
-        known = {
+        details = {
             "dropped": self.source.dropped,
             "table_version": self.source.version,
             PARTITIONS: None if prints is None else prints.to_details(),
         }
-        return {name: value for name, value in known.items() if value}
+        return {name: value for name, value in details.items() if value}
 
     def all_rows(self, n_jobs: int | None, journal: Journal | None = None) -> Coreset:
-        """All rows as a coreset, for data so small that sampling would only lose."""
+        """All rows as a coreset, for data so small that sampling would only add an error."""
         journal = Journal() if journal is None else journal.part()
         source, geometry = self.source, self.geometry
         decided("draw", "all rows are used, none is drawn")
-        whole = _read_all(source, n_jobs, journal)
-        assert whole.weights is not None
+        block = _read_all(source, n_jobs, journal)
+        assert block.weights is not None
         try:
-            moments = MomentsTask(source.n_features, geometry)(iter([whole]), 0)
+            moments = MomentsTask(source.n_features, geometry)(iter([block]), 0)
         except BadValueError as bad:
             raise source.explain_row(bad) from None
-        known = summarise([moments], source, geometry)
-        cost = known.cost
-        if cost is None:
-            own = known.geometry(geometry)
-            mean = Centers(moments.mean[None, :], own)
-            total = float(whole.weights @ own.measured(whole.points).distances_to(mean))
-            refuse_underflow(total, own, known, whole.points)
-            cost = without_rounding(total, own, known)
+        summary = summarise([moments], source, geometry)
+        if summary.cost is None:
+            geometry = summary.geometry(geometry)
+            mean = Centers(moments.mean[None, :], geometry)
+            total = float(block.weights @ geometry.measured(block.points).distances_to(mean))
+            refuse_underflow(total, geometry, summary, block.points)
+            summary = replace(summary, cost=without_rounding(total, geometry, summary))
         source.warn_of_identifiers()
-        n_rows = len(whole.weights)
-        kept = np.arange(n_rows) if whole.dropped is None else np.flatnonzero(~whole.dropped)
-        return Coreset(
-            points=followed(whole.points[kept], source.like),
-            weights=whole.weights[kept],
-            indices=kept,
-            counts=np.ones(len(kept), dtype=np.int64),
-            n_samples=n_rows,
-            total_weight=known.weight,
-            mean=geometry.divergence.from_coordinates(moments.mean),
-            total_cost=cost,
-            scale=known.scale,
-            method=ALL_ROWS,
+        n_rows = len(block.weights)
+        kept = np.arange(n_rows) if block.dropped is None else np.flatnonzero(~block.dropped)
+        ones = np.ones(len(kept), dtype=np.int64)
+        draws = Draws(block.points[kept], kept, ones, block.weights[kept], summary)
+        return Coreset.drawn(
+            draws,
+            source.like,
             divergence=geometry.divergence,
+            method=ALL_ROWS,
             feature_names=source.feature_names,
-            details={**self._of_source(), TIMINGS: journal.timings()},
+            details={**self._source_details(), TIMINGS: journal.timings()},
         )
 
 
 def placed(
     geometry: Geometry, device: str | None, rows: Source | Sequence[Any], tf32: bool
 ) -> Geometry:
-    """The geometry on the device that was asked for, if rows can be measured there.
+    """The geometry on the requested device; refused where these rows cannot be measured there.
 
-    `rows` are a source, or arrays; `tf32` says whether a GPU may take their products in tf32.
+    `rows` are a source or arrays; `tf32` allows a GPU to multiply them in tf32.
     """
     if device is not None:
         arrays = _arrays_of(rows) if isinstance(rows, Source) else rows
@@ -166,9 +163,9 @@ def placed(
                 f"device={device!r} is for rows that this process reads, not for a "
                 f"{type(rows).__name__}; leave out device="
             )
-        taken = geometry.divergence.runs_on_device
-        if not taken or any(map(is_sparse, arrays)):
-            what = "sparse rows are" if taken else f"{geometry.divergence!r} is"
+        possible = geometry.divergence.runs_on_device
+        if not possible or any(map(is_sparse, arrays)):
+            what = "sparse rows are" if possible else f"{geometry.divergence!r} is"
             raise ValueError(
                 f"device={device!r} is for dense rows and divergences that take tensors; {what} "
                 "computed on the CPU: leave out device="
@@ -181,7 +178,7 @@ def placed(
 
 
 def _arrays_of(source: Source) -> list[Any]:
-    """The arrays of rows in memory; of other rows, none."""
+    """The arrays of a source in memory; None for each part of other sources."""
     parts = getattr(source, "parts", [source])
     return [getattr(part, "array", getattr(part, "rows", None)) for part in parts]
 
@@ -192,7 +189,7 @@ def _read_all(source: Source, n_jobs: int | None, journal: Journal) -> Block:
         step = source.block_rows
         blocks = list(watched_blocks(source.all_blocks(), source, journal, "all rows", step))
     else:
-        parts = gathered(source, _keep, "all rows", journal=journal, n_jobs=n_jobs)
+        parts = gathered(source, _all_blocks, "all rows", journal=journal, n_jobs=n_jobs)
         blocks = [block for part in parts for block in part]
     points = blocks[0].points if len(blocks) == 1 else stack([block.points for block in blocks])
     weights = [kernels.unit_weights(each.weights, each.points.shape[0]) for each in blocks]
@@ -200,11 +197,11 @@ def _read_all(source: Source, n_jobs: int | None, journal: Journal) -> Block:
         np.zeros(each.points.shape[0], dtype=bool) if each.dropped is None else each.dropped
         for each in blocks
     ]
-    gone = np.concatenate(dropped)
-    return Block(points, np.concatenate(weights), 0, gone if gone.any() else None)
+    is_dropped = np.concatenate(dropped)
+    return Block(points, np.concatenate(weights), 0, is_dropped if is_dropped.any() else None)
 
 
-def _keep(blocks: Iterator[Block], _: int) -> list[Block]:
+def _all_blocks(blocks: Iterator[Block], _: int) -> list[Block]:
     return list(blocks)
 
 
@@ -292,16 +289,16 @@ def build(
     _check_passes(passes)
     if n_clusters is not None:
         check_count(n_clusters, "n_clusters")
-    sampler, where = as_sampler(method, n_clusters), check_device(device)
+    sampler, device = as_sampler(method, n_clusters), check_device(device)
     threads, seed = as_threads(n_jobs), as_seed(random_state)
     journal = Journal(progress)
     source = scan(data, weight=sample_weight, memory_limit=memory_limit)
-    job = BuildContext.of(source, as_divergence(divergence), where)
-    return job.coreset(size, sampler, seed, passes=passes, n_jobs=threads, journal=journal)
+    context = BuildContext.of(source, as_divergence(divergence), device)
+    return context.coreset(size, sampler, seed, passes=passes, n_jobs=threads, journal=journal)
 
 
 def _check_passes(passes: Any) -> None:
-    """Check what can be said without the data; what it allows is for the sampler to say."""
+    """Check what does not depend on the data; the sampler checks the rest."""
     integer = isinstance(passes, Integral) and not isinstance(passes, bool)
     if passes != "auto" and not (integer and passes >= 1):
         raise ValueError(

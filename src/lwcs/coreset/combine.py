@@ -1,125 +1,34 @@
-"""Whether two coresets are the same, and why they differ: how they were made, or their rows."""
+"""Coresets of coresets: the union of two data sets, and samples of weighted rows.
+
+The mean and Φ of a union are exact, since both parts know theirs. Every reduction of a union adds
+an error of its own, which `Coreset.depth` counts (`reduced_epsilon`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.arrays.rows import container, same_rows, stack
+from lwcs.arrays.rows import container, stack
+from lwcs.coreset.inspection import same
 from lwcs.geometry import Geometry
-from lwcs.runtime.journal import TIMINGS, without_timings
-from lwcs.runtime.randomness import Stage, part_of
+from lwcs.runtime.journal import without_timings
+from lwcs.runtime.randomness import Stage
 from lwcs.samplers import Lightweight, Run
 from lwcs.sources import scan
-from lwcs.sources.engines.fingerprints import PARTITIONS, Fingerprints
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray
     from lwcs.coreset.coreset import Coreset
-
-
-_OF_THE_RUN = (TIMINGS, PARTITIONS)
-"""Details of the run that made a coreset, which do not matter for equality."""
-_SHOWN = 5
-_MADE_BY = ("method", "divergence", "seed", "size", "depth", "feature_names")
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same: arrays in dtype and to the last bit, others by ==."""
-    if hasattr(one, "dtype") and hasattr(other, "dtype"):
-        return same_rows(one, other)
-    return type(one) is type(other) and bool(one == other)
-
-
-def is_same(one: Coreset, other: Coreset) -> bool:
-    """Whether two coresets are equal."""
-    return all(same(_compared(one, f.name), _compared(other, f.name)) for f in fields(one))
-
-
-def _compared(coreset: Coreset, name: str) -> Any:
-    if name != "details":
-        return getattr(
-            coreset, {"points": "host_points", "weights": "host_weights"}.get(name, name)
-        )
-    return {key: value for key, value in coreset.details.items() if key not in _OF_THE_RUN}
-
-
-def explain_difference(one: Coreset, other: Coreset) -> str:
-    """Say in words what differs; "nothing differs" if nothing does."""
-    made = [
-        f"{name} is {own!r} and {given!r}"
-        for name in _MADE_BY
-        if (own := getattr(one, name)) != (given := getattr(other, name))
-    ]
-    if one.host_points.dtype != other.host_points.dtype:
-        made.append(f"the dtype is {one.host_points.dtype} and {other.host_points.dtype}")
-    if one == other:
-        return "nothing differs"
-    rows = _of_rows(one, other)
-    if not made and not rows:
-        return _ELSEWHERE
-    return "; ".join(made + rows)
-
-
-_ELSEWHERE = (
-    "the same rows were drawn from in the same way, so that the versions or the processors differ "
-    "(lwcs, NumPy, numba, LWCS_KERNEL)"
-)
-
-
-def _of_rows(one: Coreset, other: Coreset) -> list[str]:
-    """What differs in the rows."""
-    if PARTITIONS not in one.details or PARTITIONS not in other.details:
-        return [
-            "nothing is known of the rows: fingerprints are taken of the partitions of Dask, "
-            "Spark and Ray, and both coresets must have them"
-        ]
-    own, given = (Fingerprints.read(each.details[PARTITIONS]) for each in (one, other))
-    if own.fingerprints == given.fingerprints and own.partitions == given.partitions:
-        return []
-    found = _of_partitions(own, given)
-    same = own.all_contents == given.all_contents and sum(own.rows) == sum(given.rows)
-    return [*found, "all in all the rows are " + ("the same" if same else "others")]
-
-
-def _of_partitions(own: Fingerprints, given: Fingerprints) -> list[str]:
-    if own.partitions != given.partitions:
-        return [f"there are {own.partitions:,} and {given.partitions:,} partitions"]
-    found: dict[str, list[str]] = {}
-    for i, fingerprint in enumerate(own.fingerprints):
-        if fingerprint == given.fingerprints[i]:
-            continue
-        if own.rows[i] != given.rows[i]:
-            what = "another number of rows"
-        elif own.contents[i] != given.contents[i]:
-            what = "other rows"
-        else:
-            what = "the same rows in another order"
-        found.setdefault(what, []).append(_called(own, i))
-    return [f"{_listed(names)} {what}" for what, names in found.items()]
-
-
-def _called(prints: Fingerprints, i: int) -> str:
-    """The partitions that share a fingerprint."""
-    first = i * prints.each
-    last = min(first + prints.each, prints.partitions) - 1
-    return f"{first}" if first == last else f"{first}–{last}"
-
-
-def _listed(names: list[str]) -> str:
-    if len(names) == 1:
-        return f"partition {names[0]} has"
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"partitions {', '.join(names[:_SHOWN])}{more} have"
 
 
 def united(one: Coreset, other: Coreset) -> Coreset:
     """Coreset of the union of two disjoint data sets; rows of `other` come after those of `one`."""
-    check_alike(one, other)
-    mean, cost = merged(one, other)
+    _check_alike(one, other)
+    mean, cost = _merged(one, other)
     return replace(
         one,
         points=one.like_points(stack([one.host_points, other.host_points])),
@@ -138,17 +47,17 @@ def united(one: Coreset, other: Coreset) -> Coreset:
 
 
 def _least_draws(*parts: Coreset) -> dict[str, int]:
-    """How many draws the smallest part has, if all were drawn by the same law as a direct build."""
-    found = []
+    """Draws of the smallest part, if all parts follow the distribution of a direct build."""
+    draws = []
     for part in parts:
         least = part.size if part.depth == 0 else part.details.get("least_draws")
-        other_law = part.exact or "weights" in part.details or part.total_cost is None
-        found.append(0 if other_law else least or 0)
-    return {"least_draws": min(found)} if min(found) else {}
+        differs = part.exact or "weights" in part.details or part.total_cost is None
+        draws.append(0 if differs else least or 0)
+    return {"least_draws": min(draws)} if min(draws) else {}
 
 
-def check_alike(one: Coreset, other: Coreset) -> None:
-    """Refuse coresets that are of different columns, or measured differently."""
+def _check_alike(one: Coreset, other: Coreset) -> None:
+    """Refuse coresets of different columns, and coresets that are measured differently."""
     if one.n_features != other.n_features:
         raise ValueError(
             f"a coreset with {one.n_features} columns and one with {other.n_features} "
@@ -169,39 +78,21 @@ def check_alike(one: Coreset, other: Coreset) -> None:
         raise ValueError("one coreset is sparse and the other dense; build both alike")
 
 
-def merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | None]:
-    """Mean and Φ of the union, exact, since both are known of both parts."""
+def _merged(one: Coreset, other: Coreset) -> tuple[FloatArray | None, float | None]:
+    """Mean and Φ of the union, as far as they are known of both parts."""
     if one.mean is None or other.mean is None:
         return None, None
-    own, (first, second) = one.divergence, (one.total_weight, other.total_weight)
+    divergence, (first, second) = one.divergence, (one.total_weight, other.total_weight)
     mean = one.mean + (other.mean - one.mean) * (second / (first + second))
-    # Smoothed rows are smoothed towards another mean than before, so that their costs change.
-    if one.total_cost is None or other.total_cost is None or own.smoothing:
+    # Rows are now smoothed towards another mean, which changes their costs.
+    if one.total_cost is None or other.total_cost is None or divergence.smoothing:
         return mean, None
-    geometry, center = Geometry(own, one.scale), own.to_coordinates(mean)
-    apart = [geometry.apart(own.to_coordinates(each), center) for each in (one.mean, other.mean)]
+    geometry, center = Geometry(divergence, one.scale), divergence.to_coordinates(mean)
+    apart = [
+        geometry.apart(divergence.to_coordinates(each), center) for each in (one.mean, other.mean)
+    ]
     cost = one.total_cost + other.total_cost + first * apart[0] + second * apart[1]
     return mean, float(cost)
-
-
-def some_draws(coreset: Coreset, kept: IntArray, seed: int) -> Coreset:
-    """So many of the draws of every row, as a coreset by themselves."""
-    part = part_of(coreset.host_weights, coreset.counts, kept)
-    # Parts of one seed, unlike other coresets, may be independent of each other.
-    details = {**without_timings(coreset.details), "part_of": coreset.size}
-    least = details.get("least_draws")
-    if isinstance(least, int | float):
-        # A draw stands for the same value as in the whole, so that it is the same part of all.
-        details["least_draws"] = least * int(part.counts.sum()) / coreset.size
-    return replace(
-        coreset,
-        points=coreset.like_points(coreset.host_points[part.at]),
-        weights=part.weights,
-        indices=coreset.indices[part.at],
-        counts=part.counts,
-        seed=seed,
-        details=details,
-    )
 
 
 def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
@@ -211,12 +102,11 @@ def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
     source = scan(rows, weight=coreset.host_weights)
     geometry = Geometry(coreset.divergence, kernel=kernels.choose(source.estimate_values()))
     draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
-    at = draws.indices
     return replace(
         coreset,
-        points=coreset.like_points(coreset.host_points[at]),
+        points=coreset.like_points(coreset.host_points[draws.indices]),
         weights=draws.weights,
-        indices=coreset.indices[at],
+        indices=coreset.indices[draws.indices],
         counts=draws.counts,
         method=Lightweight.name,
         seed=seed,
@@ -225,16 +115,15 @@ def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
 
 
 def sampled_again(coreset: Coreset, size: int, seed: int) -> Coreset:
-    """The same of rows that are a sample already: that adds an error of its own."""
+    """Sample rows that are a sample already, which adds an error and one to the depth."""
     depth = coreset.depth + 1
     growth = round(reduced_epsilon(0.1, depth) / 0.1, 3)
-    # As long as it is a number.
     details = {"error_growth": growth} if np.isfinite(growth) else {}
     return replace(sampled(coreset, size, seed), depth=depth, details=details)
 
 
 def reduced_epsilon(epsilon: float, depth: int) -> float:
-    """ε of a union (depth 1) that was reduced until its depth, if every step has this ε.
+    """ε of a union (depth 1) that was reduced to a depth by steps of ε each.
 
     A step of ε₂ on a coreset of ε₁ gives ε₁ + ε₂(1 + 1.5ε₁).
     """

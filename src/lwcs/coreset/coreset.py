@@ -1,93 +1,41 @@
-"""The arrays of a coreset: in the library and on the device of X, and as they are computed with."""
+"""Coreset: weighted rows that represent a data set, in the library and on the device of X.
+
+The points and weights that users see follow X (`points`, `weights`); code of this package computes
+with `host_points` and `host_weights`. A coreset is immutable: it copies arrays that are writeable,
+so that an estimate made from it cannot change later. Arrays from users are checked in `arrays`;
+what is only needed now and then is imported there: unions and reductions (`combine`), comparisons
+and notebooks (`inspection`), tables (`io`).
+"""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from lwcs import kernels
-from lwcs.arrays.checks import BadValueError, check_centers, check_count
+from lwcs.arrays.checks import BadValueError, check_centers, check_count, check_weights
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, rows_of
-from lwcs.arrays.rows import frozen, is_sparse
-from lwcs.coreset.combine import (
-    explain_difference,
-    is_same,
-    sampled,
-    sampled_again,
-    some_draws,
-    united,
-)
+from lwcs.arrays.rows import frozen, is_sparse, stored_values
 from lwcs.divergences import SquaredEuclidean
 from lwcs.geometry import Geometry
 from lwcs.passes import quantization_error
+from lwcs.runtime.journal import without_timings
 from lwcs.runtime.parallel import single_threaded_blas
-from lwcs.runtime.randomness import Stage, as_seed, deal, generator
+from lwcs.runtime.randomness import Stage, as_seed, deal, generator, part_of
 from lwcs.storage.persistence import Savable, Tabular
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lwcs.arrays.types import FloatArray, Rows
-
-
-class Following:
-    """Points and weights in the library of X, and as host code reads them; both read-only."""
-
-    points: Any
-    weights: Any
-    details: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        own = vars(self)
-        if isinstance(self.points, DeviceArray):
-            own["points"] = self.points.tensor
-        like = ArrayOrigin.of(self.points)
-        if like is not None and isinstance(self.weights, np.ndarray):
-            # Kept on the host as well, where most of what is asked of weights is computed.
-            own["host_weights"] = frozen(self.weights)
-            own["weights"] = like.wrap(self.weights)
-        for name, value in list(own.items()):
-            if isinstance(value, np.ndarray) or is_sparse(value):
-                own[name] = frozen(value)
-        own["details"] = dict(self.details)
-
-    @cached_property
-    def host_points(self) -> Rows:
-        """The points as host code reads them: a NumPy or CSR array, or a `DeviceArray`."""
-        return self.points if ArrayOrigin.of(self.points) is None else rows_of(self.points)
-
-    @cached_property
-    def host_weights(self) -> FloatArray:
-        """The weights as a NumPy array."""
-        if isinstance(self.weights, np.ndarray):
-            return self.weights
-        return np.asarray(rows_of(self.weights), dtype=np.float64)
-
-    def like_points(self, rows: Rows) -> Any:
-        """Rows in the library and on the device of the points."""
-        return followed(rows, ArrayOrigin.of(self.points))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived."""
-        own: Any = self
-        return {each.name: getattr(self, each.name) for each in fields(own)}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        # Arrays come writeable out of a pickle.
-        vars(self).update(state)
-        self.__post_init__()
-
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs import kernels
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
+    from lwcs.coreset.streaming import StreamingCoreset
     from lwcs.divergences import Divergence
     from lwcs.samplers import Draws
 
@@ -95,10 +43,12 @@ if TYPE_CHECKING:
 
 ALL_ROWS = "all rows"
 """The method of a coreset of small data: all of its rows, with their own weights."""
+PARTITIONS = "partitions"
+"""Key in `Coreset.details` of the fingerprints of an engine's partitions."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coreset(Following, Savable, Tabular):
+class Coreset(Savable, Tabular):
     """Weighted rows that represent a data set.
 
     Created by `lwcs.build`, by the union of coresets (``a + b``, ``sum(coresets)``) and by
@@ -177,6 +127,45 @@ class Coreset(Following, Savable, Tabular):
         "pass coreset.points, with coreset.weights as weights; coreset.reduce(size) makes a "
         "smaller coreset"
     )
+
+    def __post_init__(self) -> None:
+        attributes = vars(self)
+        if isinstance(self.points, DeviceArray):
+            attributes["points"] = self.points.tensor
+        origin = ArrayOrigin.of(self.points)
+        if origin is not None and isinstance(self.weights, np.ndarray):
+            # Kept on the host as well, where most computations with weights run.
+            attributes["host_weights"] = frozen(self.weights)
+            attributes["weights"] = origin.wrap(self.weights)
+        for name, value in list(attributes.items()):
+            if isinstance(value, np.ndarray) or is_sparse(value):
+                attributes[name] = frozen(value)
+        attributes["details"] = dict(self.details)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without the arrays that are derived from them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        # Arrays come writeable out of a pickle.
+        vars(self).update(state)
+        self.__post_init__()
+
+    @cached_property
+    def host_points(self) -> Rows:
+        """The points as code of this package reads them: NumPy, CSR, or a `DeviceArray`."""
+        return self.points if ArrayOrigin.of(self.points) is None else rows_of(self.points)
+
+    @cached_property
+    def host_weights(self) -> FloatArray:
+        """The weights as a NumPy array."""
+        if isinstance(self.weights, np.ndarray):
+            return self.weights
+        return np.asarray(rows_of(self.weights), dtype=np.float64)
+
+    def like_points(self, rows: Rows) -> Any:
+        """Rows in the library and on the device of the points."""
+        return followed(rows, ArrayOrigin.of(self.points))
 
     @classmethod
     def from_arrays(
@@ -258,23 +247,28 @@ class Coreset(Following, Savable, Tabular):
         )
 
     @classmethod
-    def drawn(cls, draws: Draws, like: ArrayOrigin | None = None, **how: Any) -> Coreset:
-        """Create a coreset from draws; `how` has its method, divergence, seed and names.
-
-        Its points are arrays of the library that `like` names.
-        """
+    def drawn(
+        cls,
+        draws: Draws,
+        origin: ArrayOrigin | None = None,
+        *,
+        divergence: Divergence,
+        **metadata: Any,
+    ) -> Coreset:
+        """Create a coreset from draws, with points in the library and on the device of `origin`."""
         known = draws.summary
         return cls(
-            points=followed(draws.points, like),
+            points=followed(draws.points, origin),
             weights=draws.weights,
             indices=draws.indices,
             counts=draws.counts,
             n_samples=known.rows,
             total_weight=known.weight,
-            mean=None if known.mean is None else how["divergence"].from_coordinates(known.mean),
+            mean=None if known.mean is None else divergence.from_coordinates(known.mean),
             total_cost=known.cost,
             scale=known.scale,
-            **{"details": draws.details, **how},
+            divergence=divergence,
+            **{"details": draws.details, **metadata},
         )
 
     def __len__(self) -> int:
@@ -289,16 +283,17 @@ class Coreset(Following, Savable, Tabular):
     def geometry(self, computed_as: ComputedAs = "portable") -> Geometry:
         """How rows are measured: the divergence, the scale and the mean to smooth towards.
 
-        It is computed by a kernel, or by the kernel and on the device of another geometry.
+        `computed_as` is a kernel, or a geometry whose kernel and device are used.
         """
-        how = computed_as if isinstance(computed_as, Geometry) else Geometry(kernel=computed_as)
-        own, mean = Geometry(self.divergence, self.scale).computed_as(how), self.mean
-        if mean is None and own.needs_mean:
-            with explaining_points(self):
-                return replace(
-                    own, mean=own.measured(self.host_points).moments(self.host_weights).mean
-                )
-        return own if mean is None else replace(own, mean=self.divergence.to_coordinates(mean))
+        like = computed_as if isinstance(computed_as, Geometry) else Geometry(kernel=computed_as)
+        geometry = Geometry(self.divergence, self.scale).computed_as(like)
+        if self.mean is not None:
+            return replace(geometry, mean=self.divergence.to_coordinates(self.mean))
+        if not geometry.needs_mean:
+            return geometry
+        with explaining_points(self):
+            moments = geometry.measured(self.host_points).moments(self.host_weights)
+        return replace(geometry, mean=moments.mean)
 
     @property
     def n_features(self) -> int:
@@ -318,14 +313,16 @@ class Coreset(Following, Savable, Tabular):
             domain, as those of a model are; ``coreset.geometry().smoothed(rows)`` smooths rows of
             the data so that they can be centers.
         """
-        own = self.geometry().in_float64().centers(check_centers(centers, self.n_features))
+        measured = self.geometry().in_float64().centers(check_centers(centers, self.n_features))
         with single_threaded_blas(), explaining_points(self):
-            return quantization_error(self.host_points, self.host_weights, own)
+            return quantization_error(self.host_points, self.host_weights, measured)
 
     def __add__(self, other: Coreset) -> Coreset:
         """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""
         if not isinstance(other, Coreset):
             return NotImplemented
+        from lwcs.coreset.combine import united
+
         return united(self, other)
 
     def __radd__(self, other: object) -> Coreset:
@@ -356,16 +353,21 @@ class Coreset(Following, Savable, Tabular):
         """
         size, seed = check_count(size, "size"), as_seed(random_state)
         if self.depth > 0:
+            from lwcs.coreset.combine import sampled_again
+
             return sampled_again(self, size, seed)
         if size > self.size:
             raise ValueError(
                 f"size={size} is larger than the {self.size} draws of this coreset; "
                 f"pass size <= {self.size}, or build a larger one from the data"
             )
-        if self.exact:
-            return self if size == self.size else sampled(self, size, seed)
-        kept = deal(self.counts, [size], generator(seed, Stage.REDUCE))
-        return some_draws(self, kept[0], seed)
+        if not self.exact:
+            return self._some_draws(self._dealt(size, seed), seed)
+        if size == self.size:
+            return self
+        from lwcs.coreset.combine import sampled
+
+        return sampled(self, size, seed)
 
     def split(self, size: int, *, random_state: object = None) -> tuple[Coreset, Coreset]:
         """Deal the draws at random into two coresets, of `size` draws and of the others.
@@ -392,8 +394,31 @@ class Coreset(Following, Savable, Tabular):
                 f"size={size} leaves nothing of the {self.size} draws of this coreset for the "
                 f"second part; pass size < {self.size}"
             )
-        first = deal(self.counts, [size], generator(seed, Stage.REDUCE))[0]
-        return some_draws(self, first, seed), some_draws(self, self.counts - first, seed)
+        first = self._dealt(size, seed)
+        return self._some_draws(first, seed), self._some_draws(self.counts - first, seed)
+
+    def _dealt(self, size: int, seed: int) -> IntArray:
+        """The number of draws of every row in a random choice of `size` draws."""
+        return deal(self.counts, [size], generator(seed, Stage.REDUCE))[0]
+
+    def _some_draws(self, counts: IntArray, seed: int) -> Coreset:
+        """The coreset of so many draws of every row, with their weights scaled up."""
+        part = part_of(self.host_weights, self.counts, counts)
+        # Parts of one seed, unlike other coresets, may be independent of each other.
+        details = {**without_timings(self.details), "part_of": self.size}
+        least = details.get("least_draws")
+        if isinstance(least, int | float):
+            # The smallest part of a union keeps the same share of its draws as the whole.
+            details["least_draws"] = least * int(part.counts.sum()) / self.size
+        return replace(
+            self,
+            points=self.like_points(self.host_points[part.at]),
+            weights=part.weights,
+            indices=self.indices[part.at],
+            counts=part.counts,
+            seed=seed,
+            details=details,
+        )
 
     def explain_difference(self, other: Coreset) -> str:
         """Say why two coresets of data of an engine differ: the seed, or which partitions.
@@ -402,6 +427,8 @@ class Coreset(Following, Savable, Tabular):
         (``details["partitions"]``): it is said which have other rows, or the same ones in another
         order. Coresets that were saved have them, too.
         """
+        from lwcs.coreset.inspection import explain_difference
+
         return explain_difference(self, other)
 
     def to_arrow(self) -> pa.Table:
@@ -428,13 +455,15 @@ class Coreset(Following, Savable, Tabular):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coreset):
             return NotImplemented
+        from lwcs.coreset.inspection import is_same
+
         return is_same(self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def _repr_html_(self) -> str:
         """The facts and the first rows in a notebook."""
-        from lwcs.coreset.html import to_html
+        from lwcs.coreset.inspection import to_html
 
         return to_html(self)
 
@@ -447,12 +476,32 @@ class Coreset(Following, Savable, Tabular):
 
 @contextmanager
 def explaining_points(coreset: Coreset) -> Iterator[None]:
-    """Name the row of the data if a row of a coreset cannot be measured."""
+    """Let errors about a point of a coreset name its row in the data."""
     try:
         yield
     except BadValueError as bad:
         row = int(coreset.indices[bad.row]) - bad.row
         raise bad.explained(row, "", coreset.feature_names) from None
+
+
+def check_values(rows: Rows, divergence: Divergence) -> None:
+    """Refuse rows that are not finite, or not in the domain of a divergence."""
+    if not np.isfinite(stored_values(rows)).all():
+        raise BadValueError.found_in(rows, 0, 0)
+    divergence.check(rows, 0)
+
+
+def refuse_bad_rows(coreset: Coreset) -> None:
+    """Check the rows and weights of a coreset, which its constructor does not do."""
+    check_weights(coreset.host_weights, coreset.host_points.shape[0], "weights of the coreset")
+    with explaining_points(coreset):
+        check_values(coreset.host_points, coreset.divergence)
+
+
+def is_streaming_coreset(data: object) -> TypeGuard[StreamingCoreset]:
+    """Whether data is a StreamingCoreset; its module is not loaded to find out."""
+    streaming = sys.modules.get("lwcs.coreset.streaming")
+    return streaming is not None and isinstance(data, streaming.StreamingCoreset)
 
 
 def refuse_sample_weight(sample_weight: Any) -> None:

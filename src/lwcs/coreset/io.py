@@ -1,8 +1,9 @@
-"""A coreset as an Arrow table and back: what its Parquet file holds.
+"""Coresets as Arrow tables and back: the contents of their Parquet files.
 
-Dense rows have one column per feature; sparse rows two list columns, the column numbers
-and values of their non-zeros. The metadata names the columns that are not features, so
-that a feature may be called `weight`.
+Dense rows have one column per feature, sparse rows two list columns: the column numbers and the
+values of their non-zeros. The metadata names the columns that are not features, so that a feature
+may be called `weight`. A file may be damaged or hostile: every field is read by
+`lwcs.storage.fields.Fields`, within bounds and against the columns.
 """
 
 from __future__ import annotations
@@ -13,24 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lwcs.arrays.rows import container
-from lwcs.coreset.coreset import Coreset
-from lwcs.divergences import Mahalanobis, SquaredEuclidean, from_saved
+from lwcs.coreset.coreset import PARTITIONS, Coreset
+from lwcs.divergences import Mahalanobis, from_saved
 from lwcs.runtime.journal import TIMINGS, read_timings
-from lwcs.sources.engines.fingerprints import PARTITIONS, Fingerprints
-from lwcs.storage.arrow_tables import (
-    SPARSE_COLUMNS,
-    check_columns,
-    check_dense_columns,
-    check_indices,
-    check_numbers,
-    check_weights_of,
-    column_of,
-    feature_columns,
-    lay_out,
-    listed,
-    points_of,
-    sparse_points_of,
-)
+from lwcs.sources.engines.fingerprints import Fingerprints
+from lwcs.storage import arrow_tables
 from lwcs.storage.fields import (
     DEEPEST,
     MOST_DRAWS,
@@ -47,27 +35,26 @@ if TYPE_CHECKING:
     from lwcs.divergences import Divergence
 
 KIND = "coreset"
-_OWN = ("index", "weight", "count")
-# More reductions of unions than anybody makes.
-_PLAIN = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
+_ROW_COLUMNS = ("index", "weight", "count")
+_PLAIN_FIELDS = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
 
 
 def to_table(coreset: Coreset) -> pa.Table:
-    """Lay a coreset out as a table."""
-    own = dict(zip(_OWN, (coreset.indices, coreset.host_weights, coreset.counts), strict=True))
-    columns, called = lay_out(own, coreset.host_points, coreset.feature_names)
-    metadata = {**describe(coreset), "columns": called}
-    return with_metadata(pa.table(columns), KIND, metadata)
+    """The table of a coreset."""
+    arrays = (coreset.indices, coreset.host_weights, coreset.counts)
+    row_columns = dict(zip(_ROW_COLUMNS, arrays, strict=True))
+    columns, names = arrow_tables.lay_out(row_columns, coreset.host_points, coreset.feature_names)
+    return with_metadata(pa.table(columns), KIND, {**describe(coreset), "columns": names})
 
 
 def describe(coreset: Coreset) -> dict[str, Any]:
-    """Everything of a coreset but its rows, as JSON can hold it."""
+    """The metadata of a coreset: everything but its rows, for JSON."""
     return {
-        **{name: getattr(coreset, name) for name in _PLAIN},
+        **{name: getattr(coreset, name) for name in _PLAIN_FIELDS},
         "divergence": coreset.divergence.name,
         "divergence_parameters": coreset.divergence.saved_parameters(),
-        "mean": listed(coreset.mean),
-        "scale": listed(coreset.scale),
+        "mean": arrow_tables.listed(coreset.mean),
+        "scale": arrow_tables.listed(coreset.scale),
         "feature_names": None if coreset.feature_names is None else list(coreset.feature_names),
         "n_features": coreset.n_features,
         "sparse": container(coreset.host_points) == "sparse",
@@ -76,58 +63,60 @@ def describe(coreset: Coreset) -> dict[str, Any]:
 
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Coreset:
-    """Read a coreset off its table."""
+    """Read a coreset from its table."""
     with reading(name):
         fields = Fields(metadata)
-        called = checked_mapping(fields, "columns", _OWN)
-        sparse, d = read_shape(table, fields, len(_OWN))
+        columns = checked_mapping(fields, "columns", _ROW_COLUMNS)
+        sparse, d = read_shape(table, fields, len(_ROW_COLUMNS))
         names = fields.names("feature_names", d)
-        features = SPARSE_COLUMNS if sparse else feature_columns(names, d)
-        check_columns(table, [*called.values(), *features])
         return assemble(
             fields,
-            read_points(table, names, sparse, d),
-            weights=column_of(table, called["weight"], np.float64),
-            indices=column_of(table, called["index"], np.int64),
-            counts=column_of(table, called["count"], np.int64),
+            read_points(table, list(columns.values()), names, sparse, d),
+            weights=arrow_tables.column_of(table, columns["weight"], np.float64),
+            indices=arrow_tables.column_of(table, columns["index"], np.int64),
+            counts=arrow_tables.column_of(table, columns["count"], np.int64),
         )
 
 
-def read_shape(table: pa.Table, fields: Fields, own: int) -> tuple[bool, int]:
-    """Whether rows are sparse, and their number of features; `own` columns are not features."""
+def read_shape(table: pa.Table, fields: Fields, n_others: int) -> tuple[bool, int]:
+    """Whether rows are sparse, and their number of features; `n_others` columns are no features."""
     sparse = fields.boolean("sparse")
     d = fields.integer("n_features", least=1, most=MOST_FEATURES)
     if not sparse:
-        check_dense_columns(table, own, d)
+        arrow_tables.check_dense_columns(table, n_others, d)
     return sparse, d
 
 
-def read_points(table: pa.Table, names: tuple[str, ...] | None, sparse: bool, d: int) -> Any:
-    """Rows off their columns."""
-    return sparse_points_of(table, d) if sparse else points_of(table, names, d)
+def read_points(
+    table: pa.Table, others: list[str], names: tuple[str, ...] | None, sparse: bool, d: int
+) -> Any:
+    """Read the points; the table must have their columns, and the `others`, alone."""
+    if sparse:
+        arrow_tables.check_columns(table, [*others, *arrow_tables.SPARSE_COLUMNS])
+        return arrow_tables.sparse_points_of(table, d)
+    arrow_tables.check_columns(table, [*others, *arrow_tables.feature_columns(names, d)])
+    return arrow_tables.points_of(table, names, d)
 
 
 def read_divergence(fields: Fields, n_features: int | None) -> Divergence:
-    """The divergence that a file names."""
-    # Early files of streams do not name it.
-    name = fields.text("divergence") if "divergence" in fields else SquaredEuclidean.name
-    own = from_saved(name, fields.record("divergence_parameters", missing=True))
-    if n_features is not None and isinstance(own, Mahalanobis):
-        own.to_coordinates(np.zeros(n_features))
-    return own
+    """Read a divergence; its matrix, if it has one, must have as many columns as the rows."""
+    divergence = from_saved(fields.text("divergence"), fields.record("divergence_parameters"))
+    if n_features is not None and isinstance(divergence, Mahalanobis):
+        divergence.to_coordinates(np.zeros(n_features))
+    return divergence
 
 
 def assemble(
     fields: Fields, points: Any, weights: FloatArray, indices: IntArray, counts: IntArray
 ) -> Coreset:
-    """Put a coreset together from its rows and what `describe` said of it, all of it checked."""
+    """Put a coreset together from its rows and the metadata of `describe`, after checking both."""
     d = points.shape[1]
     n_samples = fields.integer("n_samples", least=1)
     if not len(weights):
         raise ValueError("it has no rows, must have at least one")
-    check_weights_of(weights, "weight")
-    check_indices(indices, "index", n_samples)
-    check_numbers(counts, "count", 1)
+    arrow_tables.check_weights_of(weights, "weight")
+    arrow_tables.check_indices(indices, "index", n_samples)
+    arrow_tables.check_numbers(counts, "count", 1)
     if float(counts.sum(dtype=np.float64)) >= MOST_DRAWS:
         raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
     return Coreset(
@@ -150,7 +139,7 @@ def assemble(
 
 
 def _details(fields: Fields) -> dict[str, Any]:
-    details = fields.record("details", missing=True)
+    details = fields.record("details")
     if "dropped" in details:
         fields.inner("details").integer("dropped")
     if TIMINGS in details:

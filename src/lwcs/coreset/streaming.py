@@ -1,13 +1,17 @@
 """StreamingCoreset: a summary of an unbounded stream of rows, in bounded memory.
 
-A batch is tried out beside the stream (`copy`, `fork`), and what it changes is set at the end, in
-one step: whatever a batch holds, and wherever it is refused, the stream is as it was before.
+Rows pass through the reservoirs of `OnePass`, block by block, so that the size of the batches does
+not matter; coresets of rows are merged and reduced in levels. A batch works on copies (`copy`,
+`fork`), and what it changes is set in one step at the end: a batch that is refused or interrupted
+leaves the stream as it was.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from itertools import count
+from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,14 +20,13 @@ from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_choice, check_count
 from lwcs.arrays.device import ArrayOrigin
 from lwcs.arrays.rows import container, stored_values
-from lwcs.coreset.arrays import refuse_bad_rows
-from lwcs.coreset.coreset import Coreset, refuse_sample_weight
+from lwcs.coreset.coreset import Coreset, refuse_bad_rows, refuse_sample_weight
 from lwcs.divergences import as_divergence
 from lwcs.geometry import Geometry
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.randomness import Stage, as_seed, generator
-from lwcs.samplers.around_mean import drawn_by_squared_distance, squared_bound
 from lwcs.samplers.first_pass import Extent, weight_of
+from lwcs.samplers.lightweight import drawn_by_squared_distance, squared_bound
 from lwcs.samplers.one_pass import OnePass
 from lwcs.samplers.sampler import Run
 from lwcs.sources.base import block_rows
@@ -35,14 +38,14 @@ from lwcs.storage.persistence import Savable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lwcs.arrays.types import FloatArray, Rows
+    from lwcs.arrays.types import Rows
     from lwcs.divergences import Divergence
     from lwcs.sources import Block
     from lwcs.sources.memory.local import LocalSource
 
 METHODS = ("lightweight", "uniform")
-# Beyond this, distances overflow.
-_LARGEST = 1e150
+LARGEST_VALUE = 1e150
+"""Distances between larger values overflow."""
 
 
 class StreamingCoreset(Savable):
@@ -94,7 +97,7 @@ class StreamingCoreset(Savable):
         self.size, self.seed = check_count(size, "size"), as_seed(random_state)
         check_choice(method, "method", METHODS)
         self.method, self.divergence = method, as_divergence(divergence)
-        # One kernel for good: how much is to come is not known.
+        # One kernel throughout, since nobody knows how many rows are to come.
         self._geometry = Geometry(self.divergence, kernel=kernels.choose(kernels.COMPILED_FROM))
         # The mean is known only once the rows are gone, so they are drawn by squared distances.
         run = Run(self.seed, squared_bound(self._geometry))
@@ -107,11 +110,11 @@ class StreamingCoreset(Savable):
         self.dtype: np.dtype[Any] | None = None
         self.container: str | None = None
         self._extent: Extent | None = None
-        """None if it is not known, as for a stream that was loaded."""
+        """None where it has not been computed, as for a stream that was loaded."""
 
     @property
     def n_samples(self) -> int:
-        """Rows so far."""
+        """Number of rows so far."""
         waiting = 0 if self.filling is None else self.filling.n_rows
         merged = sum(coreset.n_samples for coreset in self.levels.values())
         return self.state.rows + waiting + merged
@@ -125,7 +128,7 @@ class StreamingCoreset(Savable):
         return float(self.state.by_weight.total + waiting + merged)
 
     def _waiting(self) -> Block | None:
-        """The rows that wait for their block to be full."""
+        """The rows of the block that is not full yet."""
         if self.filling is None or not self.filling.n_rows:
             return None
         return self.filling.block(self.state.rows)
@@ -149,32 +152,26 @@ class StreamingCoreset(Savable):
 
     def add_source(self, source: LocalSource, names: tuple[str, ...] | None) -> None:
         """Add all rows of a source, at least one; the coreset follows their library and device."""
-        own = cast("LocalSource", source.on_host())
-        self.add_rows(own.read(0, own.n_rows), own.weights, names)
-        self.like = source.like
-
-    def add_rows(
-        self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None
-    ) -> None:
-        """Add at least one row of numbers; the weights have been checked."""
-        known = self._described(rows, names, "this batch")
-        dtype, d, n = known["dtype"], known["n_features"], rows.shape[0]
+        on_host = cast("LocalSource", source.on_host())
+        rows, weights = on_host.read(0, on_host.n_rows), on_host.weights
+        columns = self._columns_with(rows, names, "this batch")
+        dtype, (n, d) = columns["dtype"], rows.shape
         with np.errstate(over="ignore"):
-            own = rows.astype(dtype, copy=False)
-        values = stored_values(own)
+            rows = rows.astype(dtype, copy=False)
+        values = stored_values(rows)
         try:
-            if values.size and not float(np.abs(values).max()) < _LARGEST:
-                raise BadValueError.found_in(own, 0, 0)
-            new = Extent.of(own, weight_of(weights, n), self.state.geometry)
+            if not float(np.abs(values).max(initial=0.0)) < LARGEST_VALUE:
+                raise BadValueError.found_in(rows, 0, 0)
+            new = Extent.of(rows, weight_of(weights, n), self.state.geometry)
         except BadValueError as bad:
             raise bad.explained(0, " of this batch", names) from None
         extent = self._kept_extent() + new
         extent.check(d, "this batch")
-        state, filling = self._passed(ArrayBatch(own, n, weights), d, dtype)
-        vars(self).update(known, state=state, filling=filling, _extent=extent)
+        state, filling = self._after(ArrayBatch(rows, n, weights), d, dtype)
+        vars(self).update(columns, state=state, filling=filling, _extent=extent, like=source.like)
 
-    def _described(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
-        """What is known of the columns with these rows; rows that do not fit are refused."""
+    def _columns_with(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
+        """The attributes about columns, once these rows are in; rows of others are refused."""
         check_not_empty(rows.shape)
         n_features, kind = rows.shape[1], container(rows)
         if self.n_features is not None:
@@ -200,21 +197,21 @@ class StreamingCoreset(Savable):
         }
 
     def _kept_extent(self) -> Extent:
-        """What is known of the rows so far; of a loaded stream, by what it has kept of them."""
+        """The extent of the rows so far; for a loaded stream, of the rows that it has kept."""
         if self._extent is not None:
             return self._extent
-        known, own = self.state.extent(), self.state.geometry
+        extent, geometry = self.state.extent(), self.state.geometry
         if (block := self._waiting()) is not None:
             weight = weight_of(block.weights, block.points.shape[0])
-            known += Extent.of(block.points, weight, own)
+            extent += Extent.of(block.points, weight, geometry)
         for coreset in self.levels.values():
-            known += Extent.of(coreset.host_points, _weight(coreset), own)
-        return known
+            extent += Extent.of(coreset.host_points, _weight(coreset), geometry)
+        return extent
 
-    def _passed(
+    def _after(
         self, batch: ArrayBatch, n_features: int, dtype: np.dtype[Any]
     ) -> tuple[OnePass, Filling | None]:
-        """The state and the block that waits, after a batch; those of the stream do not change."""
+        """The state and the unfinished block after a batch; the stream's own do not change."""
         step, start = block_rows(n_features), 0
         widened, state, filling = dtype != self.dtype, self.state, None
         if self.filling is not None:
@@ -237,28 +234,24 @@ class StreamingCoreset(Savable):
         """Return the coreset of all rows so far; the stream is not changed."""
         parts = [self._followed(self.levels[level]) for level in sorted(self.levels)]
         if self.n_samples > sum(part.n_samples for part in parts):
-            parts.insert(0, self._own())
+            parts.insert(0, self._coreset_of_rows())
         if not parts:
             raise ValueError("there are no rows yet; update this stream with some first")
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole + part
+        whole = reduce(add, parts)
         if len(parts) == 1 or whole.size <= self.size:
             return whole
         return whole.reduce(self.size, random_state=self._reduction(self.arrived, 0))
 
     def _followed(self, coreset: Coreset) -> Coreset:
-        """A coreset that has arrived, in the library of the last batch."""
+        """A merged coreset in the library and on the device of the last batch."""
         if ArrayOrigin.of(coreset.points) == self.like:
             return coreset
-        rows = (
-            np.asarray(coreset.host_points)
-            if self.like is None
-            else self.like.wrap(coreset.host_points)
-        )
+        rows = coreset.host_points
+        rows = np.asarray(rows) if self.like is None else self.like.wrap(rows)
         return replace(coreset, points=rows, weights=coreset.host_weights)
 
-    def _own(self) -> Coreset:
+    def _coreset_of_rows(self) -> Coreset:
+        """The coreset of the rows that have passed, and of those of the unfinished block."""
         state = self.state
         if (block := self._waiting()) is not None:
             state = state.copy()
@@ -267,8 +260,8 @@ class StreamingCoreset(Savable):
         return Coreset.drawn(
             draws if exact else drawn_by_squared_distance(draws),
             self.like,
-            method=self.method,
             divergence=self.divergence,
+            method=self.method,
             seed=self.seed,
             feature_names=self.feature_names,
         )
@@ -285,10 +278,10 @@ class StreamingCoreset(Savable):
     def _arrive(self, coreset: Coreset) -> None:
         """Merge and reduce: two coresets of one level become one of the next.
 
-        So there are few, and one of n arrivals is reduced about log₂ n times; `Coreset.depth`
-        counts how often.
+        So few are kept, and each of n coresets is reduced about log₂ n times (`Coreset.depth`).
         """
-        known = self._described(coreset.host_points, coreset.feature_names, "this coreset")
+        points = coreset.host_points
+        columns = self._columns_with(points, coreset.feature_names, "this coreset")
         if coreset.divergence != self.divergence:
             raise ValueError(
                 f"this coreset is measured by {coreset.divergence!r}, but the stream by "
@@ -300,7 +293,7 @@ class StreamingCoreset(Savable):
                 "scale the data beforehand"
             )
         refuse_bad_rows(coreset)
-        new = Extent.of(coreset.host_points, _weight(coreset), self.state.geometry)
+        new = Extent.of(points, _weight(coreset), self.state.geometry)
         extent = self._kept_extent() + new
         extent.check(coreset.n_features, "this coreset")
         arrived, levels, like = self.arrived + 1, dict(self.levels), ArrayOrigin.of(coreset.points)
@@ -314,9 +307,9 @@ class StreamingCoreset(Savable):
             if coreset.size > self.size:
                 seed = self._reduction(arrived, 2 + level)
                 coreset = coreset.reduce(self.size, random_state=seed)
-        # Coresets keep their own dtype, whatever that of the rows is.
-        known["dtype"] = known["dtype"] if self.dtype is None else self.dtype
-        vars(self).update(known, arrived=arrived, levels=levels, _extent=extent, like=like)
+        # Merged coresets keep their dtype, which does not change that of the rows.
+        columns["dtype"] = columns["dtype"] if self.dtype is None else self.dtype
+        vars(self).update(columns, arrived=arrived, levels=levels, _extent=extent, like=like)
 
     def _reduction(self, arrival: int, which: int) -> int:
         return int(generator(self.seed, Stage.STREAM, arrival, which).integers(2**63))
@@ -327,7 +320,7 @@ class StreamingCoreset(Savable):
         return to_table(self)
 
     def _repr_html_(self) -> str:
-        """The facts in a notebook."""
+        """The facts of the stream in a notebook."""
         columns = "not known yet" if self.n_features is None else f"{self.n_features:,}"
         return markup.facts(
             [

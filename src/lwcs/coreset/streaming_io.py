@@ -1,12 +1,12 @@
-"""A stream as an Arrow table and back: its checkpoint.
+"""StreamingCoresets as Arrow tables and back: their checkpoints.
 
-One row for each slot of the reservoirs, each row that waits, each row of the coresets that have
-arrived; `part` says which it is.
+A table has one row for each slot of the reservoirs, each row of the block that is not full yet, and
+each row of the coresets of merged levels; the column `part` says which of these it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,44 +14,33 @@ import pyarrow as pa
 
 from lwcs.arrays.rows import stack, stored_values
 from lwcs.coreset.io import assemble, describe, read_divergence, read_points, read_shape
-from lwcs.coreset.streaming import _LARGEST, METHODS, StreamingCoreset
-from lwcs.runtime.randomness import Stage
-from lwcs.samplers.one_pass import OnePass
+from lwcs.coreset.streaming import LARGEST_VALUE, METHODS, StreamingCoreset
 from lwcs.sources.base import block_rows
 from lwcs.sources.blocks import ArrayBatch, Filling
-from lwcs.storage.arrow_tables import (
-    SPARSE_COLUMNS,
-    check_columns,
-    check_numbers,
-    column_of,
-    feature_columns,
-    listed,
-    point_columns,
-    texts_of,
-)
+from lwcs.storage import arrow_tables
 from lwcs.storage.fields import Fields, reading
 from lwcs.storage.persistence import with_metadata
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.coreset.coreset import Coreset
-    from lwcs.samplers.one_pass import Reservoir
+    from lwcs.samplers.one_pass import OnePass, Reservoir
 
 KIND = "stream"
-_OWN = ("part", "index", "weight", "count")
+_ROW_COLUMNS = ["part", "index", "weight", "count"]
 _DTYPES = ("float32", "float64")
 _ALL_DTYPES = (
     *("float16", "float32", "float64"),
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
-# Without rows there is nothing in a file that tells how many draws it is for.
+# Reservoirs are allocated by the size that a file states, which nothing else in it bounds.
 _MOST_DRAWS = 10**8
-# Two coresets of one level become one of the next: this many levels are never filled.
+# Two coresets of one level become one of the next, so that no stream fills so many levels.
 _MOST_LEVELS = 64
 
 
 def to_table(stream: StreamingCoreset) -> pa.Table:
-    """Lay a stream out as a table."""
+    """The table of a stream."""
     state = stream.state
     parts: list[tuple[str, Any, Any, Any, Any]] = []
     for name, reservoir in (("by_weight", state.by_weight), ("by_cost", state.by_cost)):
@@ -88,8 +77,8 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
             "rows": state.rows,
             "blocks": state.blocks,
             "cost": state.cost,
-            "pivot": listed(state.pivot),
-            "shift": listed(state.shift),
+            "pivot": arrow_tables.listed(state.pivot),
+            "shift": arrow_tables.listed(state.shift),
             "by_weight": state.by_weight.total,
             "by_cost": 0.0 if state.by_cost is None else state.by_cost.total,
         },
@@ -103,21 +92,21 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
             "index": pa.array(np.concatenate([p[2] for p in parts])),
             "weight": pa.array(np.concatenate([p[3] for p in parts])),
             "count": pa.array(np.concatenate([p[4] for p in parts]).astype(np.int64)),
-            **point_columns(stack([p[1] for p in parts]), names),
+            **arrow_tables.point_columns(stack([p[1] for p in parts]), names),
         }
     )
     return with_metadata(table, KIND, metadata)
 
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> StreamingCoreset:
-    """Read a stream off its table."""
+    """Read a stream from its table."""
     with reading(name):
         return _read(table, Fields(metadata))
 
 
 def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
-    known = not fields.null("n_features")
-    sparse, d = read_shape(table, fields, len(_OWN)) if known else (False, 0)
+    has_rows = not fields.null("n_features")
+    sparse, d = read_shape(table, fields, len(_ROW_COLUMNS)) if has_rows else (False, 0)
     stream = StreamingCoreset(
         fields.integer("size", least=1, most=_MOST_DRAWS),
         method=fields.text("method", METHODS),
@@ -126,24 +115,23 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
     )
     stream.arrived = fields.integer("arrived")
     stream.state = _state(stream, fields.inner("state"), d)
-    if not known:
-        _check_fresh(table, fields, stream)
+    if not has_rows:
+        _check_empty(table, fields, stream)
         return stream
     stream.n_features, stream.container = d, "sparse" if sparse else "dense"
     stream.feature_names = fields.names("feature_names", d)
     stream.dtype = np.dtype(fields.text("dtype", _DTYPES))
-    check_columns(table, [*_OWN, *(SPARSE_COLUMNS if sparse else feature_columns(None, d))])
-    parts = _parts(table, read_points(table, None, sparse, d))
+    parts = _parts(table, read_points(table, _ROW_COLUMNS, None, sparse, d))
     for name in ("by_weight", "by_cost"):
         _fill(getattr(stream.state, name), parts.pop(name, None), name, stream)
     if "waiting" in parts:
-        _wait(stream, parts.pop("waiting"), weighted=fields.boolean("weighted"))
+        _fill_block(stream, parts.pop("waiting"), weighted=fields.boolean("weighted"))
     levels = fields.inner("levels")
     for level in levels:
         if level not in map(str, range(_MOST_LEVELS)) or f"level {level}" not in parts:
             raise fields.fail("levels", "numbers of levels that have rows")
-        own = parts.pop(f"level {level}")
-        stream.levels[int(level)] = _level(stream, levels.inner(level), own)
+        rows = parts.pop(f"level {level}")
+        stream.levels[int(level)] = _level(stream, levels.inner(level), rows)
     if parts:
         raise ValueError(f"column 'part' holds {next(iter(parts))!r}, must be a part of a stream")
     if not stream.n_samples:
@@ -153,7 +141,7 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows of one part of a stream, and their own columns."""
+    """The rows of one part of a stream: their points and the other columns."""
 
     points: Any
     indices: IntArray
@@ -162,19 +150,20 @@ class _Part:
 
 
 def _parts(table: pa.Table, points: Any) -> dict[str, _Part]:
-    part = np.asarray(texts_of(table, "part"), dtype=object)
-    indices = column_of(table, "index", np.int64)
-    weights, counts = column_of(table, "weight", np.float64), column_of(table, "count", np.int64)
-    found = {}
-    for each in dict.fromkeys(part.tolist()):
-        at = np.flatnonzero(part == each)
-        found[each] = _Part(points[at], indices[at], weights[at], counts[at])
-    return found
+    part = np.asarray(arrow_tables.texts_of(table, "part"), dtype=object)
+    indices = arrow_tables.column_of(table, "index", np.int64)
+    weights = arrow_tables.column_of(table, "weight", np.float64)
+    counts = arrow_tables.column_of(table, "count", np.int64)
+    parts = {}
+    for name in dict.fromkeys(part.tolist()):
+        at = np.flatnonzero(part == name)
+        parts[name] = _Part(points[at], indices[at], weights[at], counts[at])
+    return parts
 
 
-def _check_fresh(table: pa.Table, fields: Fields, stream: StreamingCoreset) -> None:
-    """A stream that has not seen any rows has nothing but its settings."""
-    check_columns(table, ["part"])
+def _check_empty(table: pa.Table, fields: Fields, stream: StreamingCoreset) -> None:
+    """Refuse rows, or traces of any, in the file of a stream that has no columns yet."""
+    arrow_tables.check_columns(table, ["part"])
     for name in ("feature_names", "dtype"):
         if not fields.null(name):
             raise fields.fail(name, "null, as there are no columns yet")
@@ -185,14 +174,11 @@ def _check_fresh(table: pa.Table, fields: Fields, stream: StreamingCoreset) -> N
 def _fill(
     reservoir: Reservoir | None, part: _Part | None, name: str, stream: StreamingCoreset
 ) -> None:
-    """Give a reservoir its rows: one per slot once anything has passed, none before."""
-    full = reservoir is not None and reservoir.total > 0.0
-    slots = reservoir.slots if reservoir is not None and full else 0
-    if slots != (0 if part is None else len(part.indices)):
-        raise ValueError(
-            f"part {name!r} has {0 if part is None else len(part.indices):,} rows, must be "
-            f"{slots:,}, one per slot"
-        )
+    """Give a reservoir its rows: one per slot once a row with mass has passed, none before."""
+    slots = 0 if reservoir is None or not reservoir.total else reservoir.slots
+    n_rows = 0 if part is None else len(part.indices)
+    if slots != n_rows:
+        raise ValueError(f"part {name!r} has {n_rows:,} rows, must be {slots:,}, one per slot")
     if reservoir is None or part is None:
         return
     if not 0 <= part.indices.min() <= part.indices.max() < stream.state.rows:
@@ -205,21 +191,21 @@ def _fill(
     reservoir.rows = part.indices
 
 
-def _wait(stream: StreamingCoreset, part: _Part, *, weighted: bool) -> None:
-    """Fill the block that is not full yet."""
+def _fill_block(stream: StreamingCoreset, part: _Part, *, weighted: bool) -> None:
+    """Give the stream the rows of its block that is not full yet."""
     assert stream.n_features is not None
     assert stream.dtype is not None
     step, n = block_rows(stream.n_features), len(part.indices)
     if n >= step:
         raise ValueError(f"part 'waiting' has {n:,} rows, must be less than {step:,}")
-    check_numbers(part.weights, "weight", 0.0)
+    arrow_tables.check_numbers(part.weights, "weight", 0.0)
     _check_size(part)
     stream.filling = Filling(step, stream.n_features, stream.dtype)
     stream.filling.take(ArrayBatch(part.points, n, part.weights if weighted else None), 0, n)
 
 
 def _level(stream: StreamingCoreset, fields: Fields, part: _Part) -> Coreset:
-    """A coreset that has arrived, which must go with the stream."""
+    """The coreset of one level, whose columns and divergence must be those of the stream."""
     dtype = fields.text("dtype", _ALL_DTYPES)
     coreset = assemble(fields, part.points.astype(dtype), part.weights, part.indices, part.counts)
     if coreset.feature_names != stream.feature_names:
@@ -232,32 +218,27 @@ def _level(stream: StreamingCoreset, fields: Fields, part: _Part) -> Coreset:
 
 
 def _check_size(part: _Part) -> None:
-    values = stored_values(part.points)
-    if values.size and not float(np.abs(values).max()) < _LARGEST:
-        raise ValueError(
-            f"its rows hold values of {np.abs(values).max():g}, must be < {_LARGEST:g}"
-        )
+    largest = float(np.abs(stored_values(part.points)).max(initial=0.0))
+    if not largest < LARGEST_VALUE:
+        raise ValueError(f"its rows hold values of {largest:g}, must be < {LARGEST_VALUE:g}")
 
 
 def _state(stream: StreamingCoreset, fields: Fields, n_features: int) -> OnePass:
-    fresh = stream.state
-    by_weight, by_cost = fresh.by_weight, fresh.by_cost
+    """The state of the stream, but for the rows of its reservoirs."""
+    state = stream.state
+    by_weight, by_cost = state.by_weight, state.by_cost
     by_weight.total = fields.number("by_weight", least=0.0)
     total = fields.number("by_cost", least=0.0)
     if by_cost is not None:
         by_cost.total = total
     pivot, shift = fields.vector("pivot", n_features), fields.vector("shift", n_features)
-    wanted = by_cost is not None and by_weight.total > 0.0
-    if (pivot is not None) != wanted or (shift is not None) != wanted:
+    has_pivot = by_cost is not None and by_weight.total > 0.0
+    if (pivot is not None) != has_pivot or (shift is not None) != has_pivot:
         raise fields.fail("pivot", "there, as is shift, once rows are drawn by their distances")
     kernel: Any = fields.text("kernel", ("portable", "compiled"))
-    return OnePass(
-        size=stream.size,
-        seed=stream.seed,
-        stage=Stage.CORESET,
-        geometry=fresh.geometry.with_kernel(kernel),
-        by_cost=by_cost,
-        by_weight=by_weight,
+    return replace(
+        state,
+        geometry=state.geometry.with_kernel(kernel),
         rows=fields.integer("rows"),
         pivot=pivot,
         shift=shift,

@@ -14,8 +14,7 @@ import numpy as np
 
 from lwcs.arrays.device import copied
 from lwcs.arrays.rows import weighted_moments
-from lwcs.coreset.arrays import refuse_bad_rows
-from lwcs.coreset.coreset import Coreset
+from lwcs.coreset.coreset import Coreset, refuse_bad_rows
 from lwcs.description.projection import Projection, project
 from lwcs.estimators.validation import check_features, coreset_of_stream
 from lwcs.evaluation.refitting import Clusters, judged

@@ -29,7 +29,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers.first_pass import check_total
-from lwcs.solvers.device_em import answers
+from lwcs.solvers.device_em import evaluate
 from lwcs.solvers.em import log_joint, prepared
 from lwcs.solvers.families import Gaussian
 from lwcs.sources import LocalSource
@@ -273,12 +273,12 @@ def _on_device(
         ]
         return DeviceArray(on_device(np.concatenate(parts), points.tensor))
     prepared(points, family, first_row)
-    found, lost = answers(family, weights, points, what)
+    values, lost = evaluate(family, weights, points, what)
     if lost is not None:
         # As on the host, the row is named that has the largest value of its block.
         start = lost // step * step
         raise BadValueError.found_in(points[start : start + step], first_row + start, 0)
-    return found[0]
+    return values
 
 
 def _sums(weights: Any, values: Any) -> tuple[float, float]:

@@ -13,9 +13,12 @@ from sklearn.utils.validation import validate_data
 from lwcs.arrays.checks import check_choice, check_count, check_number, refuse_masked
 from lwcs.arrays.device import ArrayOrigin, check_device_name
 from lwcs.arrays.rows import is_sparse
-from lwcs.coreset.arrays import refuse_bad_rows
-from lwcs.coreset.coreset import Coreset, refuse_sample_weight
-from lwcs.coreset.streaming import StreamingCoreset
+from lwcs.coreset.coreset import (
+    Coreset,
+    is_streaming_coreset,
+    refuse_bad_rows,
+    refuse_sample_weight,
+)
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import check_n_rows
@@ -104,7 +107,7 @@ def size_of(request: int | str, k: int, each: int, name: str) -> int:
 
 def coreset_of_stream(data: Any) -> Any:
     """The coreset of a StreamingCoreset; other data as it is."""
-    return data.coreset() if isinstance(data, StreamingCoreset) else data
+    return data.coreset() if is_streaming_coreset(data) else data
 
 
 def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
@@ -114,7 +117,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     """
     if isinstance(X, Tabular):
         raise X._refused_as_rows()
-    if isinstance(X, StreamingCoreset):
+    if is_streaming_coreset(X):
         raise TypeError(
             "a StreamingCoreset is not a table of rows; fit its coreset: fit(stream.coreset())"
         )

@@ -10,9 +10,8 @@ import numpy as np
 
 from lwcs.arrays.checks import check_confidence, check_count
 from lwcs.arrays.device import with_explained_memory
-from lwcs.coreset.arrays import refuse_bad_rows
 from lwcs.coreset.building import BuildContext
-from lwcs.coreset.coreset import Coreset, explaining_points, refuse_sample_weight
+from lwcs.coreset.coreset import Coreset, explaining_points, refuse_bad_rows, refuse_sample_weight
 from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean
 from lwcs.evaluation.certified import (

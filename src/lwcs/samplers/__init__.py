@@ -1,4 +1,4 @@
-"""Which rows matter: samplers by name or as objects."""
+"""Samplers, which draw and weight the rows of a coreset: by name, or as objects."""
 
 from __future__ import annotations
 
@@ -38,10 +38,7 @@ def available() -> dict[str, type[Sampler]]:
 
 
 def as_sampler(method: str | Sampler, n_clusters: int | None = None) -> Sampler:
-    """The sampler with a name; a sampler is returned as it is.
-
-    One that needs a number of clusters and was not told any gets `n_clusters`.
-    """
+    """The sampler of this name, or the given object, with its `n_clusters` filled in."""
     if isinstance(method, str):
         if method == "auto":
             raise ValueError(

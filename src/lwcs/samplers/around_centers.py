@@ -2,8 +2,12 @@
 
 q(x) ∝ ω·s(x), s(x) = slope·d(x, nearest center) + floor of its cluster, weight ω/(m·q). A
 partition therefore needs only the weight and the cost of every cluster in round one, and draws in
-round two. Sensitivities are of this form, and so is a lightweight coreset by a divergence, with
-the mean as the only center.
+round two. Sensitivities have this form,
+
+    s(x) = α·d/average + 2α·(average of the cluster)/average + 4Ω/(weight of the cluster),
+
+and so has a lightweight coreset by a divergence, with the mean as the only center. Rows in memory
+keep the label and the distance of the assignment (12 bytes per row), and are not measured again.
 """
 
 from __future__ import annotations
@@ -21,19 +25,9 @@ from lwcs.arrays.checks import BadValueError, check_count
 from lwcs.geometry.measured import weigh_clusters
 from lwcs.passes import AssignTask
 from lwcs.runtime.randomness import Round, Stage, generator
-from lwcs.samplers import device_draws
-from lwcs.samplers.sampler import Draws, Run, Summary
-from lwcs.samplers.two_rounds import (
-    Picked,
-    Quota,
-    Total,
-    allocate,
-    allocate_strata,
-    draw_along,
-    merge,
-    rows_before,
-)
-from lwcs.sources.memory.tensors import DeviceSource
+from lwcs.samplers import two_rounds
+from lwcs.samplers.sampler import Draws, Run, Summary, is_on_device
+from lwcs.samplers.two_rounds import Picked, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Centers; and for local rows, the nearest center of each and the distance to it."""
+    """Centers; and for local rows, the label and the distance of every row."""
 
     centers: Centers
     labels: Any = None
@@ -56,10 +50,7 @@ class Assignment:
     def of(
         self, block: Block, start: int | None = None
     ) -> tuple[npt.NDArray[np.int32], FloatArray]:
-        """Nearest center and distance of every row of a block.
-
-        They are looked up where they are kept and the block's partition starts at row `start`.
-        """
+        """Label and distance of every row of a block, whose partition starts at row `start`."""
         kept = self._kept(block, start)
         return self._measured(block).nearest(self.centers) if kept is None else kept
 
@@ -82,7 +73,7 @@ class Assignment:
 
 
 def assign(source: LocalSource, centers: Centers, run: Run) -> Assignment:
-    """Measure local rows against given centers, in one pass of matrix products."""
+    """Assign local rows to given centers, in one pass."""
     labels, distances = source.empty(np.int32), source.empty(np.float64)
     for _ in run.each_block(source, AssignTask(centers, labels, distances), "assigning"):
         pass
@@ -90,16 +81,16 @@ def assign(source: LocalSource, centers: Centers, run: Run) -> Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Clusters:
-    """Rows of some data, and the weight Ω_i and the cost S_i of every cluster in it."""
+class ClusterTotals:
+    """Number of some rows, and the weight Ω_i and the cost S_i of every cluster in them."""
 
     rows: int
     weights: FloatArray
     costs: FloatArray
 
-    def __add__(self, other: Clusters) -> Clusters:
-        """Put the rows of both together."""
-        return Clusters(
+    def __add__(self, other: ClusterTotals) -> ClusterTotals:
+        """Merge two disjoint sets of rows."""
+        return ClusterTotals(
             self.rows + other.rows, self.weights + other.weights, self.costs + other.costs
         )
 
@@ -115,8 +106,8 @@ class Scores:
         """s of every row."""
         return self.slope * distances + self.floors[labels]
 
-    def total(self, clusters: Clusters) -> float:
-        """Σω·s over some rows, from their clusters."""
+    def total(self, clusters: ClusterTotals) -> float:
+        """Σω·s over some rows, from the totals of their clusters."""
         return float(self.slope * clusters.costs.sum() + self.floors @ clusters.weights)
 
 
@@ -126,7 +117,7 @@ class _AroundCenters:
 
     assignment: Assignment
     starts: Sequence[int] | None
-    """Where every partition starts, for rows whose distances are kept."""
+    """The first row of every partition, for rows whose distances are kept."""
 
     def nearest(self, block: Block, partition: int) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """Label and distance of every row of a block."""
@@ -139,15 +130,15 @@ class _AroundCenters:
 class ClustersTask(_AroundCenters):
     """Round one: weight and cost of every cluster in a partition."""
 
-    def __call__(self, blocks: Iterator[Block], partition: int) -> Clusters:
-        """Add up the blocks."""
+    def __call__(self, blocks: Iterator[Block], partition: int) -> ClusterTotals:
+        """Add up the totals of the blocks."""
         k = len(self.assignment.centers)
-        total = Clusters(0, np.zeros(k), np.zeros(k))
+        total = ClusterTotals(0, np.zeros(k), np.zeros(k))
         for block in blocks:
             start = None if self.starts is None else self.starts[partition]
             with BadValueError.in_partition(partition):
-                found = self.assignment.weigh(block, start)
-            total += Clusters(block.points.shape[0], *found)
+                sums = self.assignment.weigh(block, start)
+            total += ClusterTotals(block.points.shape[0], *sums)
         return total
 
 
@@ -172,14 +163,16 @@ class DrawTask(_AroundCenters):
             scores = self.scores(*self.nearest(block, quota.partition))
             return scores, (kernels.unit_weights(block.weights, len(scores)) * scores,)
 
-        return draw_along(blocks, targets, [Total(total)], masses_of)
+        return two_rounds.draw_along(blocks, targets, [two_rounds.Total(total)], masses_of)
 
 
 def weigh(
     source: Source, assignment: Assignment, run: Run, stage: str = "weighing"
-) -> list[Clusters]:
+) -> list[ClusterTotals]:
     """Weight and cost of every cluster, by partition."""
-    if isinstance(source, DeviceSource) and assignment.labels is not None:
+    if is_on_device(source) and assignment.labels is not None:
+        from lwcs.samplers import device_draws
+
         return device_draws.weigh(source, assignment)
     task = ClustersTask(assignment, _starts(source, assignment))
     return list(run.gather(source, task, stage))
@@ -194,28 +187,30 @@ def _starts(source: Source, assignment: Assignment) -> list[int] | None:
 def draw_around_centers(
     source: Source,
     assignment: Assignment,
-    weighed: Sequence[Clusters],
+    totals: Sequence[ClusterTotals],
     scores: Scores,
     size: int,
-    known: Summary,
+    summary: Summary,
     run: Run,
     *,
     stratified: bool = False,
 ) -> Draws:
-    """Draw m rows from q ∝ ω·s, and weight them by ω/(m·q)."""
-    masses = [scores.total(part) for part in weighed]
-    share = allocate_strata if stratified else allocate
+    """Draw m rows from q ∝ ω·s, and weight them by ω/(m·q); `totals` are by partition."""
+    masses = [scores.total(part) for part in totals]
+    share = two_rounds.allocate_strata if stratified else two_rounds.allocate
     quotas = share(size, [masses], run.generator(Round.PLAN))
-    if isinstance(source, DeviceSource) and assignment.labels is not None:
+    if is_on_device(source) and assignment.labels is not None:
+        from lwcs.samplers import device_draws
+
         mass = float(np.sum(masses))
         return device_draws.draw_around_centers(
-            source, assignment, scores, quotas, mass, size, known, run
+            source, assignment, scores, quotas, mass, size, summary, run
         )
     task = DrawTask(assignment, _starts(source, assignment), run.seed, run.stage, scores)
     drawn = run.gather(source, task, "drawing", quotas)
-    picked = merge(drawn, rows_before([part.rows for part in weighed]))
+    picked = two_rounds.merge(drawn, [part.rows for part in totals])
     weights = picked.counts * (np.sum(masses) / (size * picked.values))
-    return Draws(picked.points, picked.rows, picked.counts, weights, known)
+    return Draws(picked.points, picked.rows, picked.counts, weights, summary)
 
 
 def check_n_clusters(n_clusters: int | None) -> None:
@@ -225,7 +220,7 @@ def check_n_clusters(n_clusters: int | None) -> None:
 
 
 def require_n_clusters(n_clusters: int | None, name: str) -> int:
-    """The number of clusters, without which there is no initial solution."""
+    """The number of clusters of the initial solution; refused if it is None."""
     if n_clusters is None:
         raise ValueError(
             f"method={name!r} starts from an initial solution with k clusters; pass n_clusters=k"
@@ -234,22 +229,22 @@ def require_n_clusters(n_clusters: int | None, name: str) -> int:
 
 
 def approximation_factor(k: int) -> float:
-    """α = 16(ln k + 2): how far D² sampling is from the optimum, in expectation, times 2."""
+    """α = 16(ln k + 2): twice the expected cost of D² sampling over that of the optimum."""
     return 16.0 * (log(k) + 2.0)
 
 
-def sensitivities(clusters: Clusters, k: int, noise: float = 0.0) -> Scores:
-    """The module's formula; if nothing costs more than `noise`, its third term alone."""
+def sensitivities(clusters: ClusterTotals, k: int, noise: float = 0.0) -> Scores:
+    """The sensitivities of the module docstring; the third term alone if the cost is ≤ `noise`."""
     weight, cost = float(clusters.weights.sum()), float(clusters.costs.sum())
-    there = clusters.weights > 0.0
-    floors = np.zeros(len(there))
-    floors[there] = 4.0 * weight / clusters.weights[there]
+    nonempty = clusters.weights > 0.0
+    floors = np.zeros(len(nonempty))
+    floors[nonempty] = 4.0 * weight / clusters.weights[nonempty]
     if cost <= noise:
         return Scores(0.0, floors)
     alpha = approximation_factor(k)
     average = cost / weight
-    shares = clusters.costs[there] / clusters.weights[there]
-    floors[there] += 2.0 * alpha * shares / average
+    averages = clusters.costs[nonempty] / clusters.weights[nonempty]
+    floors[nonempty] += 2.0 * alpha * averages / average
     return Scores(alpha / average, floors)
 
 
@@ -258,19 +253,19 @@ def draw_by_sensitivity(
     assignment: Assignment,
     k: int,
     size: int,
-    known: Summary | None,
+    summary: Summary | None,
     run: Run,
     noise: float = 0.0,
-    weighed: Sequence[Clusters] | None = None,
+    totals: Sequence[ClusterTotals] | None = None,
 ) -> Draws:
     """Draw m rows by their sensitivities around an initial solution with k clusters.
 
-    A cost of no more than `noise` is what rounding leaves of zero. `weighed` are the clusters by
-    partition, where a pass has weighed them already.
+    A cost of at most `noise` is zero but for rounding. `totals` are the clusters by partition; by
+    default, a pass computes them.
     """
-    weighed = weigh(source, assignment, run) if weighed is None else weighed
-    total = reduce(add, weighed)
-    if known is None:
-        known = Summary(total.rows, float(total.weights.sum()))
+    totals = weigh(source, assignment, run) if totals is None else totals
+    total = reduce(add, totals)
+    if summary is None:
+        summary = Summary(total.rows, float(total.weights.sum()))
     scores = sensitivities(total, k, noise)
-    return draw_around_centers(source, assignment, weighed, scores, size, known, run)
+    return draw_around_centers(source, assignment, totals, scores, size, summary, run)

@@ -1,4 +1,10 @@
-"""How large rows and their weights are: enough to know that no sum of theirs overflows."""
+"""The first pass over rows: their moments, what these say of all rows, and what is refused.
+
+Weight, mean and scatter merge exactly and stay accurate at any offset, which sums of squares do not
+(a float32 column at 1e3 ± 1 already gives a negative Φ). NaN and infinity survive every sum, so
+that only a block whose sums are not finite is searched for bad values. `Extent` bounds all costs of
+some rows, to refuse rows of a stream whose sums would overflow.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +43,7 @@ class Extent:
 
     @classmethod
     def of(cls, rows: Rows, weight: float, geometry: Geometry) -> Extent:
-        """Of rows as they are measured; rows outside of the domain are refused."""
+        """The extent of rows as they are measured; rows outside of the domain are refused."""
         values = stored_values(geometry.measured(rows).values)
         zero = abs(geometry.divergence.zero)
         return cls(weight, float(np.abs(values).max(initial=0.0)) + zero)
@@ -58,7 +64,7 @@ class Extent:
 
 
 def weight_of(weights: FloatArray | None, n_rows: int) -> float:
-    """Total weight of rows, which is their number if they have no weights."""
+    """Total weight of rows; each counts as one if they have no weights."""
     return float(n_rows if weights is None else weights.sum())
 
 
@@ -68,24 +74,20 @@ _LEAST = 1e-303
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Number, total weight, mean, and scatter Σω(x − mean)² per column of some rows.
-
-    They merge exactly and stay accurate at any offset, which sums of squares do not
-    (a float32 column at 1e3 ± 1 already gives a negative Φ).
-    """
+    """Number, total weight, mean, and scatter Σω(x − mean)² per column of some rows."""
 
     rows: int
     weight: float
     mean: FloatArray
     scatter: FloatArray
     lost: Mask | None = None
-    """Columns in which rows differ, but by so little that the squares underflow; mostly None."""
+    """Columns in which rows differ by so little that squares underflow; None if there are none."""
 
     def __add__(self, other: Moments) -> Moments:
         """Merge two disjoint sets of rows (Chan, Golub, LeVeque 1979)."""
         rows, weight = self.rows + other.rows, self.weight + other.weight
         lost = _either(self.lost, other.lost)
-        # Nothing to merge; but a NaN that a row without weight left must not be lost.
+        # One part has no weight; but a NaN in its mean must not be lost.
         if other.weight == 0.0:
             return Moments(rows, weight, self.mean + 0.0 * other.mean, self.scatter, lost)
         if self.weight == 0.0:
@@ -107,19 +109,19 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class MomentsTask:
-    """The moments of a partition; rows are averaged as they are measured."""
+    """The moments of a partition, in the coordinates of the geometry."""
 
     n_features: int
     geometry: Geometry = field(default_factory=Geometry)
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> Moments:
-        """Fold the moments of the blocks."""
+        """Merge the moments of the blocks."""
         total: Moments | None = None
         for block in blocks:
             with BadValueError.in_partition(partition):
                 rows = self.geometry.measured(block.points, block.first_row)
-            found = rows.moments(block.weights)
-            part = Moments(len(rows), *found, rows.underflow(found))
+            moments = rows.moments(block.weights)
+            part = Moments(len(rows), *moments, rows.underflow(moments))
             if not np.isfinite(part.mean.sum() + part.scatter.sum()):
                 raise BadValueError.found_in(block.points, block.first_row, partition)
             total = part if total is None else total + part
@@ -130,7 +132,7 @@ class MomentsTask:
 
 
 def first_pass(source: Source, run: Run) -> Summary:
-    """A pass for the mean; for squared distances also for Φ, and for a scale if one is wanted."""
+    """Make a pass for the mean and, for squared distances, for Φ and the scale."""
     return summarise(moments_of(source, run), source, run.geometry)
 
 
@@ -140,7 +142,7 @@ def moments_of(source: Source, run: Run) -> list[Moments]:
 
 
 def summarise(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:
-    """What moments tell of all rows."""
+    """The summary of all rows from the moments of the partitions."""
     total = reduce(add, moments)
     check_total(total.weight, total.rows)
     if not geometry.cost_follows_from_moments:
@@ -157,7 +159,7 @@ def needs_first_pass(source: Source, geometry: Geometry) -> bool:
 
 
 def why_not_one_pass(source: Source) -> str | None:
-    """What about a source makes a single pass impossible, if anything."""
+    """Why a single pass over a source is impossible, as part of a message; None if it is not."""
     if source.scale is not None:
         return f"with scale={source.scale!r}, which is known only after a pass"
     if not source.can_take and not isinstance(source, SequenceSource):
@@ -166,7 +168,7 @@ def why_not_one_pass(source: Source) -> str | None:
 
 
 def check_passes_possible(source: Source, passes: int, why_not_one: str | None) -> None:
-    """Refuse a number of passes other than one or two, or whichever of these is impossible."""
+    """Refuse numbers of passes other than one and two, and those of them that are impossible."""
     if why_not_one is not None:
         _refuse_single_reading(source, 2, why_not_one)
         if passes == 1:
@@ -184,13 +186,13 @@ def check_passes_possible(source: Source, passes: int, why_not_one: str | None) 
         )
 
 
-def check_passes(source: Source, passes: int, own: int, how: str) -> None:
-    """Refuse a number of passes other than the one that a way of sampling makes."""
-    _refuse_single_reading(source, own, f"for {how}")
-    if passes != own:
+def check_passes(source: Source, passes: int, required: int, how: str) -> None:
+    """Refuse numbers of passes other than the one that a method makes."""
+    _refuse_single_reading(source, required, f"for {how}")
+    if passes != required:
         raise ValueError(
-            f"passes={passes} is not possible: {how} makes {own} passes over this data; pass "
-            f"passes={own} or 'auto'"
+            f"passes={passes} is not possible: {how} makes {required} passes over this data; pass "
+            f"passes={required} or 'auto'"
         )
 
 
@@ -208,7 +210,7 @@ def standard_scale(moments: Moments) -> FloatArray:
     small = variances < _LEAST
     if small.any():
         lost = np.zeros(len(small), dtype=bool) if moments.lost is None else moments.lost
-        # A column that is not constant must not be taken for one.
+        # Refuse a column whose squares underflow: it is not constant.
         check_cost(
             float(moments.scatter[small].max()), moments.weight, lost=bool((lost & small).any())
         )
@@ -220,7 +222,7 @@ def standard_scale(moments: Moments) -> FloatArray:
 def check_cost(cost: float, weight: float, *, lost: bool = False) -> None:
     """Refuse data whose squared distances are lost to underflow.
 
-    `lost` says that rows differ even if the cost is zero.
+    `lost` means that rows differ even if the cost is zero.
     """
     if (lost or cost > 0.0) and cost < _LEAST * weight:
         raise ValueError(
@@ -230,12 +232,12 @@ def check_cost(cost: float, weight: float, *, lost: bool = False) -> None:
 
 
 def without_rounding(cost: float, geometry: Geometry, known: Summary) -> float:
-    """Φ of a divergence, or 0 if it is no more than the rounding of the mean."""
+    """Φ of a divergence, or 0 if it is within the rounding error of the mean."""
     return 0.0 if cost <= geometry.noise(known.weight, known.rows, cost, np.float64) else cost
 
 
 def refuse_underflow(cost: float, geometry: Geometry, known: Summary, some: Rows) -> None:
-    """Refuse data whose divergences underflow: some rows differ, and Φ is nothing all the same."""
+    """Refuse data whose divergences underflow: rows differ, but Φ is zero or too small."""
     if cost < _LEAST * known.weight and geometry.measured(some).differ():
         check_cost(cost, known.weight, lost=True)
 

@@ -1,4 +1,15 @@
-"""A reservoir: rows drawn with replacement, in proportion to a mass, in one pass over them."""
+"""Draws in one pass over rows in order, which may be unbounded: by reservoirs.
+
+The mean is known only at the end, when the rows are gone. So one reservoir draws rows by weight and
+one by squared distance to a pivot, the mean of the first block; at the end, rejection (`one_read`)
+turns the draws of both into lightweight draws around the mean. Where less than half of the
+proposals would be accepted, rows are weighted by their distance to the pivot instead; both are
+unbiased (`Coreset.details`).
+
+A reservoir has a quarter more slots than draws, so that a coreset has all of its draws if two of
+three proposals are accepted. The number of proposals is fixed before any is examined: otherwise the
+distribution would depend on which reservoir runs out.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +24,8 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import replace_rows, stack
 from lwcs.runtime.parallel import as_threads, ordered_map, prefetch
 from lwcs.runtime.randomness import Round, Stage, generator
-from lwcs.samplers.draws import Rejection
-from lwcs.samplers.first_pass import Extent, check_cost, check_total
-from lwcs.samplers.one_read import distances_to
+from lwcs.samplers.first_pass import Extent, check_total
+from lwcs.samplers.one_read import Rejection, distances_to, from_pivot
 from lwcs.samplers.sampler import Draws, Run, Summary
 from lwcs.sources import base
 from lwcs.sources.base import watched_blocks
@@ -33,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Reservoir:
-    """Slots, each of which holds one i.i.d. draw from all rows that have passed.
+    """Slots, each of which holds one i.i.d. draw, in proportion to a mass, from all rows so far.
 
     For a block with mass W_b that brings the total to W, Binomial(slots, W_b/W) slots are
     overwritten by draws from the block: every slot holds a row of it with probability W_b/W.
@@ -47,7 +57,7 @@ class Reservoir:
     def update(
         self, points: Rows, masses: FloatArray, first_row: int, rng: np.random.Generator
     ) -> None:
-        """Let a block pass."""
+        """Draw from the next block."""
         sums = np.cumsum(masses)
         mass = float(sums[-1]) if len(sums) else 0.0
         if mass <= 0.0:
@@ -68,7 +78,7 @@ class Reservoir:
             self.rows[slots] = at + first_row
 
     def copy(self, dtype: np.dtype[Any] | None = None) -> Reservoir:
-        """A reservoir that may go another way, and may hold its rows in another dtype."""
+        """An independent copy, with its rows in `dtype` if one is given."""
         points: Any = self.points
         if points is not None:
             points = points.astype(points.dtype if dtype is None else dtype)
@@ -77,11 +87,6 @@ class Reservoir:
 
 
 LEAST_ACCEPTANCE = 0.5
-
-
-def slots_for(size: int) -> int:
-    """Slots of a reservoir: enough for `size` draws if two in three proposals are accepted."""
-    return size + size // 4 + 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +101,13 @@ class ScannedBlock:
 
 @dataclass
 class OnePass:
-    """Everything that is known of the rows so far; it does not grow with them."""
+    """The state of a pass: reservoirs and sums, which do not grow with the number of rows."""
 
     size: int
     seed: int
     stage: Stage
     geometry: Geometry
-    """Squared distances: for rows that can be read only once, nothing else is known in time."""
+    """Squared distances, since a divergence would need the mean before any distance."""
     by_cost: Reservoir | None
     """None for uniform draws, which need no pivot."""
     by_weight: Reservoir
@@ -114,13 +119,13 @@ class OnePass:
 
     @classmethod
     def of(cls, size: int, run: Run, *, uniform: bool = False) -> OnePass:
-        """Before the first row."""
-        slots = size if uniform else slots_for(size)
+        """The state before the first row."""
+        slots = size if uniform else size + size // 4 + 16
         by_cost = None if uniform else Reservoir(slots)
         return cls(size, run.seed, run.stage, run.geometry, by_cost, Reservoir(slots))
 
     def start(self, block: Block) -> None:
-        """Choose the pivot, at the first rows that have weight."""
+        """Set the pivot to the mean of the first block that has weight."""
         if self.pivot is not None or self.by_cost is None:
             return
         rows = self.geometry.measured(block.points, block.first_row)
@@ -144,7 +149,7 @@ class OnePass:
         return ScannedBlock(block, first_row, distances, sums)
 
     def update(self, scanned: ScannedBlock) -> None:
-        """Let a scanned block pass."""
+        """Draw from a scanned block, and add up its sums."""
         block, n = scanned.block, scanned.block.points.shape[0]
         omega = kernels.unit_weights(block.weights, n)
         rng = generator(self.seed, self.stage, Round.RESERVOIR, self.blocks)
@@ -160,110 +165,113 @@ class OnePass:
         self.blocks += 1
 
     def copy(self, dtype: np.dtype[Any] | None = None) -> OnePass:
-        """A state that may go another way, and may hold its rows in another dtype."""
+        """An independent copy, with its rows in `dtype` if one is given."""
         by_cost = None if self.by_cost is None else self.by_cost.copy(dtype)
         return replace(self, by_cost=by_cost, by_weight=self.by_weight.copy(dtype))
 
     def extent(self) -> Extent:
-        """How large the rows are that are kept; sums of the others are known to be finite."""
-        known = Extent(self.by_weight.total)
+        """The extent of the rows that are kept; sums of the others are known to be finite."""
+        extent = Extent(self.by_weight.total)
         if self.pivot is not None:
-            known += Extent(0.0, float(np.abs(self.pivot).max()))
+            extent += Extent(0.0, float(np.abs(self.pivot).max()))
         for reservoir in (self.by_weight, self.by_cost):
             if reservoir is not None and reservoir.points is not None:
-                known += Extent.of(reservoir.points, 0.0, self.geometry)
-        return known
+                extent += Extent.of(reservoir.points, 0.0, self.geometry)
+        return extent
 
     def finish(self) -> Draws:
-        """Draw the coreset, and say how; the state stays as it is."""
+        """Draw the coreset; the state does not change."""
         weight = self.by_weight.total
         check_total(weight)
         if self.by_cost is None or self.shift is None or self.pivot is None:
             return self._uniform(Summary(self.rows, weight))
-        slip = self.shift / weight
-        slip_squared = float(slip @ slip)
-        cost = max(self.cost - weight * slip_squared, 0.0)
-        check_cost(cost, weight, lost=bool(self.shift.any()))
-        summary = Summary(self.rows, weight, self.pivot + slip, cost)
+        mean, cost, slip = from_pivot(self.pivot, self.shift, self.cost, weight)
+        summary = Summary(self.rows, weight, mean, cost)
         if cost <= 0.0 or self.by_cost.points is None:
             return self._uniform(summary)
         rng = generator(self.seed, self.stage, Round.FINISH)
         by_weight = int(rng.binomial(self.size, 0.5))
-        by = Rejection.of(weight, slip_squared, cost)
-        details = {"rho": by.rho, "acceptance": by.acceptance}
-        if by.acceptance < LEAST_ACCEPTANCE:
+        rejection = Rejection.of(weight, slip, cost)
+        details = {"rho": rejection.rho, "acceptance": rejection.acceptance}
+        if rejection.acceptance < LEAST_ACCEPTANCE:
             draws = self._around_pivot(summary, by_weight)
             return replace(draws, details={"weights": "pivot", **details})
-        draws = self._around_mean(summary, max(by_weight, 1), by, rng)
+        draws = self._around_mean(summary, max(by_weight, 1), rejection, rng)
         return replace(draws, details={"weights": "mixture", **details})
 
     def _uniform(self, summary: Summary) -> Draws:
-        chosen = _Chosen.of(self.by_weight, 0, self.size)
+        chosen = _SlotDraws.of(self.by_weight, 0, self.size)
         return chosen.draws(np.full(self.size, summary.weight / self.size), summary)
 
     def _around_pivot(self, summary: Summary, u: int) -> Draws:
         """All draws from g = ω/2Ω + ω·a/2Σωa."""
         assert self.by_cost is not None
         assert self.pivot is not None
-        first = _Chosen.of(self.by_weight, 0, u)
-        chosen = first + _Chosen.of(self.by_cost, 0, self.size - u)
+        first = _SlotDraws.of(self.by_weight, 0, u)
+        chosen = first + _SlotDraws.of(self.by_cost, 0, self.size - u)
         a = distances_to(chosen.points, self.pivot, self.geometry)
         q = 0.5 / summary.weight + 0.5 * a / self.cost
         return chosen.draws(1.0 / (self.size * q), summary)
 
     def _around_mean(
-        self, summary: Summary, u: int, by: Rejection, rng: np.random.Generator
+        self, summary: Summary, u: int, rejection: Rejection, rng: np.random.Generator
     ) -> Draws:
-        """u draws by weight, and v by cost: those of the proposals that are accepted."""
+        """u draws by weight, and v by cost: the accepted ones of the proposals."""
         assert self.pivot is not None
         assert summary.mean is not None
         assert summary.cost
-        proposed = self._proposals(u, by, summary.weight, rng)
+        proposed = self._proposals(u, rejection, summary.weight, rng)
         order = rng.permutation(len(proposed.rows))
         a = distances_to(proposed.points, self.pivot, self.geometry)[order]
         d = distances_to(proposed.points, summary.mean, self.geometry)[order]
-        passed = order[rng.random(len(order)) * (by.scale * a + by.floor) < d][: self.size - u]
-        chosen = _Chosen.of(self.by_weight, 0, u) + proposed.at(passed)
-        own = distances_to(chosen.points, summary.mean, self.geometry)
-        v = len(passed)
-        return chosen.draws(1.0 / (u / summary.weight + v * own / summary.cost), summary)
+        bounds = rejection.scale * a + rejection.floor
+        accepted = order[rng.random(len(order)) * bounds < d][: self.size - u]
+        chosen = _SlotDraws.of(self.by_weight, 0, u) + proposed.at(accepted)
+        distances = distances_to(chosen.points, summary.mean, self.geometry)
+        v = len(accepted)
+        return chosen.draws(1.0 / (u / summary.weight + v * distances / summary.cost), summary)
 
-    def _proposals(self, u: int, by: Rejection, weight: float, rng: np.random.Generator) -> _Chosen:
+    def _proposals(
+        self, u: int, rejection: Rejection, weight: float, rng: np.random.Generator
+    ) -> _SlotDraws:
         """Draws in proportion to ω·h: by ω from the slots after the first u, the others by ω·a.
 
-        There are as many as neither reservoir can run out of, whatever the toss.
+        Their number is such that neither reservoir can run out.
         """
         assert self.by_cost is not None
         proposals = self.by_weight.slots - u
-        flat = by.floor * weight / (by.floor * weight + by.scale * self.cost)
+        floor = rejection.floor * weight
+        flat = floor / (floor + rejection.scale * self.cost)
         from_weight = int(rng.binomial(proposals, flat))
-        first = _Chosen.of(self.by_weight, u, u + from_weight)
-        return first + _Chosen.of(self.by_cost, 0, proposals - from_weight)
+        first = _SlotDraws.of(self.by_weight, u, u + from_weight)
+        return first + _SlotDraws.of(self.by_cost, 0, proposals - from_weight)
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Draws out of a reservoir, with repetitions."""
+class _SlotDraws:
+    """Draws from the slots of reservoirs, with repetitions."""
 
     points: Rows
     rows: IntArray
 
     @classmethod
-    def of(cls, reservoir: Reservoir, start: int, stop: int) -> _Chosen:
-        """The slots start … stop."""
+    def of(cls, reservoir: Reservoir, start: int, stop: int) -> _SlotDraws:
+        """The draws in the slots start … stop."""
         assert reservoir.points is not None
         assert reservoir.rows is not None
         return cls(reservoir.points[start:stop], reservoir.rows[start:stop])
 
-    def at(self, which: IntArray) -> _Chosen:
-        """Some of them."""
-        return _Chosen(self.points[which], self.rows[which])
+    def at(self, which: IntArray) -> _SlotDraws:
+        """Some of the draws."""
+        return _SlotDraws(self.points[which], self.rows[which])
 
-    def __add__(self, other: _Chosen) -> _Chosen:
-        return _Chosen(stack([self.points, other.points]), np.concatenate([self.rows, other.rows]))
+    def __add__(self, other: _SlotDraws) -> _SlotDraws:
+        return _SlotDraws(
+            stack([self.points, other.points]), np.concatenate([self.rows, other.rows])
+        )
 
     def draws(self, weights: FloatArray, summary: Summary) -> Draws:
-        """Distinct rows in order, each with its draws and their weights."""
+        """Merge repeated rows; every draw has one of `weights`."""
         rows, first, group, counts = np.unique(
             self.rows, return_index=True, return_inverse=True, return_counts=True
         )
@@ -290,7 +298,7 @@ def draw_in_one_pass(
 def _scanned(
     state: OnePass, pending: Iterator[Pending], threads: int, at_once: int
 ) -> Iterator[ScannedBlock]:
-    """Scan blocks on threads, in order, once the first ones have given the pivot."""
+    """Scan blocks in order: one after the other until there is a pivot, then on threads."""
     for each in pending:
         block = each.block()
         state.start(block)

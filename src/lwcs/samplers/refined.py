@@ -1,11 +1,14 @@
-"""Refined coresets: a lightweight coreset's solution as the initial one of a sensitivity coreset.
+"""Refined coresets: sensitivity coresets whose initial solution comes from a lightweight one.
 
-k-means on a small lightweight coreset takes the place of k passes of D² sampling: one pass of
-matrix products measures every row against that solution, then rows are drawn by sensitivity.
+k-means on a small lightweight coreset, the pilot, takes the place of k passes of D² sampling: one
+pass assigns every row to that solution, then rows are drawn by sensitivity. The pilot is rough on
+purpose (ten draws per cluster, plain k-means++, five iterations): twice as many draws, greedy
+seeding or more iterations changed the error of the final solution by less than it varies between
+seeds, and took longer.
 
-That pass knows what the solution costs on all rows. Far above what it costs on the draws that it
-was fitted to, it has missed clusters: then another pilot is drawn around it by sensitivity,
-where such rows stand out, and its solution is measured in turn, at most twice.
+The pass also gives the cost of the solution on all rows. If that is far above its cost on the draws
+of the pilot, the solution has missed clusters: another pilot is drawn around it by sensitivity,
+where rows of missed clusters stand out, and its solution is checked in turn, at most twice.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from lwcs.samplers.around_centers import (
     require_n_clusters,
     weigh,
 )
-from lwcs.samplers.around_mean import MeanDraw
 from lwcs.samplers.first_pass import check_passes
+from lwcs.samplers.lightweight import Lightweight
 from lwcs.samplers.sampler import Sampler
 from lwcs.solvers.lloyd import lloyd, solve
 from lwcs.solvers.local_search import local_search
@@ -37,57 +40,57 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.geometry import Geometry
-    from lwcs.samplers.around_centers import Clusters
+    from lwcs.samplers.around_centers import ClusterTotals
     from lwcs.samplers.sampler import Draws, Run
     from lwcs.solvers.lloyd import Clustering
     from lwcs.sources import Source
 
 PILOT_DRAWS = 10
 PILOT_ITERATIONS = 5
-# Swaps that show whether the pilot has lost clusters of its own draws: these have most of its cost,
-# so that the first swaps are theirs. The cost fell by a factor of 3–18 where outliers shared a
-# center, and of 1.0–2.1 on the regular data below.
+# Swaps that show whether the rough solution has lost clusters of its own draws: these have most of
+# its cost, so that the first swaps go to them. The cost fell by a factor of 3–18 where outliers
+# shared a center, and of 1.0–2.1 on the regular data below.
 SWAPS = 8
-# Of all draws, a cluster of one row gets 4/(3α + 4k): 18 and more of these, whatever k is. With ten
-# draws per cluster, a further pilot lost clusters that an earlier one had found.
+# A cluster of one row gets 4/(3α + 4k) of all draws, so that these contain it 18 times or more for
+# any k. With ten draws per cluster, a further pilot lost clusters that an earlier one had found.
 AGAIN_DRAWS, AGAIN_AT_LEAST = 50, 2_000
-# The stages of further pilots: two at most.
+# The stages of further pilots, of which there are at most two.
 AGAIN = (Stage.PILOT_AGAIN, Stage.PILOT_ONCE_MORE)
 # Cost on all rows over cost on the pilot's own draws. On KDD, RNA, covtype and GloVe with k from 5
 # to 500 it was 1.0–2.2; on small and heavy-tailed tables with k from 1 to 100 below 3.5, but for 2
 # seeds of 50 on one of them with k = 2. Where clusters are missed it was 8–300 on imbalanced sizes,
 # 100–1,300 on geometric ones, 10⁵ and more on n/2, n/4, …, 1 (`benchmarks.hard_clusters`).
 FAR_ABOVE = 4.0
-# Further pilots have more draws and are solved well: the last one of a family had 0.9–1.4.
+# Further pilots have more draws and are solved well: there, the ratio was 0.9–1.4.
 STILL_ABOVE = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """A solution as the initial one: all rows around it, and what it costs."""
+    """An initial solution, with all rows assigned to it, and its costs."""
 
     assignment: Assignment
-    weighed: Sequence[Clusters]
+    totals: Sequence[ClusterTotals]
     """Weight and cost of its clusters, by partition."""
     own_cost: float
-    """What it costs on the draws that it was fitted to."""
+    """Its cost on the draws that it was fitted to."""
 
     @classmethod
-    def of(cls, found: Clustering, source: Source, run: Run) -> Initial:
-        """Measure all rows against a solution; distances are kept for rows in memory."""
+    def of(cls, solution: Clustering, source: Source, run: Run) -> Initial:
+        """Assign all rows to a solution."""
         if isinstance(source, LocalSource):
-            assignment = assign(source, found.centers, run)
+            assignment = assign(source, solution.centers, run)
         else:
-            assignment = Assignment(found.centers)
-        return cls(assignment, weigh(source, assignment, run), found.cost)
+            assignment = Assignment(solution.centers)
+        return cls(assignment, weigh(source, assignment, run), solution.cost)
 
     @property
     def cost(self) -> float:
-        """What it costs on all rows."""
-        return float(sum(part.costs.sum() for part in self.weighed))
+        """Its cost on all rows."""
+        return float(sum(part.costs.sum() for part in self.totals))
 
     def misses_clusters(self, times: float, noise: float) -> bool:
-        """Whether it costs more than so many times as much on all rows as on its own draws."""
+        """Whether its cost on all rows is more than `times` that on its own draws."""
         return self.cost > times * self.own_cost + noise
 
 
@@ -121,38 +124,33 @@ class Refined(Sampler):
             check_count(self.pilot_size, "pilot_size")
 
     def passes(self, source: Source, geometry: Geometry) -> int:
-        """The lightweight coreset's, and one; two where no row is kept in memory.
+        """Those of the lightweight coreset, and one over rows in memory, or two over others.
 
-        Where the pilot has missed clusters, up to two further pilots are drawn: one more pass for
-        each of them, two where no row is kept in memory.
+        Up to two further pilots, where clusters were missed, take as many again each.
         """
-        own = 1 if isinstance(source, LocalSource) else 2
-        return MeanDraw().passes(source, geometry) + own
+        further = 1 if isinstance(source, LocalSource) else 2
+        return Lightweight().passes(source, geometry) + further
 
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
         """Solve a pilot, measure all rows against it, draw m by their sensitivities."""
         k = require_n_clusters(self.n_clusters, self.name)
         check_passes(source, passes, self.passes(source, run.geometry), f"method={self.name!r}")
-        run, pilot_draw = run.for_clusters(source, k), MeanDraw()
-        pilot_size = self.pilot_size or PILOT_DRAWS * k
-        pilot = pilot_draw.draw(
-            source,
-            pilot_size,
-            pilot_draw.passes(source, run.geometry),
-            replace(run, stage=Stage.PILOT),
-            self.name,
+        run, sampler = run.for_clusters(source, k), Lightweight()
+        pilot_size, pilot_run = self.pilot_size or PILOT_DRAWS * k, replace(run, stage=Stage.PILOT)
+        pilot = sampler.draw(source, pilot_size, sampler.passes(source, run.geometry), pilot_run)
+        summary, geometry = pilot.summary, pilot.summary.geometry(run.geometry)
+        solution = solve_roughly(Points.of(pilot.points, pilot.weights, geometry), k, run)
+        noise = geometry.noise(
+            summary.weight, summary.rows, summary.cost or 0.0, pilot.points.dtype
         )
-        known, geometry = pilot.summary, pilot.summary.geometry(run.geometry)
-        found = solve_roughly(Points.of(pilot.points, pilot.weights, geometry), k, run)
-        noise = geometry.noise(known.weight, known.rows, known.cost or 0.0, pilot.points.dtype)
 
         def draw_around(initial: Initial, size: int, run: Run) -> Draws:
             return draw_by_sensitivity(
-                source, initial.assignment, k, size, known, run, noise, initial.weighed
+                source, initial.assignment, k, size, summary, run, noise, initial.totals
             )
 
         again_size = max(pilot_size, AGAIN_DRAWS * k, AGAIN_AT_LEAST)
-        initial, allowed = Initial.of(found, source, run), FAR_ABOVE
+        initial, allowed = Initial.of(solution, source, run), FAR_ABOVE
         for attempt, stage in enumerate(AGAIN, start=1):
             if not initial.misses_clusters(allowed, noise):
                 break
@@ -171,9 +169,8 @@ class Refined(Sampler):
 
 
 def solve_roughly(points: Points, k: int, run: Run) -> Clustering:
-    """Plain k-means++ and a few iterations; with care, if that lost clusters that it has seen."""
-    # Rough is enough: greedy seeding, or iterating to convergence, cost more than they gave.
-    found = solve(
+    """Plain k-means++ and a few iterations; a careful solution where that has lost clusters."""
+    solution = solve(
         points,
         k,
         init="plain-k-means++",
@@ -184,32 +181,32 @@ def solve_roughly(points: Points, k: int, run: Run) -> Clustering:
         journal=run.journal,
     )
     rng = generator(run.seed, Stage.PILOT_SEEDING, len(AGAIN) + 1)
-    swapped = local_search(points, found.centers, rng, SWAPS, run.n_jobs, run.journal)
+    swapped = local_search(points, solution.centers, rng, SWAPS, run.n_jobs, run.journal)
     cost = float(points.weights @ points.rows.nearest(swapped)[1])
-    if found.cost > FAR_ABOVE * cost:
+    if solution.cost > FAR_ABOVE * cost:
         return solve_with_care(points, k, run, len(AGAIN) + 2)
-    return found
+    return solution
 
 
 def solve_with_care(points: Points, k: int, run: Run, attempt: int) -> Clustering:
-    """Greedy seeding, then local search: with clusters far apart, each must get its center."""
+    """Greedy seeding and local search, which give each of some distant clusters its center."""
     rng = generator(run.seed, Stage.PILOT_SEEDING, attempt)
-    own: dict[str, Any] = {"n_jobs": run.n_jobs, "journal": run.journal}
-    centers = start(points, k, "local-search", rng, **own)
-    return lloyd(points, centers, max_iter=PILOT_ITERATIONS, tol=0.0, **own)
+    options: dict[str, Any] = {"n_jobs": run.n_jobs, "journal": run.journal}
+    centers = start(points, k, "local-search", rng, **options)
+    return lloyd(points, centers, max_iter=PILOT_ITERATIONS, tol=0.0, **options)
 
 
 def _warn_of_missed_clusters(initial: Initial, draws: int) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
-    seen = "but nothing on the rows that it was fitted to"
+    in_comparison = "but nothing on the rows that it was fitted to"
     if initial.own_cost:
         times = initial.cost / initial.own_cost
-        seen = f"{times:,.1f} times what it costs on the rows that it was fitted to"
+        in_comparison = f"{times:,.1f} times what it costs on the rows that it was fitted to"
     warn(
         "method='refined' has probably missed clusters: its initial solution costs "
-        f"{initial.cost:.3g} on all rows, {seen}, also after {len(AGAIN)} further attempts with "
-        f"{draws} draws each; pass method=lwcs.Refined(pilot_size=...) with a larger size than "
-        "that, or method='sensitivity'",
+        f"{initial.cost:.3g} on all rows, {in_comparison}, also after "
+        f"{len(AGAIN)} further attempts with {draws} draws each; pass method=lwcs.Refined("
+        "pilot_size=...) with a larger size than that, or method='sensitivity'",
         ConvergenceWarning,
     )

@@ -1,14 +1,15 @@
-"""What a sampler is, and what travels between the rounds of a build: moments up, draws back."""
+"""The contract of samplers: `Sampler`, how a build is run (`Run`) and what it returns (`Draws`)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 import numpy as np
 
 from lwcs import kernels
+from lwcs.arrays.device import DeviceArray
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.sources import Block, LocalSource, Source, Task
+    from lwcs.sources.memory.tensors import DeviceSource
 
 R = TypeVar("R")
 
@@ -29,14 +31,14 @@ class Run:
 
     seed: int
     geometry: Geometry = field(default_factory=Geometry)
-    """How rows are measured, as long as nothing is known of the data."""
+    """How rows are measured before a pass has found their mean or scale."""
     n_jobs: int | None = None
     journal: Journal = field(default_factory=Journal, compare=False)
-    """Where its passes are told of."""
+    """Where its passes are stages."""
     stage: Stage = Stage.CORESET
 
     def for_clusters(self, source: Source, k: int) -> Run:
-        """The same for k passes over the rows, where compiled kernels pay much earlier."""
+        """A run with the kernels for k passes, where compiled ones pay for much smaller data."""
         kernel = kernels.choose(source.estimate_values() * k)
         return replace(self, geometry=self.geometry.with_kernel(kernel))
 
@@ -48,7 +50,7 @@ class Run:
         self, source: Source, task: Task[R], stage: str, items: Sequence[Any] | None = None, *,
         note: str = "",
     ) -> Iterator[R]:  # fmt: skip
-        """Run a task over all partitions with this run's threads, as a stage of its journal."""
+        """Run a task over all partitions on the threads of this run, as a stage of its journal."""
         with source.explaining():
             results = source.gather(task, items, n_jobs=self.n_jobs)
             yield from watched(results, source, self.journal, stage, note=note)
@@ -56,7 +58,7 @@ class Run:
     def each_block(
         self, source: LocalSource, task: Callable[[Block], R], stage: str, rows: int | None = None
     ) -> Iterator[R]:
-        """Run a task over all blocks of local rows, or `rows` at a time, likewise."""
+        """Run a task over local rows, a block or `rows` at a time, as a stage of the journal."""
         step = source.block_rows if rows is None else rows
         with source.explaining():
             results = source.each_block(task, rows=step, n_jobs=self.n_jobs)
@@ -65,7 +67,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is known of all rows after a build; None where the sampler did not look."""
+    """Statistics of all rows of the data; None where the sampler did not compute them."""
 
     rows: int
     weight: float
@@ -75,7 +77,7 @@ class Summary:
     scale: FloatArray | None = None
 
     def geometry(self, unknown: Geometry) -> Geometry:
-        """How rows are measured, now that this is known of them."""
+        """The geometry with this mean and scale."""
         return replace(unknown, scale=self.scale, mean=self.mean)
 
 
@@ -89,7 +91,12 @@ class Draws:
     weights: FloatArray
     summary: Summary
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else there is to know of how they were drawn."""
+    """Entries of `Coreset.details` about how rows were drawn."""
+
+
+def is_on_device(source: Source) -> TypeGuard[DeviceSource]:
+    """Whether the rows of a source are a tensor on a device; loads nothing to find out."""
+    return isinstance(getattr(source, "array", None), DeviceArray)
 
 
 class Sampler(ABC):
@@ -136,20 +143,20 @@ class Sampler(ABC):
 
     @property
     def label(self) -> str:
-        """What the metadata of a coreset calls it."""
+        """The name in the metadata of a coreset (`Coreset.method`)."""
         return self.name
 
     def for_clusters(self, n_clusters: int | None) -> Self:
-        """The same sampler, told how many clusters the coreset is for, if it asks for that."""
-        own: Any = self
-        if n_clusters is None or getattr(own, "n_clusters", n_clusters) is not None:
+        """A sampler with `n_clusters` filled in, if it has such a field that is None."""
+        sampler: Any = self
+        if n_clusters is None or getattr(sampler, "n_clusters", n_clusters) is not None:
             return self
-        return replace(own, n_clusters=n_clusters)
+        return replace(sampler, n_clusters=n_clusters)
 
     @abstractmethod
     def passes(self, source: Source, geometry: Geometry) -> int:
-        """How many passes it makes over `source` if it may choose."""
+        """Number of passes over `source` with ``passes="auto"``."""
 
     @abstractmethod
     def draw(self, source: Source, size: int, passes: int, run: Run) -> Draws:
-        """Draw `size` rows in so many passes; some samplers leave a choice of one or two."""
+        """Draw `size` rows in this number of passes; refuse it if that is impossible."""

@@ -1,9 +1,13 @@
-"""D² sampling over all rows: k rows, each drawn in proportion to ω·d(x, rows drawn before).
+"""Sensitivity coresets, and D² sampling of all rows for their initial solution.
 
-(Arthur and Vassilvitskii 2007.) Local rows keep their distance from round to round, so a round is
-one scan for one more center. Other sources keep nothing: in round j every partition measures its
-rows against all j centers and proposes one of them, and the proposal of one partition, chosen in
-proportion to its cost, is the next center.
+D² sampling chooses k rows, each in proportion to ω·d(x, rows chosen before) (Arthur and
+Vassilvitskii 2007). Local rows keep their distance from round to round, so that a round is one scan
+for one more center; rows that the triangle inequality spares are not read, where it spares enough
+of them. That pays where clusters are tight, and may begin to pay later, so it is tried again every
+16 rounds. Other sources keep nothing: in round j every partition measures its rows against all j
+centers and proposes one of them, and one proposal, chosen in proportion to the costs of the
+partitions, is the next center. That is one pass per center instead of two, for the same
+distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from lwcs.arrays.rows import stored_values
 from lwcs.geometry import Centers
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Round, Stage, generator
-from lwcs.samplers import device_draws
 from lwcs.samplers.around_centers import (
     Assignment,
     check_n_clusters,
@@ -30,7 +33,7 @@ from lwcs.samplers.around_centers import (
 )
 from lwcs.samplers.first_pass import check_passes, check_total, first_pass, needs_first_pass
 from lwcs.samplers.one_read import running_weights
-from lwcs.samplers.sampler import Draws, Run, Sampler
+from lwcs.samplers.sampler import Draws, Sampler
 from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
@@ -43,11 +46,11 @@ if TYPE_CHECKING:
     from lwcs.sources import Block, LocalSource, Source
 
 
-# Asking whether a row can be spared costs more than its distance where few can be.
+# Where fewer rows can be spared, looking for them costs more than their distances.
 _SPARE_FROM = 0.25
 _ASK_AGAIN = 16
 STAGE = "D2 sampling"
-"""The name of its passes in a journal; a row counts once for every pass."""
+"""The name of these passes in a journal, where a row counts once for every pass."""
 
 
 def d2_sampling(source: LocalSource, k: int, geometry: Geometry, run: Run) -> Assignment:
@@ -56,23 +59,23 @@ def d2_sampling(source: LocalSource, k: int, geometry: Geometry, run: Run) -> As
     weights = running_weights(source)
     check_total(weights.total)
     row = int(weights.draw(uniforms[:1])[0])
-    seeding = _Seeding(source, k, geometry)
+    state = _D2State(source, k, geometry)
     with (
         source.explaining(),
         run.journal.stage(STAGE, k, kind="pass", row_bytes=source.row_bytes()) as stage,
         workers(run.n_jobs) as run_all,
     ):
         for j in range(k):
-            costs = seeding.add(row, run_all)
+            costs = state.add(row, run_all)
             stage.passes = j + 1
             stage.step((j + 1) * source.n_rows)
             if j + 1 == k or costs.sum() <= 0.0:
                 break
-            row = seeding.draw(uniforms[j + 1], costs)
-    return seeding.result()
+            row = state.draw(uniforms[j + 1], costs)
+    return state.result()
 
 
-class _Seeding:
+class _D2State:
     """The state of D² sampling: the centers so far, a distance and a label per row."""
 
     def __init__(self, source: LocalSource, k: int, geometry: Geometry) -> None:
@@ -81,11 +84,11 @@ class _Seeding:
         self._closest, self._labels = source.empty(np.float64), source.empty(np.int32)
         self._closest[:], self._labels[:] = np.inf, 0
         self._spared = 0
-        # Finer than blocks, so that threads end a short round together.
+        # Smaller than blocks, so that threads finish a short round together.
         self._step = max(64, source.block_rows // 2)
 
     def add(self, row: int, run_all: Map) -> FloatArray:
-        """Make a row the next center; return what every piece of the data costs then."""
+        """Make a row the next center; return the cost of every piece of the data."""
         raw = self._source.take(np.array([row]))
         if not np.isfinite(stored_values(raw)).all():
             raise BadValueError.found_in(raw, row, 0)
@@ -99,7 +102,7 @@ class _Seeding:
         return np.array([cost for cost, _ in measured])
 
     def _reach(self, point: FloatArray) -> FloatArray | None:
-        """Which rows are certainly not closer to `point`, if it pays to ask."""
+        """Distances below which rows of a cluster are not closer to `point`; None if unused."""
         if self._spared <= _SPARE_FROM * self._source.n_rows and self._chosen % _ASK_AGAIN != 1:
             return None
         return Centers(self._centers[: self._chosen], self._geometry).reach(point)
@@ -120,19 +123,21 @@ class _Seeding:
         piece, rest = _cross(costs, uniform)
         part = slice(piece * self._step, (piece + 1) * self._step)
         masses, weights = self._closest[part], self._source.weights
-        own = None if weights is None else weights[part]
+        weights = None if weights is None else weights[part]
         if isinstance(masses, DeviceArray):
-            return part.start + device_draws.cross(masses, own, rest)
-        return part.start + _cross(masses if own is None else own * masses, rest)[0]
+            from lwcs.samplers import device_draws
+
+            return part.start + device_draws.cross(masses, weights, rest)
+        return part.start + _cross(masses if weights is None else weights * masses, rest)[0]
 
     def result(self) -> Assignment:
-        """What was chosen, and where that leaves every row."""
+        """The chosen centers, with the label and the distance of every row."""
         centers = Centers(self._centers[: self._chosen], self._geometry)
         return Assignment(centers, self._labels, self._closest)
 
 
 def _cross(masses: FloatArray, uniform: float) -> tuple[int, float]:
-    """Draw an index in proportion to its mass; what is left of `uniform` is uniform again."""
+    """Draw an index in proportion to its mass; return it and a new uniform number."""
     sums = np.cumsum(masses)
     target = uniform * sums[-1]
     at = int(np.searchsorted(sums, target, side="right"))
@@ -143,11 +148,11 @@ def _cross(masses: FloatArray, uniform: float) -> tuple[int, float]:
 
 
 def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) -> Centers:
-    """Choose k rows of any source by D² sampling, one pass for each; or fewer, as above."""
+    """Choose k rows of any source by D² sampling, one pass for each; fewer if the cost is zero."""
     uniforms = run.generator(Round.D2).random(k)
     centers = Centers(np.zeros((0, source.n_features)), geometry)
     for j in range(k):
-        task = Propose(run.seed, run.stage, centers)
+        task = ProposeTask(run.seed, run.stage, centers)
         proposals = list(run.gather(source, task, STAGE, note=f"pass {j + 1} of {k}"))
         costs = np.array([proposal.cost for proposal in proposals])
         if j == 0:
@@ -161,22 +166,22 @@ def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a partition sends home in a round of D² sampling: its cost, and one of its rows."""
+    """The cost of a partition in a round of D² sampling, and one of its rows."""
 
     cost: float
     row: Rows | None
 
 
 @dataclass(frozen=True, slots=True)
-class Propose:
-    """A round of D² sampling: a row in proportion to ω·d; to ω before there is a center."""
+class ProposeTask:
+    """A round of D² sampling: a row in proportion to ω·d, or to ω without centers."""
 
     seed: int
     stage: Stage
     centers: Centers
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> Proposal:
-        """Draw one row in one scan: a block's draw replaces the last by its share so far."""
+        """Draw one row in one scan: a block's row replaces the last with its share of the cost."""
         j = len(self.centers)
         rng = generator(self.seed, self.stage, Round.D2_CANDIDATES + j, partition)
         total, row = 0.0, None
@@ -236,10 +241,10 @@ class Sensitivity(Sampler):
                 stacklevel=3,
             )
         run = run.for_clusters(source, k)
-        known = first_pass(source, run) if needs_first_pass(source, run.geometry) else None
-        geometry = run.geometry if known is None else known.geometry(run.geometry)
+        summary = first_pass(source, run) if needs_first_pass(source, run.geometry) else None
+        geometry = run.geometry if summary is None else summary.geometry(run.geometry)
         if isinstance(source, LocalSource):
             assignment = d2_sampling(source, k, geometry, run)
         else:
             assignment = Assignment(d2_sampling_in_rounds(source, k, geometry, run))
-        return draw_by_sensitivity(source, assignment, k, size, known, run)
+        return draw_by_sensitivity(source, assignment, k, size, summary, run)

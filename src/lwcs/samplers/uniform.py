@@ -12,7 +12,6 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import stored_values
 from lwcs.runtime.randomness import Round
-from lwcs.samplers.around_mean import MeanDrawTask
 from lwcs.samplers.first_pass import (
     Moments,
     MomentsTask,
@@ -22,10 +21,10 @@ from lwcs.samplers.first_pass import (
     summarise,
     why_not_one_pass,
 )
-from lwcs.samplers.one_pass import draw_in_one_pass
+from lwcs.samplers.lightweight import MeanDrawTask
 from lwcs.samplers.one_read import running_weights
 from lwcs.samplers.sampler import Draws, Run, Sampler, Summary
-from lwcs.samplers.two_rounds import allocate, merge, rows_before
+from lwcs.samplers.two_rounds import allocate, merge
 from lwcs.sources import LocalSource
 from lwcs.sources.sequence import SequenceSource
 
@@ -65,39 +64,37 @@ class Uniform(Sampler):
         """Draw m rows in proportion to their weights."""
         check_passes_possible(source, passes, self._why_not_one(source, run.geometry))
         if passes == 1 and isinstance(source, SequenceSource):
+            from lwcs.samplers.one_pass import draw_in_one_pass
+
             drawn = draw_in_one_pass(source, size, run, uniform=True)
-            points, rows, counts, summary = drawn.points, drawn.indices, drawn.counts, drawn.summary
+            draws = _weighted(drawn.points, drawn.indices, drawn.counts, size, drawn.summary)
         elif passes == 1 and isinstance(source, LocalSource):
-            points, rows, counts, summary = self._fetch(source, size, run)
+            draws = self._fetch(source, size, run)
         else:
-            points, rows, counts, summary = self._draw_in_two_rounds(source, size, run)
+            draws = self._draw_in_two_rounds(source, size, run)
         try:
-            if not np.isfinite(stored_values(points)).all():
-                raise BadValueError.found_in(points, 0, 0)
-            run.geometry.divergence.check(points, 0)
+            if not np.isfinite(stored_values(draws.points)).all():
+                raise BadValueError.found_in(draws.points, 0, 0)
+            run.geometry.divergence.check(draws.points, 0)
         except BadValueError as bad:
-            found = BadValueError(0, int(rows[bad.row]), bad.column, bad.value, bad.wants)
-            raise source.explain_row(found) from None
-        weights = counts * np.float64(summary.weight / size)
-        return Draws(points, rows, counts, weights, summary)
+            named = BadValueError(0, int(draws.indices[bad.row]), bad.column, bad.value, bad.wants)
+            raise source.explain_row(named) from None
+        return draws
 
     def _why_not_one(self, source: Source, geometry: Geometry) -> str | None:
         if geometry.needs_mean and source.rereadable:
             return f"by {geometry.divergence!r}, which needs the mean of all rows first"
         return why_not_one_pass(source)
 
-    def _fetch(
-        self, source: LocalSource, size: int, run: Run
-    ) -> tuple[Rows, IntArray, IntArray, Summary]:
+    def _fetch(self, source: LocalSource, size: int, run: Run) -> Draws:
         weights = running_weights(source)
         check_total(weights.total)
         drawn = weights.draw(run.generator(Round.UNIFORM).random(size))
         rows, counts = np.unique(drawn, return_counts=True)
-        return source.take(rows), rows, counts, Summary(source.n_rows, weights.total)
+        summary = Summary(source.n_rows, weights.total)
+        return _weighted(source.take(rows), rows, counts, size, summary)
 
-    def _draw_in_two_rounds(
-        self, source: Source, size: int, run: Run
-    ) -> tuple[Rows, IntArray, IntArray, Summary]:
+    def _draw_in_two_rounds(self, source: Source, size: int, run: Run) -> Draws:
         # Values are read only where a scale or a mean is needed.
         first: Task[Moments] = tally
         if needs_first_pass(source, run.geometry):
@@ -109,15 +106,20 @@ class Uniform(Sampler):
         quotas = allocate(size, [weights, [0.0] * len(weights)], run.generator(Round.PLAN))
         second = MeanDrawTask(run.seed, run.stage)
         drawn = run.gather(source, second, "second pass", quotas)
-        picked = merge(drawn, rows_before([part.rows for part in moments]))
+        picked = merge(drawn, [part.rows for part in moments])
         summary = Summary(total.rows, total.weight)
         if needs_first_pass(source, run.geometry):
             summary = summarise(moments, source, run.geometry)
-        return picked.points, picked.rows, picked.counts, summary
+        return _weighted(picked.points, picked.rows, picked.counts, size, summary)
+
+
+def _weighted(points: Rows, rows: IntArray, counts: IntArray, size: int, summary: Summary) -> Draws:
+    """Draws of weight Ω/m each."""
+    return Draws(points, rows, counts, counts * np.float64(summary.weight / size), summary)
 
 
 def tally(blocks: Iterator[Block], _: int) -> Moments:
-    """Rows of a partition and their weight; the values are not looked at."""
+    """Number and weight of the rows of a partition, without reading their values."""
     rows, weight = 0, 0.0
     for block in blocks:
         rows += block.points.shape[0]

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lwcs.geometry import Geometry
     from lwcs.runtime.journal import Journal
     from lwcs.samplers import Sampler
-    from lwcs.samplers.around_centers import Clusters
+    from lwcs.samplers.around_centers import ClusterTotals
     from lwcs.sizing.decision import Step
     from lwcs.solvers.lloyd import Clustering
     from lwcs.sources import Source
@@ -170,7 +170,7 @@ class FitResult:
     on_all: SamplingError = UNKNOWN
     """The error by the cost on all rows alone."""
     labels: npt.NDArray[np.int32] | None = None
-    weighed: Sequence[Clusters] | None = None
+    weighed: Sequence[ClusterTotals] | None = None
     """The clusters of every partition, where the final pass has weighed them."""
     reason: Reason = Reason.AS_REQUESTED
     """Why its rows were drawn as they were."""
@@ -256,7 +256,7 @@ class PresentCenters:
     geometry: Geometry
     points: DenseRows
     """The centers, in the units of the data."""
-    weighed: Sequence[Clusters] | None = None
+    weighed: Sequence[ClusterTotals] | None = None
     """The clusters of every partition, where a pass has weighed them."""
 
 

@@ -1,1 +1,1 @@
-"""What the clusters are, on points in memory or block by block."""
+"""Solvers: the clusters of weighted points in memory, by k-means, and mixtures, by EM."""

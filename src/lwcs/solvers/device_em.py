@@ -1,120 +1,30 @@
-"""Log-densities and fits of the built-in families for rows on a device; their own are the oracle.
+"""The steps of EM for rows on a device, for the built-in families.
 
-Rows are float64 tensors, a piece at a time. Parameters of the components are NumPy arrays before
-and after, and go to the device once for all pieces.
+Rows are float64 tensors, a piece at a time, so that temporaries have a limit. Parameters of the
+components are NumPy arrays before and after, and go to the device once for all pieces. The methods
+of the families themselves, for NumPy arrays, are the oracle. An E step and the M step after it take
+one sweep over the rows, or two for Gaussian components, whose covariances need the means.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
-from lwcs.solvers import device_em as families
-from lwcs.solvers.families.family import NaturalFamily, means_of_sums
+from lwcs.solvers.families.family import means_of_sums
 from lwcs.solvers.families.gaussian import Gaussian
+from lwcs.solvers.families.natural import NaturalFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from lwcs.arrays.types import FloatArray, Mask
     from lwcs.solvers.families import Family
-
-
-# Values of one temporary; there are two at a time, of 128 MB each.
-_PIECE_VALUES = 2**24
-
-
-def piece_rows(family: Family, k: int, n_features: int) -> int:
-    """Number of rows that are computed with at a time, for k components."""
-    per_row = k + n_features if isinstance(family, NaturalFamily) else k * n_features
-    return max(1, _PIECE_VALUES // per_row)
-
-
-def density(family: Family, like: Any) -> Callable[[Any], Any]:
-    """ln p(row | component) as a function of rows on the device of `like`, as `log_density`."""
-    if isinstance(family, NaturalFamily):
-        return _natural_density(family, like)
-    assert isinstance(family, Gaussian)
-    return _gaussian_density(family, like)
-
-
-class Sums(NamedTuple):
-    """What the first sweep over the rows finds, on the host."""
-
-    totals: FloatArray
-    """The weight of every component."""
-    statistics: list[FloatArray]
-    """Weighted sums of the statistics; of the rows themselves for Gaussian."""
-
-
-def sums(family: Family, parts: Iterable[tuple[Any, Any]]) -> Sums:
-    """Add up rows with the weights of every component, both piece by piece."""
-    found: list[Any] = []
-    for rows, weights in parts:
-        own = family.statistics(rows) if isinstance(family, NaturalFamily) else (rows,)
-        each = [weights.sum(0), *(weights.T @ values for values in own)]
-        found = [a + b for a, b in zip(found, each, strict=True)] if found else each
-    totals, *statistics = (np.asarray(each.cpu().numpy()) for each in found)
-    return Sums(totals, statistics)
-
-
-def fit(family: Family, known: Sums, parts: Iterable[tuple[Any, Any]]) -> None:
-    """Fit the components to sums; Gaussian ones in a second sweep over the same pieces."""
-    weights = known.totals[None, :]
-    if isinstance(family, NaturalFamily):
-        family.fit_sums(known.statistics, weights)
-        return
-    assert isinstance(family, Gaussian)
-    family.means = means_of_sums(known.statistics[0], weights)
-    family.fit_spreads(_spreads(family, parts), known.totals)
-
-
-def _natural_density(family: NaturalFamily, like: Any) -> Callable[[Any], Any]:
-    parameters, offsets = (family.natural()[0], on_device(family.natural()[1], like))
-    slopes = [on_device(each, like).T for each in parameters]
-
-    def found(rows: Any) -> Any:
-        total = offsets
-        for values, slope in zip(family.statistics(rows), slopes, strict=True):
-            total = total + values @ slope
-        base = family.base(rows)
-        return total if base is None else total + base[:, None]
-
-    return found
-
-
-def _gaussian_density(family: Gaussian, like: Any) -> Callable[[Any], Any]:
-    means, factors = (on_device(x, like) for x in (family.means, family.precisions_cholesky))
-    half = 0.5 * family.means.shape[1] * np.log(2.0 * np.pi)
-    logs = on_device(family.log_determinants() - half, like)
-    if family.diagonal:
-        factors = factors.reshape(len(means), 1, -1)
-
-    def found(rows: Any) -> Any:
-        scaled = rows - means[:, None]
-        scaled = scaled.mul_(factors) if family.diagonal else scaled @ factors
-        return (logs[:, None] - 0.5 * scaled.square_().sum(-1)).T
-
-    return found
-
-
-def _spreads(family: Gaussian, parts: Iterable[tuple[Any, Any]]) -> FloatArray:
-    """Σw·(x − m)², or Σw·(x − m)(x − m)ᵀ, of every component."""
-    found: Any = 0.0
-    for rows, weights in parts:
-        apart = rows - on_device(family.means, rows)[:, None]
-        own = weights.T.contiguous()
-        if family.diagonal:
-            found = found + (own[:, None, :] @ apart.square_())[:, 0]
-        else:
-            found = found + (apart * own[:, :, None]).mT @ apart
-    return np.asarray(found.cpu().numpy())
-
 
 SMALLEST_PART = 1e-12
 """A component with less than this part of the weight gets it of every row, and stays finite."""
@@ -122,12 +32,14 @@ FAR = (
     "is so far from every component that its likelihood is 0; pass other means_init or "
     "precisions_init, or scale the data down, for example to unit variance"
 )
-# Responsibilities are kept between the two sweeps of one step up to so many: 256 MB.
+# Values of one temporary; there are two at a time, of 128 MB each.
+_PIECE_VALUES = 2**24
+# Most responsibilities that are kept between the two sweeps of one iteration: 256 MB.
 _KEPT_VALUES = 2**25
 
 
 def check_domain(rows: DeviceArray, family: Family, first_row: int) -> None:
-    """Refuse the first row that the family is not defined for; it alone comes to the host."""
+    """Refuse rows outside of the domain of a family; only the first one is copied to the host."""
     domain = family.divergence.domain
     if domain.unbounded or not rows.size:
         return
@@ -139,40 +51,29 @@ def check_domain(rows: DeviceArray, family: Family, first_row: int) -> None:
         family.divergence.check(np.asarray(rows[row : row + 1]), first_row + row)
 
 
-class Answers(NamedTuple):
-    """What is known of every row, each a DeviceArray."""
+def evaluate(
+    family: Family, mixing: FloatArray, rows: DeviceArray, what: str
+) -> tuple[DeviceArray, int | None]:
+    """Compute one of `_EVALUATIONS` for every row.
 
-    found: tuple[DeviceArray, ...]
-    first_lost: int | None
-    """The first row whose likelihood is 0 or not a number."""
-
-
-def answers(family: Family, mixing: FloatArray, rows: DeviceArray, *asked: str) -> Answers:
-    """What is asked of every row: some of the names in `_OF_JOINT`."""
+    The second value is the first row whose likelihood is 0 or not a number.
+    """
     import torch
 
     lost = torch.zeros(len(rows), dtype=torch.bool, device=rows.tensor.device)
-    found: list[Any] = []
-    joint = _joint(family, mixing, rows.tensor)
-    for at in pieces(len(rows), families.piece_rows(family, *family.means.shape)):
-        own = joint(rows.tensor[at].double())
-        lost[at] = ~own.amax(1).isfinite()
-        each = [_OF_JOINT[name](own) for name in asked]
-        found = found or [part.new_empty((len(rows), *part.shape[1:])) for part in each]
-        for whole, part in zip(found, each, strict=True):
-            whole[at] = part
-    return Answers(tuple(map(DeviceArray, found)), _first(lost))
+    values: Any = None
+    joint_of = _joint(family, mixing, rows.tensor)
+    for at in pieces(len(rows), _piece_rows(family, *family.means.shape)):
+        joint = joint_of(rows.tensor[at].double())
+        lost[at] = ~joint.amax(1).isfinite()
+        part = _EVALUATIONS[what](joint)
+        if values is None:
+            values = part.new_empty((len(rows), *part.shape[1:]))
+        values[at] = part
+    return DeviceArray(values), _first_true(lost)
 
 
-def _joint(family: Family, mixing: FloatArray, like: Any) -> Callable[[Any], Any]:
-    """ln π_j + ln p(row | j) as a function of float64 rows, of shape (n_rows, n_components)."""
-    density = families.density(family, like)
-    with np.errstate(divide="ignore"):
-        logs = on_device(np.log(mixing), like)
-    return lambda rows: density(rows) + logs
-
-
-_OF_JOINT: dict[str, Callable[[Any], Any]] = {
+_EVALUATIONS: dict[str, Callable[[Any], Any]] = {
     "joint": lambda joint: joint,
     "labels": lambda joint: joint.argmax(1).int(),
     "log-likelihood": lambda joint: joint.logsumexp(1),
@@ -180,123 +81,137 @@ _OF_JOINT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _first(of: Any) -> int | None:
-    """The place of the first True."""
-    return int(of.byte().argmax()) if bool(of.any()) else None
+def _first_true(flags: Any) -> int | None:
+    return int(flags.byte().argmax()) if bool(flags.any()) else None
 
 
-class Shared(Protocol):
-    """The part of every row that each component has."""
+def _piece_rows(family: Family, k: int, n_features: int) -> int:
+    """Number of rows to compute with at a time, for k components."""
+    per_row = k + n_features if isinstance(family, NaturalFamily) else k * n_features
+    return max(1, _PIECE_VALUES // per_row)
 
-    @property
-    def n_components(self) -> int:
-        """Number of components."""
 
-    def part(self, at: slice) -> Any:
-        """That of some rows, a float64 tensor of shape (n_rows, n_components)."""
+def _joint(family: Family, mixing: FloatArray, like: Any) -> Callable[[Any], Any]:
+    """ln π_j + ln p(row | j) as a function of rows on the device of `like`."""
+    density = _natural_density if isinstance(family, NaturalFamily) else _gaussian_density
+    log_density = density(family, like)
+    with np.errstate(divide="ignore"):
+        log_mixing = on_device(np.log(mixing), like)
+    return lambda rows: log_density(rows) + log_mixing
+
+
+def _natural_density(family: Any, like: Any) -> Callable[[Any], Any]:
+    parameters, offsets = family.natural()
+    offsets = on_device(offsets, like)
+    slopes = [on_device(each, like).T for each in parameters]
+
+    def log_density(rows: Any) -> Any:
+        total = offsets
+        for values, slope in zip(family.statistics(rows), slopes, strict=True):
+            total = total + values @ slope
+        base = family.base(rows)
+        return total if base is None else total + base[:, None]
+
+    return log_density
+
+
+def _gaussian_density(family: Any, like: Any) -> Callable[[Any], Any]:
+    means, factors = (on_device(x, like) for x in (family.means, family.precisions_cholesky))
+    half = 0.5 * family.means.shape[1] * np.log(2.0 * np.pi)
+    logs = on_device(family.log_determinants() - half, like)
+    if family.diagonal:
+        factors = factors.reshape(len(means), 1, -1)
+
+    def log_density(rows: Any) -> Any:
+        scaled = rows - means[:, None]
+        scaled = scaled.mul_(factors) if family.diagonal else scaled @ factors
+        return (logs[:, None] - 0.5 * scaled.square_().sum(-1)).T
+
+    return log_density
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
-    """Rows that belong to one component each."""
+class Shared:
+    """Responsibilities of all rows, which are computed or copied for some rows at a time."""
 
-    labels: Any
-    """A tensor of integers."""
     n_components: int
-
-    @classmethod
-    def of(cls, labels: Any, n_components: int, rows: DeviceArray) -> Labelled:
-        """Labels of the host or of the device."""
-        return cls(on_device(labels, rows.tensor), n_components)
-
-    def part(self, at: slice) -> Any:
-        """Ones and zeros."""
-        from torch.nn.functional import one_hot
-
-        return one_hot(self.labels[at].long(), self.n_components).double()
+    part: Callable[[slice], Any]
+    """Those of some rows, a float64 tensor of shape (n_rows, n_components)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Even:
-    """Rows that belong to all components alike."""
-
-    n_components: int
-    like: Any
-    """A tensor on the device."""
-
-    def part(self, at: slice) -> Any:
-        """The same number everywhere."""
-        even = on_device(np.array([[1.0 / self.n_components]]), self.like)
-        return even.expand(at.stop - at.start, self.n_components)
+def from_host(responsibilities: FloatArray, like: Any) -> Shared:
+    """Responsibilities in a NumPy array, for rows on the device of `like`."""
+    return Shared(responsibilities.shape[1], lambda at: on_device(responsibilities[at], like))
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Parts in a matrix of the host."""
+def labelled(labels: Any, k: int, like: Any) -> Shared:
+    """Responsibilities of rows that belong to one component each; labels of host or device."""
+    from torch.nn.functional import one_hot
 
-    values: FloatArray
-    like: Any
-    """A tensor on the device."""
-
-    @property
-    def n_components(self) -> int:
-        """Number of columns."""
-        return int(self.values.shape[1])
-
-    def part(self, at: slice) -> Any:
-        """Copied to the device."""
-        return on_device(self.values[at], self.like)
+    labels = on_device(labels, like).long()
+    return Shared(k, lambda at: one_hot(labels[at], k).double())
 
 
-class Expected:
-    """The E step: responsibilities, kept where they are few, and log-likelihoods."""
+def even(k: int, like: Any) -> Shared:
+    """Responsibilities of rows that belong to all components alike."""
+    share = on_device(np.array([[1.0 / k]]), like)
+    return Shared(k, lambda at: share.expand(at.stop - at.start, k))
+
+
+class EStep:
+    """Responsibilities, which are kept for the second sweep where they are few; log-likelihoods."""
 
     def __init__(self, family: Family, mixing: FloatArray, rows: DeviceArray) -> None:
         import torch
 
-        self.n_components, self._rows = len(mixing), rows.tensor
-        self._joint = _joint(family, mixing, rows.tensor)
+        tensor = rows.tensor
+        self._tensor, self._joint = tensor, _joint(family, mixing, tensor)
         self._keeps = len(rows) * len(mixing) <= _KEPT_VALUES
         self._kept: dict[int, Any] = {}
-        self.log_likelihoods = torch.empty(
-            len(rows), dtype=torch.float64, device=rows.tensor.device
-        )
+        self.shared = Shared(len(mixing), self._part)
+        self.log_likelihoods = torch.empty(len(rows), dtype=torch.float64, device=tensor.device)
 
-    def part(self, at: slice) -> Any:
-        """Computed, together with the log-likelihoods; or as they were kept of the same rows."""
+    def _part(self, at: slice) -> Any:
         if at.start in self._kept:
             return self._kept[at.start]
-        joint = self._joint(self._rows[at].double())
-        own = joint.logsumexp(1)
-        self.log_likelihoods[at] = own
-        found = (joint - own[:, None]).exp_()
+        joint = self._joint(self._tensor[at].double())
+        self.log_likelihoods[at] = joint.logsumexp(1)
+        responsibilities = (joint - self.log_likelihoods[at, None]).exp_()
         if self._keeps:
-            self._kept[at.start] = found
-        return found
+            self._kept[at.start] = responsibilities
+        return responsibilities
 
     @property
     def first_lost(self) -> int | None:
-        """The first row whose likelihood is 0, once all parts were asked for."""
-        return _first(~self.log_likelihoods.isfinite())
+        """The first row whose likelihood is 0, after a sweep over all rows."""
+        return _first_true(~self.log_likelihoods.isfinite())
 
 
-class Weighted:
-    """Rows on a device, with weights of mean one."""
+class _Sums(NamedTuple):
+    """The results of the first sweep, on the host."""
+
+    totals: FloatArray
+    """The weight of every component."""
+    statistics: list[FloatArray]
+    """Weighted sums of the statistics; for Gaussian components, of the rows themselves."""
+
+
+class WeightedRows:
+    """Rows on a device, and their weights, which have the mean one."""
 
     def __init__(self, rows: DeviceArray, weights: FloatArray) -> None:
-        """Bring the weights, which have the mean one, to the device of the rows."""
-        self.rows, self._weights = rows, on_device(weights, rows.tensor)
+        self._rows, self._weights = rows, on_device(weights, rows.tensor)
         self._total = float(weights.sum())
 
     def step(self, family: Family, mixing: FloatArray) -> tuple[float, FloatArray]:
         """One iteration: the mean log-likelihood before it, and the mixing weights after it."""
-        shared = Expected(family, mixing, self.rows)
-        known = self._sums(family, shared)
-        lost = shared.first_lost
+        e_step = EStep(family, mixing, self._rows)
+        sums = self._sums(family, e_step.shared)
+        lost = e_step.first_lost
         if lost is not None:
             raise BadValueError(0, lost, None, np.inf, FAR)
-        bound = float(self._weights @ shared.log_likelihoods) / self._total
-        return bound, self._fit(family, shared, known)
+        bound = float(self._weights @ e_step.log_likelihoods) / self._total
+        return bound, self._fit(family, e_step.shared, sums)
 
     def maximize(self, family: Family, shared: Shared) -> FloatArray:
         """The M step: fit the family; return the mixing weights."""
@@ -305,31 +220,56 @@ class Weighted:
     def mixing(self, family: Family, shared: Shared) -> FloatArray:
         """The mixing weights alone, with the components as they are."""
         totals = self._sums(family, shared).totals
-        totals = np.where(self._empty(totals), SMALLEST_PART * self._total, totals)
+        totals = np.where(self._is_empty(totals), SMALLEST_PART * self._total, totals)
         return np.asarray(totals / totals.sum())
 
-    def _fit(self, family: Family, shared: Shared, known: families.Sums) -> FloatArray:
-        empty = self._empty(known.totals)
-        if empty.any():
-            known = self._sums(family, shared, empty)
-        families.fit(family, known, self._parts(family, shared, empty))
-        return np.asarray(known.totals / known.totals.sum())
-
-    def _empty(self, totals: FloatArray) -> Mask:
-        """The components that have next to no weight."""
+    def _is_empty(self, totals: FloatArray) -> Mask:
         return np.asarray(totals <= SMALLEST_PART * self._total)
 
-    def _sums(self, family: Family, shared: Shared, empty: Mask | None = None) -> families.Sums:
-        return families.sums(family, self._parts(family, shared, empty))
+    def _sums(self, family: Family, shared: Shared, empty: Mask | None = None) -> _Sums:
+        """Sweep over the rows; `empty` components get a small part of every row."""
+        sums: list[Any] = []
+        for rows, weights in self._parts(family, shared, empty):
+            statistics = family.statistics(rows) if isinstance(family, NaturalFamily) else (rows,)
+            each = [weights.sum(0), *(weights.T @ values for values in statistics)]
+            sums = [a + b for a, b in zip(sums, each, strict=True)] if sums else each
+        totals, *sums = (np.asarray(each.cpu().numpy()) for each in sums)
+        return _Sums(totals, sums)
+
+    def _fit(self, family: Family, shared: Shared, sums: _Sums) -> FloatArray:
+        """Fit the components; Gaussian ones in a second sweep over the same pieces."""
+        empty = self._is_empty(sums.totals)
+        if empty.any():
+            sums = self._sums(family, shared, empty)
+        weights = sums.totals[None, :]
+        if isinstance(family, NaturalFamily):
+            family.fit_sums(sums.statistics, weights)
+        else:
+            assert isinstance(family, Gaussian)
+            family.means = means_of_sums(sums.statistics[0], weights)
+            family.fit_spreads(self._spreads(family, shared, empty), sums.totals)
+        return np.asarray(sums.totals / sums.totals.sum())
+
+    def _spreads(self, family: Gaussian, shared: Shared, empty: Mask) -> FloatArray:
+        """Σw·(x − m)², or Σw·(x − m)(x − m)ᵀ, of every component."""
+        spreads: Any = 0.0
+        for rows, weights in self._parts(family, shared, empty):
+            offsets = rows - on_device(family.means, rows)[:, None]
+            weights = weights.T.contiguous()
+            if family.diagonal:
+                spreads = spreads + (weights[:, None, :] @ offsets.square_())[:, 0]
+            else:
+                spreads = spreads + (offsets * weights[:, :, None]).mT @ offsets
+        return np.asarray(spreads.cpu().numpy())
 
     def _parts(
         self, family: Family, shared: Shared, empty: Mask | None
     ) -> Iterator[tuple[Any, Any]]:
-        """Rows, and their weight in every component; `empty` ones get some of every row."""
-        n_rows, n_features = self.rows.shape
-        for at in pieces(n_rows, families.piece_rows(family, shared.n_components, n_features)):
+        """Pieces of the rows, and the weight of each row in every component."""
+        n_rows, n_features = self._rows.shape
+        for at in pieces(n_rows, _piece_rows(family, shared.n_components, n_features)):
             weights = self._weights[at, None]
             owned = weights * shared.part(at)
             if empty is not None and empty.any():
                 owned[:, on_device(empty, owned)] = SMALLEST_PART * weights
-            yield self.rows.tensor[at].double(), owned
+            yield self._rows.tensor[at].double(), owned

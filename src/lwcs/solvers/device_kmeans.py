@@ -1,7 +1,9 @@
-"""k-means++ on a device: rounds in float32 while these have the digits, then in float64.
+"""k-means++, Lloyd and local search for points on a device: the twins of three modules here.
 
-The uniform numbers are drawn on the host, as for rows of the host, so that the same points are
-chosen up to rounding.
+Uniform numbers are drawn on the host, as for points of the host, so that the same points are chosen
+up to rounding. Rounds of k-means++, iterations of Lloyd and decisions of local search write into
+the same tensors each time, so that they can be captured as CUDA graphs and replayed: launching
+their kernels one by one takes several times as long as running them.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
 def choose_on_device(
     points: Points, uniforms: FloatArray, first: IntArray, down_to: float
 ) -> IntArray:
-    """Points chosen by the rounds of `kmeans_plusplus`; fewer than k if there are no more.
+    """Choose points by the rounds of `kmeans_plusplus`; fewer than k if the cost is zero.
 
-    Rounds in float32 end when the cost has fallen to the part `down_to` of the spread.
+    Rounds are in float32 until the cost has fallen to the part `down_to` of the spread, and then in
+    float64.
     """
     from lwcs.kernels.device.seeding_rounds import Seeding, choose
 
@@ -59,17 +62,17 @@ def _closest(rows: DeviceRows, chosen: object) -> object:
 
 
 class _Step(NamedTuple):
-    """What an update comes to."""
+    """The results of moving centers, on the host."""
 
     weights: FloatArray
-    """Of the clusters that were wanted, else zeros."""
+    """The weights of the wanted clusters; zero for all others."""
     shift: float
     moves: bool
     """Whether any center moves at all."""
 
 
 class DeviceState:
-    """Centers and the label of every point, as `lloyd` asks for them."""
+    """The centers and the label of every point, with the methods that `lloyd` calls."""
 
     def __init__(self, points: Points, centers: Centers) -> None:
         import torch
@@ -79,21 +82,21 @@ class DeviceState:
         assert isinstance(points.rows, DeviceRows)
         self._points, self._device = points, points.rows
         self._rows, self._precision = self._device.tensor, self._device.precision
-        # Written in place, so that an iteration can be captured and replayed.
+        # Written in place, so that iterations can be captured and replayed.
         self._centers = self._device.put(centers.points).clone()
         self._next, k = torch.empty_like(self._centers), len(centers)
         self._labels = torch.full((len(points),), -1, dtype=torch.int32, device=self._rows.device)
         self._changed = torch.ones(k, dtype=torch.bool, device=self._rows.device)
         self._wanted, self._stride = self._changed.clone(), self._centers.new_ones(())
-        self._told = self._centers.new_empty(k + 2)
-        # Products of float64 rows wait for the number of rows that they cannot tell apart.
+        self._step_results = self._centers.new_empty(k + 2)
+        # Labels of float64 rows wait for the number of unclear ones, so that they are not captured.
         single = self._rows.dtype == torch.float32
         self._assign_all = Replayed(self._find_labels, self._rows, allowed=single)
         plain = self._device.geometry.leaves_means
         self._move_all = Replayed(self._find_means, self._rows, allowed=plain)
         self._moved, self._assigned = True, False
-        self.astray = np.zeros(len(centers), dtype=bool)
-        """Which centers are beyond the means of their clusters."""
+        self.beyond_means = np.zeros(len(centers), dtype=bool)
+        """Which centers are beyond the means of their clusters, after a stride above 1."""
 
     @property
     def centers(self) -> Centers:
@@ -106,7 +109,7 @@ class DeviceState:
         return np.asarray(self._labels.cpu().numpy(), dtype=np.int64)
 
     def assign(self, run: Map) -> Mask:
-        """Give every point its nearest center; tell which clusters gained or lost a point."""
+        """Label every point by its nearest center; return which clusters gained or lost points."""
         del run
         if not self._moved:
             return np.zeros(len(self._centers), dtype=bool)
@@ -118,7 +121,7 @@ class DeviceState:
         return np.array(self._changed.cpu().numpy())
 
     def _find_labels(self) -> None:
-        """Write the labels, and which clusters they changed."""
+        """Write the labels, and which clusters gained or lost points."""
         import torch
 
         from lwcs.kernels import device as kernels
@@ -136,8 +139,8 @@ class DeviceState:
         self._labels.copy_(labels)
 
     def update(self, changed: Mask, run: Map, stride: float = 1.0) -> float:
-        """Move the centers of changed clusters towards their means; return how far."""
-        old, changed = self._centers, changed | self.astray
+        """Move the centers of changed clusters towards their means; return the squared length."""
+        old, changed = self._centers, changed | self.beyond_means
         step = self._step(changed, stride)
         empty = np.flatnonzero(changed & (step.weights == 0.0))
         if len(empty) and self._relocate(empty, run):
@@ -145,15 +148,15 @@ class DeviceState:
             step = self._step(np.ones(len(old), dtype=bool), stride)
         self._centers.copy_(self._next)
         self._moved = step.moves
-        self.astray = step.weights > 0.0 if stride != 1.0 else np.zeros(len(old), dtype=bool)
+        self.beyond_means = (stride != 1.0) & (step.weights > 0.0)
         return step.shift
 
     def _step(self, wanted: Mask, stride: float) -> _Step:
-        """Find where the clusters that are wanted move, and wait for the device."""
+        """Compute the next centers of the wanted clusters, and wait for the device."""
         self._wanted.copy_(self._device.put(wanted))
         self._stride.fill_(stride)
         self._move_all()
-        *weights, shift, moves = self._told.tolist()
+        *weights, shift, moves = self._step_results.tolist()
         return _Step(np.array(weights), shift, moves > 0.0)
 
     def _find_means(self) -> None:
@@ -174,10 +177,10 @@ class DeviceState:
         squares = squares if self._precision is None else squares * self._precision
         few = torch.stack([squares.sum(), (centers != old).any().double()])
         self._next.copy_(centers)
-        self._told.copy_(torch.cat([totals, few]))
+        self._step_results.copy_(torch.cat([totals, few]))
 
     def _constrained(self, means: Any) -> Any:
-        """Means as centers, which most divergences leave as they are."""
+        """Means as centers of the divergence, which most divergences leave as they are."""
         geometry = self._device.geometry
         if geometry.leaves_means:
             return means
@@ -185,7 +188,7 @@ class DeviceState:
         return self._device.put(geometry.divergence.constrain(host))
 
     def _relocate(self, empty: IntArray, run: Map) -> bool:
-        """Give every empty cluster one of the costliest points; tell whether there were any."""
+        """Give every empty cluster one of the costliest points; return whether there are any."""
         import torch
 
         del run
@@ -208,13 +211,13 @@ class DeviceState:
         return float(self._points.device_weights @ self._distances())
 
     def distances(self, run: Map) -> FloatArray:
-        """d of every point from its own center, on the host."""
+        """The distance of every point from the center of its cluster, on the host."""
         del run
         return np.asarray(self._distances().cpu().numpy())
 
 
 def _references(centers: Any) -> Any:
-    """`Centers.references` of centers on a device: with half of the digits."""
+    """Centers rounded to half of the digits, as `Centers.references`."""
     import torch
 
     shifted = SPLIT * centers
@@ -227,7 +230,7 @@ _PIECE_VALUES = 2**25
 
 
 class DeviceSearch:
-    """Centers, and the nearest and second nearest one of every point, as `local_search` asks."""
+    """The centers, and the two nearest ones of every point, with the methods for `local_search`."""
 
     def __init__(self, points: Points, centers: Centers, dtype: npt.DTypeLike) -> None:
         import torch
@@ -254,7 +257,7 @@ class DeviceSearch:
         n, device = len(points), self._rows.device
         self._labels, self._others = torch.empty((2, n), dtype=torch.int64, device=device)
         self._nearest, self._second = torch.empty((2, n), dtype=self._dtype, device=device)
-        # Written in place, so that the decision on a candidate can be captured and replayed.
+        # Written in place, so that the decision about a candidate can be captured and replayed.
         self._losses = torch.empty(len(centers), dtype=torch.float64, device=device)
         self._apart, self._decision = torch.empty_like(self._nearest), self._losses.new_empty(2)
         self._decide_all = Replayed(self._decide, self._rows)
@@ -273,7 +276,7 @@ class DeviceSearch:
 
     @property
     def clear(self) -> bool:
-        """Whether float32 has the digits: no distance has overflowed, and the cost is no noise."""
+        """Whether float32 has enough digits: no distance overflows, and the cost is above noise."""
         return self._clear_down_to < self._cost and bool(self._losses.isfinite().all())
 
     def _find_two(self, at: Any) -> None:
@@ -282,23 +285,25 @@ class DeviceSearch:
 
         scores = torch.addmm(self._offsets, self._values[at], self._slopes.T, beta=-1.0, alpha=2.0)
         top, best = scores.topk(2, dim=1)
-        found = (self._heights[at, None] - top).clamp_min(0.0)
+        approximate = (self._heights[at, None] - top).clamp_min(0.0)
         for j, (labels, distances) in enumerate(
             ((self._labels, self._nearest), (self._others, self._second))
         ):
             labels[at] = best[:, j]
-            distances[at] = found[:, j] if self.fast else self._exact(at, best[:, j], found[:, j])
+            distances[at] = (
+                approximate[:, j] if self.fast else self._exact(at, best[:, j], approximate[:, j])
+            )
 
-    def _exact(self, at: Any, labels: Any, found: Any) -> Any:
-        """Distances from differences, where these are finite."""
+    def _exact(self, at: Any, labels: Any, approximate: Any) -> Any:
+        """Distances from differences, or `approximate` where these are not finite."""
         from lwcs.kernels import device as kernels
 
         rows, precision = self._rows[at], self._device.precision
         exact = kernels.own_distances(rows, self._points, labels.int(), precision)
-        return exact.where(exact.isfinite(), found)
+        return exact.where(exact.isfinite(), approximate)
 
     def _add_up(self) -> None:
-        """The cost, and by how much it would rise without each center."""
+        """Compute the cost, and by how much it would rise without each center."""
         self._cost = float(self._weights @ self._nearest.double())
         self._losses.copy_(self._sums(self._weights * (self._second - self._nearest)))
 
@@ -308,7 +313,7 @@ class DeviceSearch:
         return kernels.cluster_totals(self._labels.int(), values, values, len(self._points))[0]
 
     def swap(self, uniforms: FloatArray) -> bool:
-        """Try some points; False if all points are centers already."""
+        """Try some points as centers; return False if all points are centers already."""
         import torch
 
         sums = torch.cumsum(self._weights * self._nearest, dim=0)
@@ -322,46 +327,46 @@ class DeviceSearch:
         return True
 
     def _distances(self, drawn: Any) -> Any:
-        """d of all points to some of them."""
+        """The distances of all points to some of them."""
         import torch
 
         if self.fast:
             some = self._values[drawn]
-            found = torch.addmm(self._heights, some, self._values.T, alpha=-2.0)
-            found += self._heights[drawn, None]
+            distances = torch.addmm(self._heights, some, self._values.T, alpha=-2.0)
+            distances += self._heights[drawn, None]
         else:
             mode = "donot_use_mm_for_euclid_dist"
-            found = torch.cdist(self._values[drawn], self._values, compute_mode=mode) ** 2
-        return found.scatter_(1, drawn[:, None], 0.0)
+            distances = torch.cdist(self._values[drawn], self._values, compute_mode=mode) ** 2
+        return distances.scatter_(1, drawn[:, None], 0.0)
 
     def _try(self, point: Any, distances: Any) -> None:
-        """Swap a point for the center whose loss costs least, if that pays."""
+        """Put a point in the place of the center whose loss costs least, if that pays."""
         self._apart.copy_(distances)
         self._decide_all()
         gained, at = self._decision.tolist()
         if gained > WORTH * self._cost:
-            there = self._apart < self._second
-            self._replace(int(at), point, there, self._apart.clamp_min(0.0))
+            closer = self._apart < self._second
+            self._replace(int(at), point, closer, self._apart.clamp_min(0.0))
 
     def _decide(self) -> None:
-        """Write which center is lost for a candidate, and what that gains."""
+        """Write which center is lost for a candidate, and by how much that lowers the cost."""
         import torch
 
-        # For all other points, nothing changes but what the loss of their own center costs.
+        # For points that the candidate is not nearer to, only the loss of their center matters.
         nearest, second = self._nearest, self._second
-        there, apart = self._apart < second, self._apart.clamp_min(0.0)
+        closer, apart = self._apart < second, self._apart.clamp_min(0.0)
         closest = torch.minimum(nearest, apart)
-        gain = torch.where(there, self._weights * (nearest - closest), 0.0).sum()
-        # With the point, the loss of their own center costs apart − closest instead.
+        gain = torch.where(closer, self._weights * (nearest - closest), 0.0).sum()
+        # For the others, the loss of their center then costs apart − closest instead.
         saved = self._weights * ((second - nearest) - (apart - closest))
-        losses = self._losses - self._sums(torch.where(there, saved, 0.0))
-        # A difference below rounding, or of infinite distances, is no reason to lose a center.
+        losses = self._losses - self._sums(torch.where(closer, saved, 0.0))
+        # Neither a rounded difference nor infinite distances are a reason to lose a center.
         losses = torch.fmax(losses, CANCELLED * self._losses)
         lost = losses.argmin(dim=0, keepdim=True)
         self._decision.copy_(torch.cat([gain - losses[lost], lost.double()]))
 
-    def _replace(self, lost: int, point: Any, there: Any, apart: Any) -> None:
-        """Put a point in the place of a center; `apart` is how far all are from it."""
+    def _replace(self, lost: int, point: Any, closer: Any, apart: Any) -> None:
+        """Put a point in the place of a center; `apart` are the distances of all points to it."""
         import torch
 
         bereft = ((self._labels == lost) | (self._others == lost)).nonzero()[:, 0]
@@ -369,8 +374,8 @@ class DeviceSearch:
         self._slopes[lost] = self._values[point]
         self._offsets[lost] = self._heights[point]
         labels, nearest = self._labels, self._nearest
-        nearer = there & (apart < nearest)
-        between = there & ~nearer
+        nearer = closer & (apart < nearest)
+        between = closer & ~nearer
         others = torch.where(nearer, labels, torch.where(between, lost, self._others))
         second = torch.where(nearer, nearest, torch.where(between, apart, self._second))
         self._others.copy_(others)

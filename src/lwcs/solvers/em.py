@@ -1,4 +1,8 @@
-"""Expectation–maximization for mixtures on weighted rows; the log-likelihood never decreases."""
+"""Expectation–maximization (EM) for mixtures on weighted rows.
+
+Rows of the host are computed with by the methods of the family; rows on a device by `device_em`, if
+the family is one of those that have device code. The log-likelihood never decreases.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,8 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
 from lwcs.arrays.rows import container
 from lwcs.runtime.journal import Journal
-from lwcs.solvers.device_em import (
-    FAR,
-    SMALLEST_PART,
-    Even,
-    Expected,
-    Known,
-    Labelled,
-    Shared,
-    Weighted,
-    answers,
-    check_domain,
-)
+from lwcs.solvers import device_em
+from lwcs.solvers.device_em import FAR, SMALLEST_PART, Shared, WeightedRows
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, Labels, Rows
@@ -40,19 +34,19 @@ class Mixture:
     lower_bound: float
     """Weighted mean log-likelihood per row, before the last M step."""
     bounds: tuple[float, ...]
-    """The same for each iteration; the first one is that of the mixture at the start."""
+    """`lower_bound` for each iteration; the first is that of the starting mixture."""
     n_iter: int
     converged: bool
 
 
 def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
-    """Rows in float64, checked against what the family accepts.
+    """Rows in float64, refused if they are not in the domain of the family.
 
-    Rows on a device stay there as they are, if the family can be computed there.
+    Rows on a device stay there as they are, if the family has device code.
     """
     if isinstance(points, DeviceArray):
         if family.on_device:
-            check_domain(points, family, first_row)
+            device_em.check_domain(points, family, first_row)
             return points
         points = np.asarray(points)
     if container(points) == "sparse" and not family.sparse:
@@ -66,7 +60,7 @@ def prepared(points: Rows, family: Family, first_row: int = 0) -> Rows:
 def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
     if isinstance(rows, DeviceArray):
-        return np.asarray(answers(family, weights, rows, "joint").found[0])
+        return np.asarray(device_em.evaluate(family, weights, rows, "joint")[0])
     # Where a square overflows, the density is 0.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.asarray(family.log_density(rows) + np.log(weights))
@@ -75,42 +69,43 @@ def log_joint(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
 def log_likelihoods(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """ln p(row) of every row."""
     if isinstance(rows, DeviceArray):
-        return np.asarray(answers(family, weights, rows, "log-likelihood").found[0])
+        return np.asarray(device_em.evaluate(family, weights, rows, "log-likelihood")[0])
     return np.asarray(logsumexp(log_joint(family, weights, rows), axis=1))
 
 
 def responsibilities(family: Family, weights: FloatArray, rows: Rows) -> FloatArray:
     """p(j | row), of shape (n_rows, n_components)."""
     if isinstance(rows, DeviceArray):
-        return np.asarray(answers(family, weights, rows, "responsibilities").found[0])
+        return np.asarray(device_em.evaluate(family, weights, rows, "responsibilities")[0])
     joint = log_joint(family, weights, rows)
-    found: FloatArray = np.exp(joint - logsumexp(joint, axis=1)[:, None])
-    return found
+    return np.asarray(np.exp(joint - logsumexp(joint, axis=1)[:, None]))
 
 
 def expected(family: Family, weights: FloatArray, rows: Rows) -> FloatArray | Shared:
-    """Responsibilities for `maximize`, which stay where the rows are."""
+    """Responsibilities for `maximize`; those of rows on a device stay there."""
     if isinstance(rows, DeviceArray):
-        return Expected(family, weights, rows)
+        return device_em.EStep(family, weights, rows).shared
     return responsibilities(family, weights, rows)
 
 
 def belonging(labels: Labels | DeviceArray, k: int, rows: Rows) -> FloatArray | Shared:
     """Responsibilities for `maximize` of rows that belong to one of k components each."""
-    return Labelled.of(labels, k, rows) if isinstance(rows, DeviceArray) else np.eye(k)[labels]
+    if isinstance(rows, DeviceArray):
+        return device_em.labelled(labels, k, rows.tensor)
+    return np.eye(k)[labels]
 
 
 def evenly(k: int, rows: Rows) -> FloatArray | Shared:
     """Responsibilities for `maximize` of rows that belong to all of k components alike."""
     if isinstance(rows, DeviceArray):
-        return Even(k, rows.tensor)
+        return device_em.even(k, rows.tensor)
     return np.full((rows.shape[0], k), 1.0 / k)
 
 
 def likeliest(family: Family, rows: Rows) -> Labels | DeviceArray:
-    """The component with the largest density, of every row, where the rows are."""
+    """The component with the largest density for every row; on the device of the rows."""
     if isinstance(rows, DeviceArray):
-        return answers(family, np.ones(len(family.means)), rows, "labels").found[0]
+        return device_em.evaluate(family, np.ones(len(family.means)), rows, "labels")[0]
     return np.argmax(family.log_density(rows), axis=1)
 
 
@@ -126,10 +121,12 @@ def fit_mixture(
 ) -> Mixture:
     """Run EM from the components of `family` with the weights `mixing`.
 
-    It has converged once the mean log-likelihood gains less than `tol` in one iteration.
+    It has converged once an iteration raises the mean log-likelihood by less than `tol`.
     """
-    there = isinstance(rows, DeviceArray)
-    step = _on_device(rows, weights).step if there else partial(_step, rows, weights)
+    if isinstance(rows, DeviceArray):
+        step = _on_device(rows, weights).step
+    else:
+        step = partial(_step, rows, weights)
     bounds: list[float] = []
     converged = False
     with (journal or Journal()).stage("EM") as stage:
@@ -147,13 +144,14 @@ def _step(
     rows: Rows, weights: FloatArray, family: Family, mixing: FloatArray
 ) -> tuple[float, FloatArray]:
     """One iteration: the mean log-likelihood before it, and the mixing weights after it."""
-    own, joint = _of_mean_one(weights), log_joint(family, mixing, rows)
+    joint = log_joint(family, mixing, rows)
     log_likelihood = logsumexp(joint, axis=1)
     lost = np.flatnonzero(~np.isfinite(log_likelihood))
     if len(lost):
         raise BadValueError(0, int(lost[0]), None, np.inf, FAR)
     mixing = maximize(rows, weights, family, np.exp(joint - log_likelihood[:, None]))
-    return float(own @ log_likelihood / own.sum()), mixing
+    weights = _of_mean_one(weights)
+    return float(weights @ log_likelihood / weights.sum()), mixing
 
 
 def maximize(
@@ -161,7 +159,7 @@ def maximize(
 ) -> FloatArray:
     """The M step: fit the family to the responsibilities `shared`; return the mixing weights."""
     if isinstance(rows, DeviceArray):
-        return _on_device(rows, weights).maximize(family, _there(shared, rows))
+        return _on_device(rows, weights).maximize(family, _shared(shared, rows))
     owned = _owned(weights, shared)
     family.fit(rows, owned)
     return _mixing(owned)
@@ -170,23 +168,23 @@ def maximize(
 def mixing_weights(
     rows: Rows, weights: FloatArray, family: Family, shared: FloatArray | Shared
 ) -> FloatArray:
-    """The part of the M step that leaves the components as they are: their weights."""
+    """The part of the M step that leaves the components as they are: the mixing weights."""
     if isinstance(rows, DeviceArray):
-        return _on_device(rows, weights).mixing(family, _there(shared, rows))
+        return _on_device(rows, weights).mixing(family, _shared(shared, rows))
     return _mixing(_owned(weights, shared))
 
 
-def _on_device(rows: DeviceArray, weights: FloatArray) -> Weighted:
-    return Weighted(rows, _of_mean_one(weights))
+def _on_device(rows: DeviceArray, weights: FloatArray) -> WeightedRows:
+    return WeightedRows(rows, _of_mean_one(weights))
 
 
-def _there(shared: Any, rows: DeviceArray) -> Shared:
-    """Responsibilities as a device wants them."""
-    return Known(shared, rows.tensor) if isinstance(shared, np.ndarray) else shared
+def _shared(shared: Any, rows: DeviceArray) -> Shared:
+    """Responsibilities for rows on a device, which may be a NumPy array."""
+    return device_em.from_host(shared, rows.tensor) if isinstance(shared, np.ndarray) else shared
 
 
 def _owned(weights: FloatArray, shared: Any) -> FloatArray:
-    """The weight of every row in every component; every component has some."""
+    """The weight of every row in every component; no component is left without any."""
     weights = _of_mean_one(weights)
     owned = weights[:, None] * shared
     empty = owned.sum(axis=0) <= SMALLEST_PART * weights.sum()
@@ -201,5 +199,5 @@ def _mixing(owned: FloatArray) -> FloatArray:
 
 
 def _of_mean_one(weights: FloatArray) -> FloatArray:
-    """Constants of a family must not depend on the scale of the weights."""
+    """Weights with the mean one: constants of a family must not depend on their scale."""
     return np.asarray(weights * (len(weights) / weights.sum()))

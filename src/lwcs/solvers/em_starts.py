@@ -1,4 +1,4 @@
-"""Where EM starts: from random responsibilities, from clusters, or from what a user gives."""
+"""Starts of EM (k-means, random responsibilities, given parameters), and runs from them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lwcs.arrays.types import FloatArray, Labels, Rows
-    from lwcs.runtime.journal import Journal
     from lwcs.solvers.em import Mixture
     from lwcs.solvers.families import Family
 
 
 INITS = ("k-means", "random")
-# How far the sum of given weights may be from 1, which float32 can hold.
+# Largest distance of the sum of given weights from 1, which float32 weights do not exceed.
 _SUM_ERROR = 1e-6
 _FAR = (
     "is infinitely far from every row of means_init; pass means nearer to the rows, or scale the "
@@ -43,7 +42,7 @@ _FAR = (
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a user gives of the mixture that EM starts from; the rest is None."""
+    """The parameters that a user gives of the mixture that EM starts from; the others are None."""
 
     means: FloatArray | None = None
     weights: FloatArray | None = None
@@ -62,7 +61,7 @@ class Given:
 
 
 def check_init(init: Any) -> None:
-    """Check what can be checked without rows."""
+    """Check the parameter `init`."""
     if not isinstance(init, str):
         raise TypeError(
             f"init is of type {type(init).__name__}; pass one of {', '.join(map(repr, INITS))}; "
@@ -71,24 +70,13 @@ def check_init(init: Any) -> None:
     check_choice(init, "init", INITS)
 
 
-def begin(
-    rows: Rows,
-    weights: FloatArray,
-    family: Family,
-    k: int,
-    init: str,
-    given: Given,
-    *,
-    seed: int,
-    attempt: int,
-    n_jobs: int,
-    journal: Journal | None = None,
-) -> FloatArray:
+def begin(rows: Rows, weights: FloatArray, family: Family, runs: Runs, attempt: int) -> FloatArray:
     """Set the components that restart number `attempt` starts from; return their weights.
 
-    What is given is used as it is. The rest is estimated from rows that are assigned to the given
-    means, or to components by `init`.
+    Given parameters are used as they are. The others are estimated from rows that are assigned to
+    the given means, or to components by `init`.
     """
+    given, k = runs.given, runs.k
     if given.means is not None and given.precisions is not None:
         family.start_at(given.means, given.precisions)
         mixing = given.weights
@@ -98,22 +86,20 @@ def begin(
         return mixing
     if given.means is not None:
         shared = belonging(_nearest(rows, family, given.means), k, rows)
-    elif init == "random":
-        shared = generator(seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
+    elif runs.init == "random":
+        shared = generator(runs.seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
     else:
-        own = _restart_seed(seed, attempt)
-        labels = _clusters(rows, weights, family, k, own, n_jobs, journal)
-        shared = belonging(labels, k, rows)
+        shared = belonging(_clusters(rows, weights, family, runs, attempt), k, rows)
     mixing = maximize(rows, weights, family, shared)
     family.start_at(given.means, given.precisions)
     return mixing if given.weights is None else given.weights
 
 
 def _nearest(rows: Rows, family: Family, means: FloatArray) -> Labels:
-    """The nearest mean of every row, by the family's divergence, without smoothing.
+    """The nearest mean of every row, by the divergence of the family, without smoothing.
 
-    For families whose only parameter is the mean it is the component that makes the row most
-    likely, since ln p(x) = −d(x, mean) + a constant of x.
+    For families whose only parameter is the mean, that is the component with the largest density,
+    since ln p(x) = −d(x, mean) + a constant of x.
     """
     geometry = Geometry(family.divergence)
     measured = geometry.measured(_start_rows(family, rows))
@@ -123,32 +109,26 @@ def _nearest(rows: Rows, family: Family, means: FloatArray) -> Labels:
         raise BadValueError(0, bad.row, None, np.inf, _FAR) from None
 
 
-def _restart_seed(seed: int, attempt: int) -> int:
-    """The seed of one k-means start; the first restart uses the seed itself."""
-    if attempt == 0:
-        return seed
-    return int(generator(seed, Stage.RESTART, attempt).integers(2**63))
-
-
-def _clusters(
-    rows: Rows, weights: FloatArray, family: Family, k: int, seed: int, n_jobs: int,
-    journal: Journal | None,
-) -> Labels:  # fmt: skip
+def _clusters(rows: Rows, weights: FloatArray, family: Family, runs: Runs, attempt: int) -> Labels:
+    """Labels of k-means; the first restart uses the seed of the fit itself."""
+    seed = runs.seed
+    if attempt:
+        seed = int(generator(seed, Stage.RESTART, attempt).integers(2**63))
     points, divergence = _start_rows(family, rows), family.start
     mean = _sum(points, weights) / weights.sum() if divergence.smoothing else None
     return cluster(
         points,
         weights,
         Geometry(divergence, mean=mean, kernel=kernels.choose(rows.shape[0] * rows.shape[1])),
-        k,
+        runs.k,
         seed=seed,
-        n_jobs=n_jobs,
-        journal=journal,
+        n_jobs=runs.n_jobs,
+        journal=runs.journal,
     ).labels
 
 
 def _start_rows(family: Family, rows: Rows) -> Rows:
-    """The rows that clusters are computed from, in float64, where the rows are."""
+    """The rows that starting clusters are computed from, in float64; on the device of the rows."""
     if isinstance(rows, DeviceArray):
         return DeviceArray(family.start_rows(rows.tensor.double()))
     return family.start_rows(rows)
@@ -193,7 +173,7 @@ def _weights(given: Any, k: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """How EM is run: the parameters of an estimator, as far as they matter."""
+    """The parameters of an estimator that EM needs, and its runs."""
 
     new_family: Callable[[], Family]
     k: int
@@ -208,22 +188,11 @@ class Runs:
     def start(self, rows: Rows, weights: FloatArray, attempt: int) -> Mixture:
         """Run EM from start number `attempt`."""
         family = self.new_family()
-        mixing = begin(
-            rows,
-            weights,
-            family,
-            self.k,
-            self.init,
-            self.given,
-            seed=self.seed,
-            attempt=attempt,
-            n_jobs=self.n_jobs,
-            journal=self.journal,
-        )
+        mixing = begin(rows, weights, family, self, attempt)
         return self._run(rows, weights, family, mixing)
 
     def go_on(self, last: Mixture, rows: Rows, weights: FloatArray) -> Mixture:
-        """Run EM from a mixture, which is left as it is."""
+        """Run EM from a mixture, which does not change."""
         family = self.new_family()
         shared = expected(last.family, last.weights, rows)
         return self._run(rows, weights, family, maximize(rows, weights, family, shared))
@@ -231,7 +200,7 @@ class Runs:
     def candidates(
         self, rows: Rows, weights: FloatArray, starts: int, last: Mixture | None
     ) -> list[Mixture]:
-        """The mixtures of several starts; or of one, where EM goes on from the last mixture."""
+        """The mixtures of several starts, or the one that continues from the last mixture."""
         if last is not None:
             return [self.go_on(last, rows, weights)]
         return [self.start(rows, weights, attempt) for attempt in range(starts)]

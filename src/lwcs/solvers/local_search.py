@@ -1,10 +1,10 @@
-"""Local search: initial centers made better by swaps (Lattanzi and Sohler 2019).
+"""Local search: initial centers improved by swaps (Lattanzi and Sohler 2019).
 
 A point is drawn in proportion to w·d(x, centers), and takes the place of the center whose loss
-costs least, if that lowers the cost. The distances of every point to its nearest and its second
-nearest center say what each loss would cost, so that one swap is decided by one distance per
-point. k-means++ often puts two centers into one cluster and none into another: Lloyd cannot mend
-that, a swap can.
+costs least, if that lowers the cost. The loss of each center follows from the distances of every
+point to its nearest and second nearest center, so that a swap needs one distance per point.
+k-means++ often puts two centers into one cluster and none into another, which Lloyd cannot repair,
+but a swap can.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from lwcs.solvers.device_kmeans import DeviceSearch
     from lwcs.solvers.points import Points
 
-# Swaps that are tried, and at least one for every center; many more add little.
+# Least number of swaps that are tried, which are at least one per center; many more gain little.
 FEWEST_STEPS = 100
-# Candidates that share one matrix product. They are drawn by the distances before the first of
-# them is taken; whether a swap pays is always decided by the present ones.
+# Candidates that share one matrix product. They are drawn by the distances before the first swap;
+# whether a swap pays is decided by the present distances.
 _TOGETHER = 8
-# A swap has to lower the cost by more than rounding.
+# A swap must lower the cost by more than this part of it, which exceeds rounding.
 WORTH = 1e-6
 # Below this part of their terms, distances from products in float64 have too few digits.
-_CLEAR = 1e-11
-# A sum less most of itself has no digits below this part of it.
+_ACCURATE = 1e-11
+# Differences below this part of their terms have cancelled.
 CANCELLED = 1e-12
 
 
@@ -52,16 +52,14 @@ def local_search(
 ) -> Centers:
     """Try `steps` swaps of a center for a point; the cost never rises.
 
-    By default, as many as there are centers, and at least 100. The result does not depend on the
-    number of threads.
-
-    A single center stays as it is: Lloyd finds the best one in one iteration.
+    By default, one per center, and at least 100. The result does not depend on the number of
+    threads. A single center is not changed, since Lloyd finds the best one in one iteration.
     """
     if len(centers) == 1:
         return centers
     steps = max(FEWEST_STEPS, len(centers)) if steps is None else steps
     threads = n_jobs if len(points) * centers.points.size >= WORTH_THREADS else 1
-    # Distances that overflow are not finite, and no swap is accepted by them.
+    # No swap is accepted by distances that overflow.
     with (
         np.errstate(over="ignore", invalid="ignore"),
         (journal or Journal()).stage("local search", -(-steps // _TOGETHER)) as stage,
@@ -90,7 +88,7 @@ def _search(
 
 
 class _Search:
-    """Centers, and the nearest and second nearest one of every point."""
+    """The centers, and the nearest and second nearest one of every point."""
 
     def __init__(
         self, points: Points, centers: Centers, dtype: npt.DTypeLike, run: Map = map
@@ -109,7 +107,7 @@ class _Search:
         n = len(points)
         self._labels, self._others = np.empty((2, n), dtype=np.int64)
         self._nearest, self._second = np.empty((2, n), dtype=self._product.dtype)
-        for _ in run(self._look, pieces(n, max(64, PIECE_VALUES // len(centers)))):
+        for _ in run(self._find_two, pieces(n, max(64, PIECE_VALUES // len(centers)))):
             pass
         self._add_up()
 
@@ -120,15 +118,12 @@ class _Search:
 
     @property
     def clear(self) -> bool:
-        """Whether float32 has the digits: no distance has overflowed, and the cost is no noise."""
+        """Whether float32 has enough digits: no distance overflows, and the cost is above noise."""
         return self._clear_down_to < self.cost and bool(np.isfinite(self._losses).all())
 
-    def _look(self, at: slice | IntArray) -> None:
-        """Find the two nearest centers of some points."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._find_two(at)
-
+    @np.errstate(over="ignore", invalid="ignore")
     def _find_two(self, at: slice | IntArray) -> None:
+        """Find the two nearest centers of some points."""
         scores: Any = self._product.scores(self._values[at], self._prepared)
         each, heights = np.arange(len(scores)), self._heights[at]
         for labels, distances in (
@@ -136,31 +131,31 @@ class _Search:
             (self._others, self._second),
         ):
             best = np.argmax(scores, axis=1)
-            found = np.maximum(heights - scores[each, best], 0.0)
+            approximate = np.maximum(heights - scores[each, best], 0.0)
             if not self.fast:
-                self._mend(found, at, best)
-            labels[at], distances[at] = best, found
+                self._mend(approximate, at, best)
+            labels[at], distances[at] = best, approximate
             scores[each, best] = -np.inf
 
-    def _mend(self, found: FloatArray, at: slice | IntArray, labels: IntArray) -> None:
-        """Take distances that products have lost, as of centers themselves, from differences."""
-        lost = np.flatnonzero(~(found > _CLEAR * self._sizes[at]))
+    def _mend(self, approximate: FloatArray, at: slice | IntArray, labels: IntArray) -> None:
+        """Replace distances from products that have too few digits by those from differences."""
+        lost = np.flatnonzero(~(approximate > _ACCURATE * self._sizes[at]))
         if len(lost):
             rows = np.arange(len(self._weights))[at][lost]
             centers = Centers(self._points[labels[lost]], self._geometry)
             exact = self._candidates.unit * self._rows[rows].distances(
                 centers, np.arange(len(rows))
             )
-            found[lost] = np.where(np.isfinite(exact), exact, found[lost])
+            approximate[lost] = np.where(np.isfinite(exact), exact, approximate[lost])
 
     def _add_up(self) -> None:
-        """The cost, and by how much it would rise without each center."""
+        """Compute the cost, and by how much it would rise without each center."""
         self.cost = float(self._weights @ self._nearest)
         losses = self._weights * (self._second - self._nearest)
         self._losses = np.bincount(self._labels, losses, len(self._points))
 
     def swap(self, uniforms: FloatArray) -> bool:
-        """Try some points; False if all points are centers already."""
+        """Try some points as centers; return False if all points are centers already."""
         sums = np.cumsum(self._weights * self._nearest)
         if not 0.0 < sums[-1] < np.inf:
             return False
@@ -171,37 +166,33 @@ class _Search:
         return True
 
     def _try(self, point: int, distances: Any) -> None:
-        """Swap a point for the center whose loss costs least, if that pays."""
-        # For all other points, nothing changes but what the loss of their own center costs.
+        """Put a point in the place of the center whose loss costs least, if that pays."""
+        # For points that the candidate is not nearer to, only the loss of their center matters.
         at = np.flatnonzero(distances < self._second)
         apart, nearest, second = np.maximum(distances[at], 0.0), self._nearest[at], self._second[at]
         weights, closest = self._weights[at], np.minimum(nearest, apart)
         gain = float(weights @ (nearest - closest))
-        # With the point, the loss of their own center costs apart − closest instead.
+        # For the others, the loss of their center then costs apart − closest instead.
         saved = weights * ((second - nearest) - (apart - closest))
         losses = self._losses - np.bincount(self._labels[at], saved, len(self._losses))
-        # A difference below rounding, or of infinite distances, is no reason to lose a center.
+        # Neither a rounded difference nor infinite distances are a reason to lose a center.
         losses = np.fmax(losses, CANCELLED * self._losses)
         lost = int(np.argmin(losses))
         if gain - losses[lost] > WORTH * self.cost:
             self._replace(lost, point, at, apart)
 
     def _replace(self, lost: int, point: int, at: IntArray, apart: Any) -> None:
-        """Put a point in the place of a center; `apart` is how far those are that it changes."""
+        """Put a point in the place of a center, where the points `at` are `apart` from it."""
         bereft = np.flatnonzero((self._labels == lost) | (self._others == lost))
         self._put(lost, point)
         labels, nearest = self._labels[at], self._nearest[at]
         nearer = apart < nearest
-        self._labels[at], self._others[at] = (
-            np.where(nearer, lost, labels),
-            np.where(nearer, labels, lost),
-        )
-        self._nearest[at], self._second[at] = (
-            np.where(nearer, apart, nearest),
-            np.where(nearer, nearest, apart),
-        )
+        self._labels[at] = np.where(nearer, lost, labels)
+        self._others[at] = np.where(nearer, labels, lost)
+        self._nearest[at] = np.where(nearer, apart, nearest)
+        self._second[at] = np.where(nearer, nearest, apart)
         if len(bereft):
-            self._look(bereft)
+            self._find_two(bereft)
         self._add_up()
 
     def _put(self, lost: int, point: int) -> None:

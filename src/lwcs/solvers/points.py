@@ -1,7 +1,7 @@
-"""Weighted points: the measured rows of a coreset, which all solvers of k-means take.
+"""Weighted points: measured rows of a coreset with their weights, the input of k-means solvers.
 
-Solvers compute with float32 rows in float32 for as long as the cost has digits left: distances
-from float32 products err by about 1e-6 of the spread.
+float32 rows are clustered with float32 products for as long as the cost has digits left: distances
+from these products are off by about 1e-6 of the spread.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 FLOAT32_DOWN_TO = 1e-3
 """float32 distances are used until the cost has fallen to this part of the spread.
 
-Sampling probabilities are then off by a thousandth at most.
+Sampling probabilities are then off by at most a thousandth.
 """
 WORTH_THREADS = 2**27
-"""Products of a whole seeding or local search from which on it pays to start threads."""
+"""Number of products of a whole seeding or local search from which on threads pay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,50 +38,44 @@ class Points:
     rows: Measured
     weights: FloatArray
     average: float
-    """What a row costs around the mean, on average."""
+    """The average cost of a row around the mean."""
     device_weights: Any = None
-    """The weights as a tensor beside rows on a device; None for rows of the host."""
+    """The weights as a tensor, for rows on a device; None for rows of the host."""
 
     @classmethod
     def of(cls, data: Rows, weights: Any, geometry: Geometry | None = None) -> Points:
-        """Measure weighted rows of data; weights may be on a device, too."""
-        how = Geometry() if geometry is None else geometry
-        if not how.squared:
-            # Solvers on a device know squared distances alone, and a coreset is small.
-            data, how = copied(data), replace(how, device=None)
-        rows = how.measured(data)
-        omega, own = kernels.unit_weights(copied(weights), len(rows)), rows.geometry
+        """Measure weighted rows of data; the weights may be on a device."""
+        geometry = Geometry() if geometry is None else geometry
+        if not geometry.squared:
+            # The device code of solvers is for squared distances alone, and a coreset is small.
+            data, geometry = copied(data), replace(geometry, device=None)
+        rows: Any = geometry.measured(data)
+        tensor = None
+        omega = kernels.unit_weights(copied(weights), len(rows))
         if isinstance(rows, DeviceRows):
-            return cls._on_device(rows, omega, weights)
-        moments = rows.moments(omega)
-        if own.cost_follows_from_moments:
-            scatter, precision = np.maximum(moments.scatter, 0.0), own.precision
+            tensor = rows.put(omega if weights is None else weights).double()
+        moments = rows.moments(omega if tensor is None else DeviceArray(tensor))
+        if rows.geometry.cost_follows_from_moments:
+            scatter, precision = np.maximum(moments.scatter, 0.0), rows.geometry.precision
             cost = float(scatter.sum() if precision is None else precision @ scatter)
         else:
-            cost = float(omega @ rows.distances_to(Centers(moments.mean[None, :], own)))
-        return cls(rows, omega, cost / moments.weight)
-
-    @classmethod
-    def _on_device(cls, rows: DeviceRows, omega: FloatArray, given: Any) -> Points:
-        weights = rows.put(omega if given is None else given).double()
-        moments, precision = rows.moments(DeviceArray(weights)), rows.geometry.precision
-        scatter = np.maximum(moments.scatter, 0.0)
-        cost = float(scatter.sum() if precision is None else precision @ scatter)
-        return cls(rows, omega, cost / moments.weight, weights)
+            mean = Centers(moments.mean[None, :], rows.geometry)
+            cost = float(omega @ rows.distances_to(mean))
+        return cls(rows, omega, cost / moments.weight, tensor)
 
     def part(self, at: IntArray, weights: FloatArray) -> Points:
-        """Some of the rows, with weights of their own; a row costs as much on average."""
-        rows, own = self.rows[at], None
+        """Some of the rows with other weights; the average cost is that of all rows."""
+        rows, tensor = self.rows[at], None
         if isinstance(rows, DeviceRows) and self.device_weights is not None:
-            own = rows.put(weights).double()
-        return Points(rows, weights, self.average, own)
+            tensor = rows.put(weights).double()
+        return Points(rows, weights, self.average, tensor)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def variance(self) -> float:
-        """The average cost per column; with squared distances, a variance."""
+        """The average cost per column: for squared distances, the mean variance of the columns."""
         return self.average / self.rows.n_features
 
 
@@ -97,25 +91,25 @@ Found = TypeVar("Found", bound=HasCost)
 
 
 def precisely(
-    data: Rows, weights: FloatArray, geometry: Geometry, how: Callable[[Points], Found]
+    data: Rows, weights: FloatArray, geometry: Geometry, solve: Callable[[Points], Found]
 ) -> Found:
-    """Cluster weighted rows of data in a precision that is enough.
+    """Cluster weighted rows of data in sufficient precision.
 
-    float32 rows are clustered by float32 products, and once more by float64 products if the cost
-    comes out so small against their spread that float32 had no digits left. On a device, labels
-    are nearest and costs are those of differences in any case.
+    float32 rows are clustered by float32 products, and again by float64 products if the cost is so
+    small compared to their spread that float32 had no digits left. On a device this is not needed:
+    there, labels and costs are decided by differences wherever products have too few digits.
     """
     points = Points.of(data, weights, geometry)
-    found = how(points)
+    solution = solve(points)
     spread = points.average * points.weights.sum()
     single = points.rows.dtype == np.float32 and points.device_weights is None
-    if single and not found.cost >= FLOAT32_DOWN_TO * spread:
-        found = how(Points.of(data, weights, geometry.in_float64()))
-    return found
+    if single and not solution.cost >= FLOAT32_DOWN_TO * spread:
+        return solve(Points.of(data, weights, geometry.in_float64()))
+    return solution
 
 
 def draw_points(sums: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Points in proportion to the steps of `sums`; a point without a step is never drawn."""
-    # A uniform number times a sum that is not a normal number can be rounded up to the sum.
+    """Points in proportion to their masses, given as running sums; never one without mass."""
+    # A uniform number times a subnormal sum may be rounded up to the sum.
     below = np.minimum(uniforms * sums[-1], np.nextafter(sums[-1], 0.0))
     return np.searchsorted(sums, below, side="right")

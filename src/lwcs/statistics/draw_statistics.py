@@ -23,7 +23,7 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.geometry import Centers
 from lwcs.geometry.dense_rows import DenseRows
-from lwcs.samplers.around_centers import Clusters, sensitivities
+from lwcs.samplers.around_centers import ClusterTotals, sensitivities
 from lwcs.statistics.indices import TwoNearest
 
 if TYPE_CHECKING:
@@ -154,13 +154,13 @@ class DrawStatistics:
     def _by_cluster(self, values: FloatArray) -> FloatArray:
         return np.bincount(self.labels, values, self.k).astype(np.float64)
 
-    def _in_units(self, average: float) -> Clusters:
+    def _in_units(self, average: float) -> ClusterTotals:
         """Weight and cost of the clusters as parts of all: at any range of numbers."""
         costs = self._by_cluster(self._parts * (self.distances / average))
-        return Clusters(len(costs), self.shares, costs)
+        return ClusterTotals(len(costs), self.shares, costs)
 
     def _missed(
-        self, drawn: FloatArray, labels: IntArray, clusters: Clusters, average: float, draws: int
+        self, drawn: FloatArray, labels: IntArray, clusters: ClusterTotals, average: float, draws: int
     ) -> float:
         """What the clusters cost that no draw is of, in expectation."""
         if self.apart is None:

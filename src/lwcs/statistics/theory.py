@@ -14,7 +14,6 @@ from numbers import Real
 from typing import Any
 
 from lwcs.arrays.checks import check_count
-from lwcs.coreset import combine as coreset_reduce
 from lwcs.statistics.data_bounds import kurtosis, similarity
 
 __all__ = [
@@ -254,8 +253,10 @@ def reduced_epsilon(epsilon: float, depth: int) -> float:
     >>> round(theory.reduced_epsilon(0.1, depth=2), 3)
     0.215
     """
+    from lwcs.coreset import combine
+
     epsilon = _positive(epsilon, "epsilon", "0.1")
-    return coreset_reduce.reduced_epsilon(epsilon, _count(depth, "depth"))
+    return combine.reduced_epsilon(epsilon, _count(depth, "depth"))
 
 
 def calibrated_size(n_clusters: int, error: float) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from lwcs.arrays.types import FloatArray, Rows
     from lwcs.divergences import Divergence
@@ -74,8 +74,9 @@ class Family(ABC):
     sparse: ClassVar[bool] = False
     """Whether the methods accept CSR rows as well as dense ones."""
     on_device: ClassVar[bool] = False
-    """Whether `lwcs.solvers.device_em` computes it for rows on a device; others get
-    NumPy arrays. Not inherited."""
+    """Whether `lwcs.solvers.device_em` has code for it; others get rows as NumPy arrays.
+
+    Not inherited, since a subclass may have other formulas."""
     options: ClassVar[tuple[str, ...]] = ()
     """Parameters of CoresetMixture that the constructor takes, and keeps under the same names."""
     fitted: ClassVar[Mapping[str, str]] = {}
@@ -95,7 +96,6 @@ class Family(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Register a subclass that defines a name."""
         super().__init_subclass__(**options)
-        # Formulas of a subclass are its own.
         cls.on_device = vars(cls).get("on_device", False)
         if "name" not in vars(cls):
             return
@@ -221,47 +221,3 @@ def means_of_sums(sums: FloatArray, weights: FloatArray) -> FloatArray:
     """Weighted means, from the weighted sums of the rows."""
     totals = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
     return sums / totals[:, None]
-
-
-class Natural(NamedTuple):
-    """The components as their log-densities see them."""
-
-    parameters: tuple[FloatArray, ...]
-    """One array of shape (n_components, n_features) per statistic."""
-    offsets: FloatArray
-    """One number per component."""
-
-
-class NaturalFamily(Family):
-    """The k components of a mixture, from a family that is linear in statistics of a row."""
-
-    @abstractmethod
-    def natural(self) -> Natural:
-        """The parameters in the order of `statistics`, and the offsets."""
-
-    @abstractmethod
-    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
-        """Fit the components to sums of the statistics, of shape (n_components, n_features) each.
-
-        `weights` are those of the rows, or their sums: an array of shape (1, n_components).
-        """
-
-    def statistics(self, rows: Any) -> tuple[Any, ...]:
-        """The statistics of every row, for NumPy arrays, sparse rows or tensors."""
-        return (rows,)
-
-    def base(self, rows: Any) -> Any:
-        """What does not depend on the component, one number per row; None for zero."""
-        del rows
-
-    def fit(self, rows: Rows, weights: FloatArray) -> None:
-        """Fit the components to the sums of the statistics."""
-        self.fit_sums([weighted_sums(each, weights) for each in self.statistics(rows)], weights)
-
-    def log_density(self, rows: Rows) -> FloatArray:
-        """Add up the products of statistics and parameters."""
-        parameters, found = self.natural()
-        for values, each in zip(self.statistics(rows), parameters, strict=True):
-            found = found + np.asarray(values @ each.T)
-        base = self.base(rows)
-        return found if base is None else found + base[:, None]

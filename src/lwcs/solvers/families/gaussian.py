@@ -140,14 +140,14 @@ class Gaussian(Family):
     def log_density(self, rows: Rows) -> FloatArray:
         """−(d·ln 2π + ln |Σ| + (x − m)ᵀ Σ⁻¹ (x − m))/2."""
         factors, logs = self.precisions_cholesky, self.log_determinants()
-        found = np.empty((rows.shape[0], len(self.means)))
+        densities = np.empty((rows.shape[0], len(self.means)))
         for j, mean in enumerate(self.means):
             if self.diagonal:
                 scaled = (rows - mean) * factors[j]
             else:
                 scaled = (rows - mean) @ (factors if self.covariance_type == "tied" else factors[j])
-            found[:, j] = logs[j] - 0.5 * np.einsum("ij,ij->i", scaled, scaled)
-        return found - 0.5 * rows.shape[1] * np.log(2.0 * np.pi)
+            densities[:, j] = logs[j] - 0.5 * np.einsum("ij,ij->i", scaled, scaled)
+        return densities - 0.5 * rows.shape[1] * np.log(2.0 * np.pi)
 
     def log_determinants(self) -> FloatArray:
         """−½·ln |Σ| of every component."""

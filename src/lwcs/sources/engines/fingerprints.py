@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from lwcs.sources.base import Block
 
-PARTITIONS = "partitions"
-"""Name in the details of a coreset."""
 MOST_LISTED = 1_000
 """Where there are more partitions, consecutive ones share a fingerprint."""
 _DIGITS = 16
