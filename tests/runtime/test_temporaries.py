@@ -1,4 +1,4 @@
-"""A run that is killed leaves one file or folder, whose name says what it is and which none reads."""
+"""A run that is killed leaves one file or folder, whose name says what it is; nothing reads it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_a_killed_run_leaves_says_what_it_is_and_is_no_data(kind, tmp_path)
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_run_that_fails_leaves_nothing(kind, tmp_path):
     make = getattr(atomic_write, f"temporary_{kind}")
-    with pytest.raises(KeyboardInterrupt), make(tmp_path) as path:
+    with pytest.raises(KeyboardInterrupt), make(tmp_path) as path:  # noqa: PT012
         (path if kind == "file" else path / "half").write_text("x")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []

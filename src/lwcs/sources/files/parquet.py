@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.remote.paths import Found
-    from lwcs.sources.remote.prefetch import Ahead, Lane, Store
+    from lwcs.sources.remote.prefetch import Lane, PrefetchedFile, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class ParquetFiles(Files):
         with WaitingThreads(usable_cores() if self._store is None else REQUESTS) as pool:
             return dict(zip(paths, pool.map(read, paths), strict=True))
 
-    def _opened(self, path: str, ahead: Ahead | None = None) -> Any:
+    def _opened(self, path: str, ahead: PrefetchedFile | None = None) -> Any:
         if self._store is None:
             return self._filesystem.open_input_file(path)
         return pa.PythonFile(ahead or self._store.file(path), "r")
@@ -179,7 +179,7 @@ class ParquetFiles(Files):
         runs: list[range],
         threads: bool,
         whole: bool,
-        ahead: Ahead | None,
+        ahead: PrefetchedFile | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read runs of row groups, each as a `whole` or page by page.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.remote.paths import Found
-    from lwcs.sources.remote.prefetch import Ahead
+    from lwcs.sources.remote.prefetch import PrefetchedFile
 
 
 class Files(ABC):
@@ -67,7 +67,7 @@ class Part:
     rows: Iterable[pa.RecordBatch]
     size: float | None = None
     """Bytes that it takes, if it is small enough to be read before its turn."""
-    ahead: Ahead | None = None
+    ahead: PrefetchedFile | None = None
     """Its bytes on a store."""
     last: bool = True
     """Whether its file ends with it."""
