@@ -190,10 +190,10 @@ def explaining(output: Place | str, *, is_copy: bool = False) -> Iterator[None]:
         raise _store_error(failed, name) from error
     except Exception as error:
         # Libraries of stores also raise errors that are no OSErrors.
-        failed = of_the_place(name, error, "writing") if remote else None
-        if failed is None:
+        foreign = of_the_place(name, error, "writing") if remote else None
+        if foreign is None:
             raise
-        raise _store_error(failed, name) from error
+        raise _store_error(foreign, name) from error
 
 
 def _disk_error(error: OSError, name: str, in_temporary_folder: bool) -> OSError:

@@ -316,7 +316,7 @@ class PrefetchedFile(RawIOBase):
             del self._requests[request]
             self._held -= request.size
 
-    def read(self, n: int | None = -1) -> bytes | memoryview:  # type: ignore[override]
+    def read(self, n: int | None = -1) -> bytes | memoryview:
         """Read up to `n` bytes; a view of what was fetched where one request has them all."""
         stop = self._size if n is None or n < 0 else min(self._size, self._position + n)
         parts: list[bytes | memoryview] = []
