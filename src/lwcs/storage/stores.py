@@ -102,7 +102,8 @@ def _uninterrupted(work: Callable[[], None]) -> None:
 
     def run() -> None:
         try:
-            outcome.set_result(work())
+            work()
+            outcome.set_result(None)
         except BaseException as error:
             outcome.set_exception(error)
 
