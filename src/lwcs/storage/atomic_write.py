@@ -80,7 +80,7 @@ def check_target(
     # The target of a symbolic link is replaced, not the link itself.
     target = Path(os.path.realpath(place.path))
     if not str(path) or target.is_dir():
-        raise _is_folder(place)
+        raise _folder_error(place)
     # The target of /dev/stdout does not exist if that is a pipe, so the link itself is tested.
     if os.path.exists(place.path) and not os.path.isfile(place.path):
         raise ValueError(
@@ -152,7 +152,7 @@ def _check_on_store(place: Place, trying: bool) -> None:
     with explaining(place):
         bucket = stores.container_of(place)
         if place.path.endswith("/") or place.path.strip("/") == bucket:
-            raise _is_folder(place)
+            raise _folder_error(place)
         if bucket and place.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(
                 f"cannot write {place.name!r}: there is no bucket {bucket!r}, or it may not be "
@@ -161,10 +161,10 @@ def _check_on_store(place: Place, trying: bool) -> None:
         if trying:
             stores.try_out(place)
         if place.filesystem.get_file_info(place.path).type == fs.FileType.Directory:
-            raise _is_folder(place)
+            raise _folder_error(place)
 
 
-def _is_folder(place: Place) -> OSError:
+def _folder_error(place: Place) -> OSError:
     return IsADirectoryError(f"cannot write {place.name!r}: that is a folder; name a file in it")
 
 

@@ -83,12 +83,20 @@ class Wanted:
     """Which paths to list below a folder."""
 
     pattern: Pattern
-    keep: Callable[[str], bool]
-    """Whether a path that matches is listed."""
-    is_file: Callable[[str], bool]
-    """Whether a folder counts as a file."""
+    format: str | None
+    """The format of all files, if it is given; else their names say it."""
     note: Callable[[str], None]
     """Called with every path in the folders that are looked into, hidden ones too."""
+    unknown: bool = False
+    """Whether files are listed whose names say no format."""
+
+    def keep(self, path: str) -> bool:
+        """Whether a path that matches is listed."""
+        return self.unknown or self.format is not None or format_of(path) is not None
+
+    def is_file(self, path: str) -> bool:
+        """Whether a folder counts as a file."""
+        return (self.format or format_of(path)) in _FOLDERS
 
 
 Listed = dict[str, Stamp | None]
@@ -331,13 +339,12 @@ def _expand(
     path, filesystem = place.path, place.filesystem
     if tables.is_table(place.name, path, info.type):
         return {path: None}, path
-    # If a format is given, names need not say it.
-    keep = _is_known if wanted is None else _is_any
-    is_leaf = _is_leaf if wanted is None else _is_any if wanted in _FOLDERS else _is_none
-    if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and is_leaf(path)):
+    everything = Wanted(EVERYTHING, wanted, tables.note)
+    is_folder = info.type == fs.FileType.Directory
+    if info.type == fs.FileType.File or (is_folder and everything.is_file(path)):
         return {path: None if place.is_local else stamp_of(info)}, None
-    if info.type == fs.FileType.Directory:
-        known = files_below(filesystem, path, Wanted(EVERYTHING, keep, is_leaf, tables.note))
+    if is_folder:
+        known = files_below(filesystem, path, everything)
         tables.refuse(place.name, list(known))
         if not known:
             raise FileNotFoundError(
@@ -352,27 +359,11 @@ def _expand(
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
     pattern, matching = tuple(parts[fixed:]), Listed()
     if not place.is_local or os.path.isdir(folder):
-        files = Wanted(Pattern(pattern), _is_any, is_leaf, tables.note)
+        files = Wanted(Pattern(pattern), wanted, tables.note, unknown=True)
         # A pattern may also match folders; then it stands for their files.
-        below = Wanted(Pattern((*pattern, "**", "*")), keep, is_leaf, tables.note)
+        below = Wanted(Pattern((*pattern, "**", "*")), wanted, tables.note)
         matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
     tables.refuse(place.name, list(matching))
     if not matching:
         raise FileNotFoundError(f"no file matches {place.name!r}")
     return matching, folder
-
-
-def _is_any(_: str) -> bool:
-    return True
-
-
-def _is_none(_: str) -> bool:
-    return False
-
-
-def _is_known(path: str) -> bool:
-    return format_of(path) is not None
-
-
-def _is_leaf(path: str) -> bool:
-    return format_of(path) in _FOLDERS

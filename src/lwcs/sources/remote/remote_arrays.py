@@ -198,15 +198,15 @@ class RemoteArray:
         return taken.reshape(-1).view(self.dtype).reshape(-1, *self.shape[1:])
 
 
-class _OnStore(LocalSource):
-    """Rows that wait in memory for threads, within a limit."""
+class _LimitedSource(LocalSource):
+    """Rows of .npy files on a store: blocks that wait in memory for threads are limited."""
 
     dtype: np.dtype[Any]
     windows: Windows
     memory_limit: int | None = None
 
     def limit_memory(self, limit: int) -> None:
-        """Limit the memory of rows on their way; refuse what is too little for a few blocks."""
+        """Limit the memory of rows on their way; refuse a limit too small for a few blocks."""
         least = Budget.least(self._block_bytes())
         if limit < least:
             raise ValueError(
@@ -221,7 +221,7 @@ class _OnStore(LocalSource):
         return min(self.block_rows, self.n_rows) * self.n_features * self.dtype.itemsize
 
     def _jobs(self, n_jobs: int | None) -> int | None:
-        """Number of threads whose blocks fit: one is read and one waits for each of them."""
+        """Number of threads whose blocks fit in memory: one read and one waiting for each."""
         if self.memory_limit is None:
             return n_jobs
         flight = Budget(self.memory_limit).flight(self._block_bytes(), as_threads(n_jobs))
@@ -240,7 +240,7 @@ class _OnStore(LocalSource):
         return super().gather(task, items, n_jobs=self._jobs(n_jobs))
 
 
-class RemoteSource(_OnStore, ChunkedSource):
+class RemoteSource(_LimitedSource, ChunkedSource):
     """The rows of a .npy file on a store."""
 
     def __init__(self, windows: Windows, path: str) -> None:
@@ -248,7 +248,7 @@ class RemoteSource(_OnStore, ChunkedSource):
         super().__init__(RemoteArray(windows, path))
 
 
-class RemoteStack(_OnStore, StackedSource):
+class RemoteStack(_LimitedSource, StackedSource):
     """The rows of several .npy files on a store."""
 
     def __init__(
