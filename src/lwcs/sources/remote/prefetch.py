@@ -3,9 +3,9 @@
 The ranges that a format will read are known before it reads them: for Parquet, the chunks of the
 wanted columns. Neighbours are fetched by one request, many requests at a time, within a limit in
 bytes, and pyarrow's readers find them in memory whatever the file system. Libraries do less:
-pyarrow's `pre_buffer` holds whole row groups, fsspec's read-ahead fetches what nobody wants, one
-request after the other, and `fsspec.parquet` reads every footer once more and takes no file system
-of pyarrow.
+pyarrow's `pre_buffer` holds whole row groups; fsspec's read-ahead fetches what nobody wants, one
+request after the other; `fsspec.parquet` makes as many requests (54 where this makes 56, for 14 of
+40 columns in 4 row groups), but holds all of them at once and takes no file system of pyarrow.
 """
 
 from __future__ import annotations
