@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import lwcs
-from lwcs.sources.tables import table_formats as lakes
+from lwcs.sources.tables.table_formats import TableDetector
 from tests.cli.running import run
 from tests.remote.deltas import delete_by_vector, rename_columns, rewrite
 
@@ -149,9 +149,11 @@ def test_only_the_log_is_looked_up_where_there_is_no_table(tmp_path, monkeypatch
         (place / f"k{i}").mkdir(parents=True)
         pq.write_table(rows(i, 5), place / f"k{i}" / "p.parquet")
     asked = []
-    lookup = lakes.Lakes._lakes
+    lookup = TableDetector._tables_in
     monkeypatch.setattr(
-        lakes.Lakes, "_lakes", lambda self, folders: asked.append(folders) or lookup(self, folders)
+        TableDetector,
+        "_tables_in",
+        lambda self, folders: asked.append(folders) or lookup(self, folders),
     )
     assert lwcs.scan(place, exclude="day").n_rows == 250
     assert len(asked) == 1
@@ -323,9 +325,11 @@ def test_few_names_are_looked_up_on_a_store(bucket, monkeypatch):
     path = f"{bucket.name}/some/where/else/t.parquet"
     pq.write_table(rows(0, 100), path, filesystem=bucket.filesystem)
     asked = []
-    lookup = lakes.Lakes._lakes
+    lookup = TableDetector._tables_in
     monkeypatch.setattr(
-        lakes.Lakes, "_lakes", lambda self, folders: asked.extend(folders) or lookup(self, folders)
+        TableDetector,
+        "_tables_in",
+        lambda self, folders: asked.extend(folders) or lookup(self, folders),
     )
     lwcs.scan(path, filesystem=bucket.filesystem, exclude="day")
     assert asked == [f"{bucket.name}/some/where/else"]
@@ -363,14 +367,14 @@ def test_rows_are_read_where_folders_above_may_not_be_looked_into(bucket, monkey
 
     path = f"{bucket.name}/a=1/b=2/t.parquet"
     pq.write_table(rows(0, 100), path, filesystem=bucket.filesystem)
-    lookup = lakes.Lakes._lakes
+    lookup = TableDetector._tables_in
 
     def forbidden(self, folders):
         if any(not folder.endswith("/a=1/b=2") for folder in folders):
             raise PermissionError("403")
         return lookup(self, folders)
 
-    monkeypatch.setattr(lakes.Lakes, "_lakes", forbidden)
+    monkeypatch.setattr(TableDetector, "_tables_in", forbidden)
     for wish in (path, f"{bucket.name}/a=1/b=2"):
         source = lwcs.scan(wish, filesystem=bucket.filesystem, columns=["x", "y"])
         assert source.n_rows == 100

@@ -144,7 +144,7 @@ def test_windows_of_an_array_meet(bucket, X, tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", X)
     put(bucket, "a.npy", (tmp_path / "a.npy").read_bytes())
     monkeypatch.setattr("lwcs.sources.remote.prefetch.LARGEST", 1001)
-    monkeypatch.setattr("lwcs.sources.remote.prefetch._GAP", 5000)
+    monkeypatch.setattr("lwcs.sources.remote.remote_arrays._GAP", 5000)
     source = lwcs.scan(bucket.uri("a.npy"), storage_options=bucket.storage_options)
     np.testing.assert_array_equal(source.read(3, 400), X[3:400])
     rows = np.array([5, 3999, 7, 7, 100, 1500])

@@ -13,7 +13,7 @@ import pytest
 
 import lwcs
 from lwcs.sources.remote import prefetch as ahead
-from lwcs.sources.remote.prefetch import Ahead, Piece, WaitingThreads
+from lwcs.sources.remote.prefetch import Piece, PrefetchedFile, WaitingThreads
 from tests.sources.parts import points, table, write_parts
 from tests.sources.stores import spied
 
@@ -38,10 +38,10 @@ def pool():
         yield pool
 
 
-def held(file: Ahead) -> int:
+def held(file: PrefetchedFile) -> int:
     """Number of bytes of all answers that a file refers to, now or later."""
     requests = {each.request for each in file._windows if each.request is not None}
-    return sum(len(each.answer.result()) for each in requests)
+    return sum(len(each.content.result()) for each in requests)
 
 
 def test_after_an_error_nobody_waits_for_threads():
@@ -60,7 +60,7 @@ def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatc
     monkeypatch.setattr(ahead, "LARGEST", 100)
     fetch = Fetching()
     lanes = [[Piece(0, 20)], [Piece(25, 40)], [Piece(60, 80)], [Piece(200, 500)]]
-    file = Ahead(fetch, len(DATA), pool, lanes, 10**6)
+    file = PrefetchedFile(fetch, len(DATA), pool, lanes, 10**6)
     file.begin()
     for lane in lanes:
         for piece in lane:
@@ -75,7 +75,7 @@ def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
     monkeypatch.setattr(ahead, "_HOLE", -1)
     fetch, most = Fetching(), 4_000
     lanes = [[Piece(at, at + 10_000), Piece(at + 40_000, at + 50_000)] for at in (0, 10_000)]
-    file = Ahead(fetch, len(DATA), pool, lanes, most)
+    file = PrefetchedFile(fetch, len(DATA), pool, lanes, most)
     file.begin()
     for step in range(0, 20_000, 250):
         for lane in lanes:
@@ -107,7 +107,7 @@ class Zeros(Fetching):
 def test_what_is_held_is_within_the_limit(pool, count, size, every, step):
     most, fetch = 2_000_000, Zeros()
     lanes = [[Piece(at, at + size)] for at in range(0, count * every, every)]
-    file = Ahead(fetch, count * every, pool, lanes, most)
+    file = PrefetchedFile(fetch, count * every, pool, lanes, most)
     file.begin()
     assert held(file) <= most
     for within in range(0, size, step):
@@ -120,17 +120,17 @@ def test_what_is_held_is_within_the_limit(pool, count, size, every, step):
 def test_bytes_that_nobody_wants_are_fewer_than_those_beside_them(pool):
     most, fetch = 10**9, Zeros()
     lanes = [[Piece(at, at + 20_000)] for at in range(0, 10**8, 500_000)]
-    file = Ahead(fetch, 10**8, pool, lanes, most)
+    file = PrefetchedFile(fetch, 10**8, pool, lanes, most)
     assert file.most_held == 200 * 20_000
     file.begin()
     assert held(file) == file.most_held
-    near = Ahead(fetch, 10**8, pool, [[Piece(0, 20_000)], [Piece(35_000, 50_000)]], most)
+    near = PrefetchedFile(fetch, 10**8, pool, [[Piece(0, 20_000)], [Piece(35_000, 50_000)]], most)
     assert near.most_held == 50_000
 
 
 def test_what_is_not_planned_is_read_too(pool):
     fetch = Fetching()
-    file = Ahead(fetch, len(DATA), pool, [[Piece(100, 200)]], 1000)
+    file = PrefetchedFile(fetch, len(DATA), pool, [[Piece(100, 200)]], 1000)
     file.begin()
     assert file.read() == DATA
     for at, whence, first in ((150, 0, 150), (-50, 1, 120), (-10, 2, len(DATA) - 10)):

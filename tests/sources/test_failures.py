@@ -238,7 +238,7 @@ def test_a_damaged_page_under_a_filter_names_the_dataset(tmp_path):
         lwcs.build(source, 20, random_state=0)
 
 
-def test_the_copy_of_a_log_is_a_temporary_that_later_runs_remove(store, tmp_path, monkeypatch):
+def test_the_copy_of_a_log_is_removed(store, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with delta._log(fs.PyFileSystem(FsspecFiles(store)), "/t") as here:
         assert os.path.basename(here).startswith(".lwcs-")

@@ -1,4 +1,7 @@
-"""Stores that a command reads from and writes to: the options that reach them."""
+"""Inputs of commands: rows, coresets and models in files, on stores and from standard input.
+
+Here are also the options of file systems (``--storage-option``), which outputs use as well.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def access_of(storage_option: Sequence[str]) -> Access:
 
 
 def _value(text: str) -> Any:
-    """Text, unless it can be nothing but JSON: keys and tokens may be digits, or null."""
+    """The value as text, unless it must be JSON: keys and tokens may be digits, or null."""
     if text not in ("true", "false") and not text.startswith(("{", "[", '"')):
         return text
     try:
@@ -73,7 +76,7 @@ def _value(text: str) -> Any:
 
 
 def refuse_unused() -> None:
-    """Refuse options for URIs that are not any, or if no input and no output is a URI."""
+    """Refuse options that are not KEY=VALUE, or any if no input and no output is a URI."""
     params = click.get_current_context().params
     access_of(params.get(_NAME, ()))
     names = [params.get(name) for name in ("output", "model", "file", "report")]
@@ -87,14 +90,14 @@ def refuse_unused() -> None:
 
 
 def access_to(path: str) -> Access:
-    """The access of the running command to a path: options are for URIs."""
+    """The access of the running command to a path; its options are for URIs only."""
     context = click.get_current_context(silent=True)
     given = () if context is None else context.params.get(_NAME, ())
     return access_of(given) if is_uri(path) else Access()
 
 
 def keywords(path: str) -> dict[str, Any]:
-    """The same as keywords of `save` and `load`."""
+    """The access of the running command to a path, as keywords of `save` and `load`."""
     options = access_to(path).storage_options
     return {"storage_options": options} if options else {}
 
@@ -102,9 +105,11 @@ def keywords(path: str) -> dict[str, Any]:
 FORMATS = ("csv", "tsv", "arrow", "parquet", "feather", "npy", "npz", "hdf5", "zarr")
 """Names of formats; those of arrays are for files alone."""
 _PIPED = FORMATS[:5]
+_COPIED = {"parquet": ".parquet", "feather": ".arrow"}
+"""Formats of standard input that are read from a temporary file, and its endings."""
+_FIRST_BYTES = {b"PAR1": "parquet", b"ARROW1": "feather", b"\xff\xff\xff\xff": "arrow"}
 NAME = "standard input"
 _KEY = "standard_input"
-_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,33 +133,27 @@ def standard_input(kind: str | None) -> Piped:
 
 
 def _open(file: Any, kind: str | None) -> Piped:
-    if kind == "parquet":
-        return _copied(file, ".parquet")
-    if kind == "feather":
-        return _copied(file, ".arrow")
-    if kind is not None and kind not in _PIPED:
+    if kind is None:
+        head = file.read(max(map(len, _FIRST_BYTES)))
+        if not head:
+            raise click.UsageError(
+                f"{NAME} is empty; pipe rows or a saved coreset into this command"
+            )
+        kind = next((name for first, name in _FIRST_BYTES.items() if head.startswith(first)), None)
+        if kind is None:
+            raise click.UsageError(
+                f"--format is missing; {NAME} is neither Parquet nor Arrow, so pass --format csv "
+                "or --format tsv"
+            )
+        from lwcs.sources.files.csv import Chained
+
+        file = Chained(head, file)
+    if kind not in _PIPED:
         raise click.UsageError(
             f"--format {kind} cannot be read from {NAME}; pass a file, or one of "
             f"{', '.join(_PIPED)}"
         )
-    if kind is not None:
-        return Piped(kind, file)
-    from lwcs.sources.files.csv import Chained
-
-    head = file.read(len(_ARROW_FILE))
-    if not head:
-        raise click.UsageError(f"{NAME} is empty; pipe rows or a saved coreset into this command")
-    whole = Chained(head, file)
-    if head.startswith(_PARQUET):
-        return _copied(whole, ".parquet")
-    if head.startswith(_ARROW_FILE):
-        return _copied(whole, ".arrow")
-    if head.startswith(_ARROW_STREAM):
-        return Piped("arrow", whole)
-    raise click.UsageError(
-        f"--format is missing; {NAME} is neither Parquet nor Arrow, so pass --format csv or "
-        "--format tsv"
-    )
+    return _copied(file, _COPIED[kind]) if kind in _COPIED else Piped(kind, file)
 
 
 def saved_file(name: str) -> str:
@@ -201,7 +200,7 @@ def open_rows(
         "memory_limit": memory,
     }
     refuse_unused()
-    # The format of standard input is said already where it is a temporary file.
+    # A copy of standard input has an ending, which says its format.
     given = None if "-" in data else "feather" if format == "arrow" else format
     data = in_files(data, format)
     if len(data) > 1 and "-" in data:
@@ -212,8 +211,8 @@ def open_rows(
 
         piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)
-        if piped.kind == "arrow":
-            _refuse_dialect(dialect)
+        if piped.kind == "arrow" and (given_dialect := given_flags(dialect)):
+            raise click.UsageError(f"{given_dialect[0]} is for CSV, not for Arrow; leave it out")
         reader = open_pipe(piped.file, piped.kind, Dialect(**dialect), as_text)
         source = lwcs.scan(reader, **options)
     elif not data:
@@ -222,7 +221,7 @@ def open_rows(
         )
     else:
         files = data[0] if len(data) == 1 else list(data)
-        # Without a URI in DATA, they are for the output.
+        # Without a URI in DATA, the options are for the output.
         store = access_of(storage_option) if any(map(is_uri, data)) else Access()
         options |= {"format": given, "storage_options": store.storage_options}
         source = lwcs.scan(files, **options, **dialect)
@@ -237,11 +236,6 @@ def in_files(data: tuple[str, ...], kind: str | None) -> tuple[str, ...]:
         return data
     path = standard_input(kind).path
     return data if path is None else (path,)
-
-
-def _refuse_dialect(dialect: dict[str, Any]) -> None:
-    if given := given_flags(dialect):
-        raise click.UsageError(f"{given[0]} is for CSV, not for Arrow; leave it out")
 
 
 def _keep(source: Source, columns: Sequence[str]) -> None:
@@ -285,11 +279,7 @@ def given_flags(names: Collection[str]) -> list[str]:
 
 
 _ALWAYS = {"format", "storage_option"}
-
-
 _FIXED = ("size", "target_error", "method", "standardize", "memory")
-
-
 ON_ALL_ROWS = ("polish", "cost")
 
 

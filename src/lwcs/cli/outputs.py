@@ -1,8 +1,13 @@
-"""Where commands write: files and standard output, and names that are refused."""
+"""Outputs of commands: formats by the endings of names, files, and standard output.
+
+A name is checked before any work is done: that it can be written, and that it is neither an input
+of the command nor would be one when the command runs again.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +21,14 @@ import click
 
 from lwcs.cli.inputs import access_to, keywords, refuse_unused
 from lwcs.sources.scan_options import PACKED
-from lwcs.storage.atomic_write import explaining
+from lwcs.storage.atomic_write import (
+    STANDARD_OUTPUT,
+    check_target,
+    explaining,
+    replacing,
+    temporary_folder,
+)
+from lwcs.storage.locations import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lwcs.storage.locations import Access, Place
+    from lwcs.storage.locations import Access
 
 
 def check_output(output: str, inputs: Iterable[str]) -> None:
@@ -50,8 +62,6 @@ class TableOutput:
     @contextmanager
     def writing(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
         """Give a function that appends a table to the file, which appears once it is complete."""
-        from lwcs.storage.atomic_write import STANDARD_OUTPUT, replacing
-
         if self.path == "-":
             with TableFile(sys.stdout.buffer, self.format, schema, STANDARD_OUTPUT) as file:
                 yield file.write
@@ -70,28 +80,21 @@ def write_to(path: str, save: Callable[..., None]) -> None:
     if path != "-":
         save(path, **keywords(path))
         return
-    from lwcs.storage.atomic_write import STANDARD_OUTPUT, explaining, temporary_folder
-
     with temporary_folder(tempfile.gettempdir(), 0o700) as folder:
         save(folder / "out.parquet")
-        with (folder / "out.parquet").open("rb") as made, explaining(STANDARD_OUTPUT):
-            while part := made.read(2**20):
-                sys.stdout.buffer.write(part)
+        with (folder / "out.parquet").open("rb") as saved, explaining(STANDARD_OUTPUT):
+            shutil.copyfileobj(saved, sys.stdout.buffer)
         _flush()
 
 
 def _flush() -> None:
-    """Write the bytes that standard output holds back, which would fail when it is too late."""
-    from lwcs.storage.atomic_write import STANDARD_OUTPUT, explaining
-
+    """Flush standard output while an error can still be reported."""
     with explaining(STANDARD_OUTPUT):
         sys.stdout.buffer.flush()
 
 
 def _check_place(output: str, inputs: Iterable[str]) -> None:
-    """Refuse a path that cannot be written, a terminal, and the command's own inputs."""
-    from lwcs.storage.atomic_write import check_target
-
+    """Refuse a path that cannot be written, a terminal, and the inputs of the command."""
     if output == "-":
         if click.get_current_context().params.get("as_json"):
             raise click.UsageError(
@@ -109,7 +112,7 @@ def _check_place(output: str, inputs: Iterable[str]) -> None:
 
 
 def check_with(check: Callable[[str, Access], Place], output: str) -> Place:
-    """Check where a command writes, as an error in how it is used."""
+    """Check where a command writes; an error is one of usage."""
     refuse_unused()
     try:
         return check(output, access_to(output))
@@ -144,24 +147,23 @@ def refuse_within(output: str, inputs: Iterable[str], flag: str = "--output") ->
 
 
 def _stands_for(given: Place, target: Place) -> bool:
-    """Whether a folder or a pattern would stand for an output that is not a file yet."""
+    """Whether a folder or a pattern would include an output that is not a file yet."""
     from pyarrow import fs
 
     is_file = target.filesystem.get_file_info(target.path).type == fs.FileType.File
     if is_file or not given.filesystem.equals(target.filesystem):
         return False
-    own, path = given.path, target.path
+    pattern, path = given.path, target.path
     if given.is_local:
-        own, path = os.path.abspath(own), os.path.abspath(path)
-    if any(part.startswith((".", "_")) for part in path.removeprefix(own).split("/")):
+        pattern, path = os.path.abspath(pattern), os.path.abspath(path)
+    if any(part.startswith((".", "_")) for part in path.removeprefix(pattern).split("/")):
         return False
-    return fnmatchcase(path, own) or (path.startswith(f"{own.rstrip('/')}/"))
+    return fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
 
 
 def _files(one: str) -> list[Any]:
-    """The files that one input stands for: places, or the number of an open file."""
+    """The files that an input stands for: places, or the descriptor of an open file."""
     from lwcs.sources.remote.paths import find
-    from lwcs.storage.locations import Place
 
     if one == "-":
         with suppress(OSError, ValueError, AttributeError):
@@ -170,7 +172,7 @@ def _files(one: str) -> list[Any]:
     place = access_to(one).place(one)
     if place.is_local and os.path.isfile(place.path):
         return [place]
-    # What cannot be found is reported by the reader.
+    # The reader reports what cannot be found.
     with suppress(OSError, ValueError):
         found = find(one, access_to(one))
         return [Place(found.filesystem, path, path) for path in found.paths]
@@ -179,11 +181,10 @@ def _files(one: str) -> list[Any]:
 
 def _same(file: Any, target: Place) -> bool:
     if isinstance(file, int) or (file.is_local and target.is_local):
-        own = file if isinstance(file, int) else file.path
-        try:
-            return target.is_local and os.path.samestat(os.stat(own), os.stat(target.path))
-        except OSError:
-            return False
+        with suppress(OSError):
+            opened = os.stat(file if isinstance(file, int) else file.path)
+            return target.is_local and os.path.samestat(opened, os.stat(target.path))
+        return False
     return file.path == target.path and bool(file.filesystem.equals(target.filesystem))
 
 
@@ -201,7 +202,7 @@ _TEXT = ("csv", "tsv")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of tables, the compression if it is text, and the ending of names that have it."""
+    """A format of tables, its compression if it is text, and the ending of names of such files."""
 
     kind: str = "parquet"
     codec: str | None = None
@@ -240,20 +241,18 @@ class Format:
     def _holds(self, field: pa.Field) -> bool:
         import pyarrow as pa
 
-        own = field.type
-        if self.kind in _TEXT and (pa.types.is_fixed_size_binary(own) or _is_bytes(own)):
-            # pyarrow writes those bytes that happen to be text.
+        is_bytes = (pa.types.is_fixed_size_binary, pa.types.is_binary, pa.types.is_large_binary)
+        if self.kind in _TEXT and any(test(field.type) for test in is_bytes):
+            # pyarrow would write those values that happen to be valid text.
             return False
-        gap = pa.table([pa.nulls(1, own)], names=[field.name])
-        try:
-            with self.writer(BytesIO(), gap.schema) as writer:
-                writer.write_table(gap)
-        except pa.ArrowException:
-            return False
-        return True
+        null = pa.table([pa.nulls(1, field.type)], names=[field.name])
+        with suppress(pa.ArrowException), self.writer(BytesIO(), null.schema) as writer:
+            writer.write_table(null)
+            return True
+        return False
 
     def writer(self, sink: Any, schema: pa.Schema) -> Any:
-        """What writes tables of one schema to a file."""
+        """A writer of tables of one schema."""
         import pyarrow as pa
 
         if self.kind in _TEXT:
@@ -268,16 +267,10 @@ class Format:
         return pq.ParquetWriter(sink, schema, compression="zstd")
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
 class TableFile:
     """A table that is written to a file piece by piece; errors name the output.
 
-    Left by an error, it is closed without another one about what is given up anyway.
+    After an error, errors of closing the file are ignored.
     """
 
     def __init__(

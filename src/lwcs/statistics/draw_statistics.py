@@ -160,7 +160,12 @@ class DrawStatistics:
         return ClusterTotals(len(costs), self.shares, costs)
 
     def _missed(
-        self, drawn: FloatArray, labels: IntArray, clusters: ClusterTotals, average: float, draws: int
+        self,
+        drawn: FloatArray,
+        labels: IntArray,
+        clusters: ClusterTotals,
+        average: float,
+        draws: int,
     ) -> float:
         """What the clusters cost that no draw is of, in expectation."""
         if self.apart is None:

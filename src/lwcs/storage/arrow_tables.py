@@ -1,8 +1,7 @@
-"""Tables of coresets, streams and models: their columns, and the checksum of what they say.
+"""Arrow tables of coresets, streams and models: their columns, checks of them, and a checksum.
 
-The checksum does not depend on how Arrow lays out a table: chunks, slices, dictionaries and the
-width of offsets are choices of whoever wrote or read it; names, types, values and nulls are what it
-says.
+The checksum covers names, types, values and nulls. It does not depend on how Arrow lays out a
+table: chunks, slices, dictionaries and the width of offsets differ between programs.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ def point_columns(points: Rows, names: Sequence[str] | None) -> dict[str, Any]:
 def lay_out(
     own: Mapping[str, Any], points: Rows, names: Sequence[str] | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Columns of a table, and the names of those that are not features; features keep theirs."""
+    """Columns of a table, and the names of its `own` ones, which differ from those of features."""
     features = point_columns(points, names)
-    called = {name: apart_from(features, name) for name in own}
-    return {called[name]: pa.array(values) for name, values in own.items()} | features, called
+    renamed = {name: apart_from(features, name) for name in own}
+    return {renamed[name]: pa.array(values) for name, values in own.items()} | features, renamed
 
 
 def apart_from(features: Collection[str], name: str) -> str:
-    """The name of a column that is not a feature: with underscores, if a feature has it."""
+    """The name of a column that is no feature, with underscores if a feature has that name."""
     while name in features:
         name = f"_{name}"
     return name
@@ -88,12 +87,12 @@ def check_dense_columns(table: pa.Table, own: int, n_features: int) -> None:
 def points_of(table: pa.Table, names: Sequence[str] | None, n_features: int) -> DenseRows:
     """The features of a table of dense rows: finite numbers, all of the same type."""
     features = feature_columns(names, n_features)
-    # By number: to find a column by its name takes as long as there are columns.
-    places = {name: j for j, name in enumerate(table.column_names)}
+    # By number: pyarrow finds a column by its name in time proportional to their number.
+    numbers = {name: j for j, name in enumerate(table.column_names)}
     for feature in features:
-        if feature not in places:
+        if feature not in numbers:
             raise ValueError(f"column {feature!r} is missing")
-    columns = [numbers_of(table.column(places[feature]), feature) for feature in features]
+    columns = [numbers_of(table.column(numbers[feature]), feature) for feature in features]
     for feature, column in zip(features, columns, strict=True):
         if column.dtype != columns[0].dtype:
             raise ValueError(
@@ -104,7 +103,7 @@ def points_of(table: pa.Table, names: Sequence[str] | None, n_features: int) -> 
 
 
 def sparse_points_of(table: pa.Table, n_features: int) -> Any:
-    """The features of a table of sparse rows, whose places are checked: kernels do not."""
+    """The features of a table of sparse rows; column numbers are checked, since kernels do not."""
     import scipy.sparse as sp
 
     lists = {}
@@ -123,31 +122,35 @@ def sparse_points_of(table: pa.Table, n_features: int) -> Any:
             "lengths in the same row"
         )
     data = numbers_of(values.flatten(), SPARSE_COLUMNS[1])
-    places = numbers_of(columns.flatten(), SPARSE_COLUMNS[0], np.int32)
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    _check_places(places, ends, n_features)
-    return sp.csr_array((data, places, ends), shape=(len(table), n_features))
+    indices = numbers_of(columns.flatten(), SPARSE_COLUMNS[0], np.int32)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    _check_sparse_indices(indices, indptr, n_features)
+    return sp.csr_array((data, indices, indptr), shape=(len(table), n_features))
 
 
-def _check_places(places: IntArray, ends: IntArray, n_features: int) -> None:
+def _check_sparse_indices(indices: IntArray, indptr: IntArray, n_features: int) -> None:
     """Refuse column numbers of sparse rows that are out of range, or out of order in a row."""
     name = SPARSE_COLUMNS[0]
-    if len(places) and not 0 <= places.min() <= places.max() < n_features:
+    if len(indices) and not 0 <= indices.min() <= indices.max() < n_features:
         raise ValueError(
-            f"column {name!r} holds column numbers {places.min()} to {places.max()}, must be "
+            f"column {name!r} holds column numbers {indices.min()} to {indices.max()}, must be "
             f"from 0 to {n_features - 1}"
         )
-    first = np.zeros(len(places) + 1, dtype=bool)
-    first[ends] = True
-    if not ((np.diff(places) > 0) | first[1:-1]).all():
+    is_first = np.zeros(len(indices) + 1, dtype=bool)
+    is_first[indptr] = True
+    if not ((np.diff(indices) > 0) | is_first[1:-1]).all():
         raise ValueError(f"column {name!r} has column numbers that are not in increasing order")
 
 
 def column_of(table: pa.Table, name: str, dtype: type | None = None) -> DenseRows:
     """A column as an array of finite numbers, which must have a dtype if one is given."""
+    return numbers_of(_existing(table, name), name, dtype)
+
+
+def _existing(table: pa.Table, name: str) -> pa.ChunkedArray:
     if name not in table.column_names:
         raise ValueError(f"column {name!r} is missing")
-    return numbers_of(table[name], name, dtype)
+    return table[name]
 
 
 def numbers_of(column: pa.Array, name: str, dtype: type | None = None) -> DenseRows:
@@ -155,13 +158,17 @@ def numbers_of(column: pa.Array, name: str, dtype: type | None = None) -> DenseR
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise ValueError(f"column {name!r} holds {kind}, must be numbers")
-    if column.null_count:
-        raise ValueError(f"column {name!r} has {column.null_count:,} nulls, must have none")
+    _check_no_nulls(column, name)
     values = np.array(column.to_numpy())
     if dtype is not None and values.dtype != dtype:
         raise ValueError(f"column {name!r} holds {values.dtype}, must be {np.dtype(dtype)}")
     check_numbers(values, name)
     return values
+
+
+def _check_no_nulls(column: pa.Array, name: str) -> None:
+    if column.null_count:
+        raise ValueError(f"column {name!r} has {column.null_count:,} nulls, must have none")
 
 
 def check_numbers(values: DenseRows, name: str, least: float = -np.inf) -> None:
@@ -197,14 +204,11 @@ def check_indices(indices: IntArray, name: str, stop: int) -> None:
 
 def texts_of(table: pa.Table, name: str) -> list[str]:
     """The texts of a column, without nulls."""
-    if name not in table.column_names:
-        raise ValueError(f"column {name!r} is missing")
-    kind = table[name].type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise ValueError(f"column {name!r} holds {kind}, must be texts")
-    if table[name].null_count:
-        raise ValueError(f"column {name!r} has {table[name].null_count:,} nulls, must have none")
-    return list(table[name].to_pylist())
+    column = _existing(table, name)
+    if not _is_text(column.type):
+        raise ValueError(f"column {name!r} holds {column.type}, must be texts")
+    _check_no_nulls(column, name)
+    return list(column.to_pylist())
 
 
 def plain(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +238,7 @@ def checksum(table: pa.Table, metadata: Mapping[str, Any]) -> str:
 
 
 def _add(digest: Digest, array: pa.Array) -> None:
-    """Add the type, the length, the nulls and the values of an array."""
+    """Add the type, the length, the nulls and the values of an array to a digest."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         _add(digest, array.dictionary_decode())
@@ -257,12 +261,12 @@ def _add(digest: Digest, array: pa.Array) -> None:
         values = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
         digest.update(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
     else:
-        # No column of lwcs has such a type; a reader refuses it later, by its name.
+        # No column of lwcs has such a type, which a reader refuses later with its name.
         digest.update(repr(array.to_pylist()).encode(errors="surrogatepass"))
 
 
 def _label(kind: pa.DataType) -> str:
-    """The name of a type, the same for all widths of offsets."""
+    """The name of a type, without the width of its offsets."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return f"list<{_label(kind.value_type)}>"
     return "string" if _is_text(kind) else str(kind)

@@ -1,28 +1,29 @@
-"""Fields of saved metadata, read with what each may be: a damaged or hostile file is refused.
+"""Fields of saved metadata, read with a check of each: damaged or hostile files are refused.
 
-JSON may hold anything. A reader says what it takes, field by field; what is different is an error
-that names the field, its value and what it must be.
+JSON may hold anything, and nothing that a file says of itself is believed. A reader states what
+each field must be; any other value is an error that names the field, its value and what it must be.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lwcs.arrays.types import FloatArray
 
+V = TypeVar("V")
 LARGEST_INTEGER = 2**63 - 1
 # The numbers of columns of sparse rows are saved as int32.
 MOST_FEATURES = 2**31 - 1
 # The squares of smaller ones have no inverse.
 SMALLEST_SCALE = 1e-150
-# Of a coreset: how often it was reduced, and how many draws it stands for.
+# How often a coreset may have been reduced, and how many draws it may stand for.
 DEEPEST = 10**9
 MOST_DRAWS = 10**9
 _MOST_AXES = 8
@@ -76,102 +77,94 @@ class Fields:
         found = f"is {_shown(self._values[name])}" if name in self._values else "is missing"
         return ValueError(f"field {self.full_name(name)!r} {found}, must be {must_be}")
 
-    def _value(self, name: str, must_be: str) -> Any:
-        if name not in self._values:
+    def _checked(
+        self, name: str, must_be: str, kind: type[V], is_valid: Callable[[V], bool] = lambda _: True
+    ) -> V:
+        """The value of a field, if it has a type (bool is no int) and is valid."""
+        value = self._values.get(name)
+        if type(value) is not kind or not is_valid(value):
             raise self.fail(name, must_be)
-        return self._values[name]
+        return value
 
     def null(self, name: str, *, missing: bool = False) -> bool:
-        """Whether a field is null; with `missing`, it may also not be there at all."""
+        """Whether a field is null; with `missing`, it may also be missing."""
         return self._values.get(name, None if missing else name) is None
 
     def integer(self, name: str, *, least: int = 0, most: int = LARGEST_INTEGER) -> int:
         """An integer from `least` to `most`."""
-        wanted = f"an integer from {least:,} to {most:,}"
-        value = self._value(name, wanted)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.fail(name, wanted)
-        return value
+        must_be = f"an integer from {least:,} to {most:,}"
+        return self._checked(name, must_be, int, lambda value: least <= value <= most)
 
     def seed(self, name: str) -> int:
         """A random seed: an integer of any size."""
-        value = self._value(name, "an integer >= 0")
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise self.fail(name, "an integer >= 0")
-        return value
+        return self._checked(name, "an integer >= 0", int, lambda value: value >= 0)
 
     def number(self, name: str, *, least: float = -math.inf, above: float = -math.inf) -> float:
         """A finite number."""
-        wanted = "a finite number"
+        must_be = "a finite number"
         if least > -math.inf:
-            wanted += f" >= {least:g}"
+            must_be += f" >= {least:g}"
         if above > -math.inf:
-            wanted += f" > {above:g}"
-        value = self._value(name, wanted)
+            must_be += f" > {above:g}"
+        value: Any = self._values.get(name)
         if not _is_finite(value) or value < least or value <= above:
-            raise self.fail(name, wanted)
+            raise self.fail(name, must_be)
         return value
 
     def boolean(self, name: str) -> bool:
         """True or false."""
-        value = self._value(name, "true or false")
-        if not isinstance(value, bool):
-            raise self.fail(name, "true or false")
-        return value
+        return self._checked(name, "true or false", bool)
 
     def text(self, name: str, choices: Sequence[str] | None = None) -> str:
         """A text, one of `choices` if there are any."""
-        wanted = "a text" if choices is None else f"one of {', '.join(map(repr, choices))}"
-        value = self._value(name, wanted)
-        if not isinstance(value, str) or (choices is not None and value not in choices):
-            raise self.fail(name, wanted)
-        return value
+        must_be = "a text" if choices is None else f"one of {', '.join(map(repr, choices))}"
+        return self._checked(name, must_be, str, lambda text: choices is None or text in choices)
 
     def names(self, name: str, number: int) -> tuple[str, ...] | None:
         """So many different names, or null."""
-        wanted = f"null or a list of {number:,} different names"
-        value = self._value(name, wanted)
-        if value is None:
+        if self.null(name):
             return None
-        texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        if not texts or len(value) != number or len(set(value)) != number:
-            raise self.fail(name, wanted)
-        return tuple(value)
+
+        def are_names(names: list[Any]) -> bool:
+            texts = all(isinstance(each, str) for each in names)
+            return texts and len(names) == number == len(set(names))
+
+        must_be = f"null or a list of {number:,} different names"
+        names: list[str] = self._checked(name, must_be, list, are_names)
+        return tuple(names)
 
     def vector(
         self, name: str, length: int, *, above: float = -math.inf, missing: bool = False
     ) -> FloatArray | None:
-        """So many finite numbers, or null; with `missing`, the field may not be there."""
-        wanted = f"null or a list of {length:,} finite numbers"
+        """So many finite numbers, or null; with `missing`, the field may be missing."""
+        if self.null(name, missing=missing):
+            return None
+        must_be = f"null or a list of {length:,} finite numbers"
         if above > -math.inf:
-            wanted += f" > {above:g}"
-        if missing and name not in self._values:
-            return None
-        value = self._value(name, wanted)
-        if value is None:
-            return None
-        numbers = isinstance(value, list) and all(map(_is_finite, value))
-        if not numbers or len(value) != length or min(value, default=math.inf) <= above:
-            raise self.fail(name, wanted)
-        return np.array(value, dtype=np.float64)
+            must_be += f" > {above:g}"
+
+        def are_numbers(values: list[Any]) -> bool:
+            finite = len(values) == length and all(map(_is_finite, values))
+            return finite and min(values, default=math.inf) > above
+
+        return np.array(self._checked(name, must_be, list, are_numbers), dtype=np.float64)
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """A shape: a list of a few sizes."""
-        wanted = f"a list of at most {_MOST_AXES} integers >= 0"
-        value = self._value(name, wanted)
-        whole = isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
-        if not whole or len(value) > _MOST_AXES:
-            raise self.fail(name, wanted)
-        return tuple(value)
+
+        def are_sizes(values: list[Any]) -> bool:
+            whole = all(type(each) is int and each >= 0 for each in values)
+            return whole and len(values) <= _MOST_AXES
+
+        must_be = f"a list of at most {_MOST_AXES} integers >= 0"
+        sizes: list[int] = self._checked(name, must_be, list, are_sizes)
+        return tuple(sizes)
 
     def record(self, name: str, *, missing: bool = False) -> dict[str, Any]:
-        """An object of any fields; with `missing`, an empty one if it is not there."""
+        """An object of any fields; with `missing`, an empty one if the field is missing."""
         if missing and name not in self._values:
             return {}
-        value = self._value(name, "an object with fields")
-        if not isinstance(value, dict):
-            raise self.fail(name, "an object with fields")
-        return dict(value)
+        return dict(self._checked(name, "an object with fields", dict))
 
     def inner(self, name: str) -> Fields:
         """The fields of an object within this one."""
@@ -200,7 +193,7 @@ def _shown(value: object) -> str:
 
 
 def _cut(value: object) -> str:
-    # The repr of a huge list is never made.
+    # The repr of a huge list would take too long.
     if isinstance(value, list):
         text = f"[{', '.join(_cut(each) for each in value[:4])}{', …' if len(value) > 4 else ''}]"
     elif isinstance(value, dict):

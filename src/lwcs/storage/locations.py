@@ -1,11 +1,12 @@
-"""Where files are: a path on this machine, or a URI of a store, and the file system behind it.
+"""Locations of files, on this machine or on a store, and the errors of reaching them.
 
-pyarrow's own file systems come first; what they do not know, or what is given options of fsspec,
-is reached through fsspec.
+A URI is opened by pyarrow's own file systems, which need no further package and take the
+credentials of the environment; by fsspec where pyarrow does not know it, or where options of fsspec
+are given. Either way, it is a file system of pyarrow for the rest of the package.
 
-Failures of a place become OSErrors that name the file, whatever library reports them: a
-PermissionError, FileNotFoundError, TimeoutError, ConnectionError or OSError with an errno. That
-tells a failure of the place, after which one can try again, from bad content.
+Failures of a store or a disk become OSErrors that name the file, whatever library reports them: a
+PermissionError, FileNotFoundError, TimeoutError, ConnectionError or OSError with an errno. After
+these one can try again; what is wrong in a file is a ValueError.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import errno
 import os
 import re
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -155,32 +156,60 @@ def _wrapped(filesystem: Any) -> fs.FileSystem:
     return fs.PyFileSystem(FsspecFiles(filesystem))
 
 
+@dataclass(frozen=True, slots=True)
+class _FailureKind:
+    """A kind of failure of stores, and what tells it where the type of an error does not."""
+
+    error: type[OSError]
+    number: int
+    reason: str
+    statuses: tuple[int, ...]
+    """HTTP statuses."""
+    phrases: str
+    """What messages say, in lower case: pyarrow and deltalake raise plain OSErrors."""
+
+    def is_told_by(self, status: int | None, message: str) -> bool:
+        """Whether a status or a message tells this kind."""
+        said = message.lower()
+        return status in self.statuses or any(each in said for each in self.phrases.split("|"))
+
+
+_UNREACHABLE = _FailureKind(
+    ConnectionError, errno.ECONNREFUSED, "it cannot be reached", (),
+    "network_connection|curlcode|could not connect|cannot connect|connect call failed|"
+    "resolve host|name or service|disconnected|connection refused|connection reset|"
+    "connection closed|connection aborted",
+)  # fmt: skip
+_KINDS = (
+    _FailureKind(
+        PermissionError, errno.EACCES, "access was refused{status}; check {check}", (401, 403),
+        "access_denied|access denied|forbidden|lacked the necessary privileges|nocredentials|"
+        "unable to locate credentials|invalid_access_key|invalidaccesskeyid|expired_token|"
+        "expiredtoken|signature_does_not_match|signaturedoesnotmatch|invalid_client_token|"
+        "unrecognized_client",
+    ),
+    _FailureKind(
+        FileNotFoundError, errno.ENOENT, "there is no such file or bucket", (404,),
+        "no_such_bucket|no_such_key|nosuchbucket|nosuchkey|resource_not_found",
+    ),
+    _FailureKind(
+        TimeoutError, errno.ETIMEDOUT, "no answer in time{status}; try again", (408, 504),
+        "timeout|timed out|time out",
+    ),
+    _UNREACHABLE,
+)  # fmt: skip
 _STATUS = re.compile(r"(?:HTTP status|status code:?|status:) (\d{3})")
-_REFUSED = re.compile(
-    r"ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|"
-    r"EXPIRED_TOKEN|UNRECOGNIZED_CLIENT|NoCredentials|Unable to locate credentials|"
-    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Forbidden|Access Denied|"
-    r"lacked the necessary privileges",
-)
-_MISSING = re.compile(r"NO_SUCH_(?:BUCKET|KEY)|NoSuch(?:Bucket|Key)|RESOURCE_NOT_FOUND")
-_SLOW = re.compile(r"timed? ?out|timeout|REQUEST_TIMEOUT", re.IGNORECASE)
 _OF_STORES = re.compile(
     r"AWS Error|Azure Error|google::cloud|Generic \w+ error|lacked the necessary privileges"
 )
-"""What pyarrow and deltalake say of stores; errors of contents are plain OSErrors, too."""
-_UNREACHABLE = re.compile(
-    r"NETWORK_CONNECTION|curlCode|Could not connect|Cannot connect|Connect call failed|"
-    r"resolve host|Name or service|"
-    r"Connection (?:refused|reset|closed|aborted)|disconnected",
-    re.IGNORECASE,
-)
+"""What pyarrow and deltalake say of stores; errors about contents are plain OSErrors, too."""
 
 
 @contextmanager
 def reaching(name: str) -> Iterator[None]:
-    """Turn whatever is raised while a place is reached into an OSError that names it.
+    """Turn every error of reaching a file into an OSError that names it.
 
-    Only for what reaches it: nothing within may look at the contents of a file.
+    The block must not look at the contents of the file, whose errors are others.
     """
     try:
         yield
@@ -188,7 +217,7 @@ def reaching(name: str) -> Iterator[None]:
         if isinstance(error, (ImportError, MemoryError)) or is_of_the_place(error):
             raise
         if isinstance(error, (TypeError, AttributeError)):
-            # Libraries take options on trust, and fail by them when they are used.
+            # Libraries do not check options before they use them.
             raise ValueError(
                 f"{name!r} cannot be reached with these options: {first_line(error)}; check "
                 "storage_options="
@@ -197,83 +226,75 @@ def reaching(name: str) -> Iterator[None]:
 
 
 def is_of_the_place(error: BaseException) -> bool:
-    """Whether an error tells of a place and names it, rather than of the contents of a file."""
+    """Whether an error is a failure of a store or disk that names the file already."""
     return isinstance(error, OSError) and error.errno is not None and error.filename is not None
 
 
 def of_the_place(name: str, error: BaseException, doing: str = "reading") -> OSError | None:
-    """The failure of a place that an error tells of, or None if it tells of anything else.
+    """The failure of a store or a disk behind an error, or None if it is about something else.
 
-    pyarrow says of bad contents that they are an OSError, which has no errno. Errors that are
-    neither Python's nor pyarrow's nor ours are those of libraries for stores.
+    pyarrow raises OSErrors without an errno about bad contents. Errors of types that are neither
+    Python's nor pyarrow's nor ours come from libraries for stores.
     """
     if isinstance(error, OSError):
+        if is_of_the_place(error):
+            return error
         known = type(error) is not OSError or error.errno is not None
-        is_one = known or _OF_STORES.search(str(error)) is not None
-    else:
-        package = type(error).__module__.split(".")[0]
-        is_one = package not in ("builtins", "pyarrow", "lwcs") and not isinstance(
-            error, (ValueError, TypeError, ImportError, MemoryError)
-        )
-    if not is_one:
+        return failure(name, error, doing) if known or _OF_STORES.search(str(error)) else None
+    package = type(error).__module__.split(".")[0]
+    if package in ("builtins", "pyarrow", "lwcs") or isinstance(
+        error, (ValueError, TypeError, ImportError, MemoryError)
+    ):
         return None
-    if isinstance(error, OSError) and is_of_the_place(error):
-        return error
     return failure(name, error, doing)
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its type if it says nothing."""
+    """The first line of an error's message, or its type if it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def failure(name: str, error: BaseException, doing: str = "reading") -> OSError:
     """The error of a library, as an OSError that names a file; `doing` is what failed."""
     bare = isinstance(error, OSError) and error.filename is None and error.strerror
-    status, said = _status(error), " ".join((bare or str(error)).split()) or type(error).__name__
+    message = " ".join((bare or str(error)).split()) or type(error).__name__
+    status = _http_status(error)
     answer = "" if status is None else f" (HTTP status {status}{_phrase(status)})"
-    if isinstance(error, PermissionError) or status in (401, 403) or _REFUSED.search(said):
-        of_store = status is not None or _REFUSED.search(said)
-        check = "the credentials" if of_store else "its permissions"
-        return PermissionError(
-            errno.EACCES, f"access was refused{answer}; check {check}: {said}", name
-        )
-    if isinstance(error, FileNotFoundError) or status == 404 or _MISSING.search(said):
-        return FileNotFoundError(errno.ENOENT, f"there is no such file or bucket: {said}", name)
-    if isinstance(error, TimeoutError) or status in (408, 504) or _SLOW.search(said):
-        return TimeoutError(errno.ETIMEDOUT, f"no answer in time{answer}; try again: {said}", name)
-    if isinstance(error, ConnectionError) or (status is None and _UNREACHABLE.search(said)):
-        return ConnectionError(errno.ECONNREFUSED, f"it cannot be reached: {said}", name)
-    if "range requests" in said:
-        return OSError(
-            errno.ENOTSUP,
-            "its server gives no parts of files, which reading needs; copy it to this machine",
-            name,
-        )
-    known = getattr(error, "errno", None) or errno.EIO
-    return OSError(known, f"{doing} failed{answer}; try again: {said}", name)
+    for kind in _KINDS:
+        # What answers with a status has been reached.
+        told = kind.is_told_by(status, message) and not (kind is _UNREACHABLE and status)
+        if told or isinstance(error, kind.error):
+            check = "the credentials" if told else "its permissions"
+            reason = kind.reason.format(status=answer, check=check)
+            return kind.error(kind.number, f"{reason}: {message}", name)
+    if "range requests" in message:
+        reason = "its server gives no parts of files, which reading needs; copy it to this machine"
+        return OSError(errno.ENOTSUP, reason, name)
+    number = getattr(error, "errno", None) or errno.EIO
+    return OSError(number, f"{doing} failed{answer}; try again: {message}", name)
 
 
-def _status(error: BaseException) -> int | None:
-    """The HTTP status that an error tells of: of botocore, aiohttp or pyarrow, or of its cause."""
-    seen: BaseException | None = error
-    while seen is not None:
-        response = getattr(seen, "response", None)
+def _http_status(error: BaseException) -> int | None:
+    """The HTTP status in an error of botocore, aiohttp or pyarrow, or in one of its causes."""
+    cause: BaseException | None = error
+    while cause is not None:
+        response = getattr(cause, "response", None)
         if isinstance(response, dict):
-            found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         else:
-            found = getattr(seen, "status", None) or getattr(seen, "code", None)
-        if isinstance(found, int) and 400 <= found < 600:
-            return found
-        if told := _STATUS.search(str(seen)):
-            return int(told[1])
-        seen = seen.__cause__ or seen.__context__
+            status = getattr(cause, "status", None) or getattr(cause, "code", None)
+        if isinstance(status, int) and 400 <= status < 600:
+            return status
+        if match := _STATUS.search(str(cause)):
+            return int(match[1])
+        cause = cause.__cause__ or cause.__context__
     return None
 
 
 def _phrase(status: int) -> str:
-    phrases = {each.value: each.phrase for each in HTTPStatus}
-    return f", {phrases[status]}" if status in phrases else ""
+    with suppress(ValueError):
+        return f", {HTTPStatus(status).phrase}"
+    return ""
 
 
 _VANISHED = "vanished before all rows were read"
@@ -281,11 +302,7 @@ _VANISHED = "vanished before all rows were read"
 
 @contextmanager
 def explaining(read: list[str] | str) -> Iterator[None]:
-    """Name what is read in errors: the paths of files, or what a table or a dataset is called.
-
-    A failure of the place is an OSError, after which one can try again. Bad contents are a
-    ValueError.
-    """
+    """Name what is read in errors: the paths of files, or the name of a table or a dataset."""
     try:
         yield
     except Exception as error:
@@ -317,7 +334,7 @@ def _explained(error: Exception, read: list[str] | str) -> Exception:
 
 
 def some(paths: list[str]) -> str:
-    """The name of the first file, and how many others there are."""
+    """The path of the first file, and how many others there are."""
     others = len(paths) - 1
     more = f" and {others} more file{'s' * (others > 1)}" if others else ""
     return f"{paths[0]!r}{more}"

@@ -1,13 +1,14 @@
-"""Objects that can be saved: as a Parquet file with metadata in its schema and a checksum of both.
+"""Saving and loading objects: a Parquet file with metadata in its schema and a checksum of both.
 
-pyarrow is imported where something is saved or loaded, and not with every class that can be saved.
+Any tool reads such a file as a plain table, and nothing in it is executed when it is loaded.
+pyarrow is imported where something is saved or loaded, not with every class that can be saved.
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import lwcs
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Savable(ABC):
-    """An object with a table that holds all that is saved of it."""
+    """An object that can be saved as a table."""
 
     @abstractmethod
     def _table(self) -> pa.Table:
-        """The table, with metadata in its schema."""
+        """All that is saved, as a table with metadata in its schema."""
 
     def save(
         self,
@@ -82,20 +83,15 @@ class NotOursError(ValueError):
 
 def with_metadata(table: pa.Table, kind: str, metadata: dict[str, Any]) -> pa.Table:
     """Attach the metadata of lwcs to the schema of a table."""
-    record = {
-        "format_version": FORMAT_VERSION,
-        "kind": kind,
-        "library_version": lwcs.__version__,
-        **metadata,
-    }
-    return sealed(table, record)
+    record = {"format_version": FORMAT_VERSION, "kind": kind, "library_version": lwcs.__version__}
+    return sealed(table, record | metadata)
 
 
 def sealed(table: pa.Table, record: dict[str, Any]) -> pa.Table:
     """Attach a record to the schema of a table, with a checksum of both."""
     from lwcs.storage.arrow_tables import checksum
 
-    # As it will be read: tuples become lists, and keys become texts.
+    # As it will be read from JSON: tuples become lists, and keys become texts.
     plain = json.loads(json.dumps(record, allow_nan=False))
     plain.pop(_CHECKSUM, None)
     plain[_CHECKSUM] = checksum(table, plain)
@@ -115,21 +111,16 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], access: Access = 
 def is_ours(path: str | os.PathLike[str], access: Access = DEFAULT) -> bool:
     """Whether a file is Parquet that lwcs wrote, by its schema."""
     place = access.place(path)
-    try:
-        with (
-            _explaining_reading(place.name),
-            place.filesystem.open_input_file(place.path) as raw,
-            _opened(raw, place.name),
-        ):
-            return True
-    except (NotOursError, OSError):
-        return False
+    with suppress(NotOursError, OSError), _explaining_reading(place.name), _opened(place):
+        return True
+    return False
 
 
 def read_table(
     path: str | os.PathLike[str], access: Access = DEFAULT
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Read the table and the metadata of a Parquet file that lwcs wrote."""
+    import pyarrow as pa
     from pyarrow import fs
 
     place = access.place(path)
@@ -139,35 +130,34 @@ def read_table(
         raise FileNotFoundError(f"{place.name!r} does not exist")
     if kind != fs.FileType.File:
         raise ValueError(f"{place.name!r} is not a file; pass the path of a file that lwcs saved")
-    with _explaining_reading(place.name):
-        raw = place.filesystem.open_input_file(place.path) if place.is_local else _downloaded(place)
-        with raw, _opened(raw, place.name) as file:
+    with _explaining_reading(place.name), _opened(place) as (raw, file):
+        if place.is_local:
             table = file.read()
+        else:
+            # All bytes of a file that lwcs wrote are fetched at once.
+            raw.seek(0)
+            with _parquet_file(pa.BufferReader(raw.read_buffer())) as fetched:
+                table = fetched.read()
     return table, read_metadata(table, place.name)
 
 
 @contextmanager
-def _opened(raw: Any, name: str) -> Iterator[Any]:
-    """A Parquet file that lwcs wrote; of any other one, the columns are not read."""
+def _opened(place: Place) -> Iterator[tuple[Any, Any]]:
+    """A file, and the Parquet file in it, which lwcs wrote; only the footer is read."""
+    with place.filesystem.open_input_file(place.path) as raw, _parquet_file(raw) as file:
+        _refuse_others(file.schema_arrow, place.name)
+        yield raw, file
+
+
+def _parquet_file(raw: Any) -> Any:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(raw, page_checksum_verification=True) as file:
-        _refuse_others(file.schema_arrow, name)
-        yield file
-
-
-def _downloaded(place: Place) -> Any:
-    """All bytes of a file of a store, if lwcs wrote it."""
-    import pyarrow as pa
-
-    with place.filesystem.open_input_file(place.path) as raw, _opened(raw, place.name):
-        raw.seek(0)
-        return pa.BufferReader(raw.read_buffer())
+    return pq.ParquetFile(raw, page_checksum_verification=True)
 
 
 @contextmanager
 def _explaining_reading(name: str) -> Iterator[None]:
-    """Name the file in errors of reading: those of its place, and those of its contents."""
+    """Name the file in errors of reading: failures of its store or disk, and bad contents."""
     import pyarrow as pa
 
     try:
@@ -185,7 +175,7 @@ def _explaining_reading(name: str) -> Iterator[None]:
 
 
 def of_kind(table: Any, kind: str, called: str) -> tuple[pa.Table, dict[str, Any]]:
-    """The table and the metadata of what `to_arrow` gave, checked as those of a file are."""
+    """The table and the metadata of a result of `to_arrow`, checked as those of a file are."""
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):

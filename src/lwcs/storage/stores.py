@@ -1,8 +1,8 @@
-"""Writing to stores: a file is uploaded as a whole, and appears as a whole or not at all.
+"""Stores: uploads that appear as a whole or not at all, and file systems of fsspec for pyarrow.
 
-A file of fsspec is written in a transaction, which is committed or discarded. pyarrow has no way to
-give up an upload that has begun: even a stream that is dropped is completed, with half of its
-bytes. So it copies a finished file, in a thread that no signal interrupts.
+fsspec uploads in a transaction, which is committed or discarded. pyarrow cannot give up an upload
+that has begun: even a stream that is dropped is completed, with half of its bytes. So it copies a
+finished file, in a thread that no signal interrupts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -39,25 +40,22 @@ def upload(file: Path, place: Place) -> None:
         return
     with _opened(given, place.path) as target, file.open("rb") as source:
         shutil.copyfileobj(source, target, _BUFFER)
-    # The listings that it remembers are from before.
+    # fsspec caches listings, which are out of date.
     given.invalidate_cache(given._parent(place.path))
 
 
 def try_out(place: Place) -> None:
-    """Begin to write and give up, where that leaves no trace; raise OSError if it fails."""
+    """Begin an upload with fsspec and discard it; raise OSError if it cannot be written there."""
     given = _of_fsspec(place)
     if given is None:
         return
     from fsspec.spec import AbstractBufferedFile
 
-    try:
-        with _opened(given, place.path) as target:
-            if isinstance(target, AbstractBufferedFile):
-                # Begins an upload, which needs the permission to write.
-                target.flush(force=True)
-            raise _GivingUpError
-    except _GivingUpError:
-        return
+    with suppress(_DiscardError), _opened(given, place.path) as target:
+        if isinstance(target, AbstractBufferedFile):
+            # Begins an upload, which needs the permission to write.
+            target.flush(force=True)
+        raise _DiscardError
 
 
 def container_of(place: Place) -> str | None:
@@ -68,14 +66,14 @@ def container_of(place: Place) -> str | None:
     return place.path.strip("/").split("/")[0] if kind in known else None
 
 
-class _GivingUpError(Exception):
-    """Ends a transaction that was only tried out."""
+class _DiscardError(Exception):
+    """Raised to discard a transaction."""
 
 
 @contextmanager
 def _opened(given: Any, path: str) -> Iterator[Any]:
-    """A file of fsspec, which is committed if the block succeeds and discarded if it does not."""
-    # A transaction takes in all that its instance writes, so it gets an instance of its own.
+    """A file of fsspec that is committed if the block succeeds, and discarded otherwise."""
+    # A transaction covers all that its instance writes, so it has an instance of its own.
     own = type(given)(*given.storage_args, **given.storage_options, skip_instance_cache=True)
     with own.transaction:
         try:
@@ -99,38 +97,37 @@ def _protocol(given: Any) -> str:
 
 
 def _uninterrupted(work: Callable[[], None]) -> None:
-    """Do some work to its end, in spite of a signal; a second one ends the waiting."""
-    done, failed = threading.Event(), list[BaseException]()
+    """Complete some work in spite of an interrupt, which is raised afterwards; a second ends it."""
+    outcome = Future[None]()
 
     def run() -> None:
         try:
             work()
+            outcome.set_result(None)
         except BaseException as error:
-            failed.append(error)
-        finally:
-            done.set()
+            outcome.set_exception(error)
 
     try:
+        # A daemon, so that nothing waits for it after a second interrupt.
         threading.Thread(target=run, name="lwcs-upload", daemon=True).start()
-        done.wait()
+        wait([outcome])
     except KeyboardInterrupt:
-        done.wait()
+        wait([outcome])
         raise
-    if failed:
-        raise failed[0]
+    outcome.result()
 
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
-
-# Bytes of a file that may come as a whole, if a server does not give parts of it.
+"""What file systems call the time of the last change."""
+# Files up to this size may be sent as a whole by servers that do not send parts of files.
 _SMALL = 2**23
 
 
 class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
-    """What pyarrow calls for a file system of fsspec."""
+    """A file system of fsspec for pyarrow, without cached listings and with its failures."""
 
     def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
-        """What is there now."""
+        """Look up files and folders."""
         return [self._look_at(path) for path in paths]
 
     def _look_at(self, path: str) -> fs.FileInfo:
@@ -138,44 +135,44 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
         try:
             return self._create_file_info(path, self.fs.info(path))
         except FileNotFoundError as error:
-            # For servers of the web, fsspec says so of every failure.
+            # For HTTP servers, fsspec raises this after every failure.
             cause = error.__cause__
             if cause is not None and not isinstance(failure(path, cause), FileNotFoundError):
                 raise failure(path, cause) from error
             return fs.FileInfo(path, fs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-        """What is in a folder now."""
+        """List a folder."""
         self.fs.invalidate_cache(selector.base_dir)
         try:
-            found = list(super().get_file_info_selector(selector))
+            infos = list(super().get_file_info_selector(selector))
         except FileNotFoundError:
-            # pyarrow also says so if the store cannot be reached; then this raises.
+            # pyarrow also raises this if the store cannot be reached; then looking it up fails.
             self._look_at(selector.base_dir)
             raise
-        if not found:
-            # The same, where there need not be a folder.
+        if not infos:
+            # The store may not have been reached, where the folder need not exist.
             self._look_at(selector.base_dir)
-        return found
+        return infos
 
     @staticmethod
     def _create_file_info(path: str, info: Mapping[str, Any]) -> fs.FileInfo:
-        """With the time of the last change, which stores call differently."""
+        """Add the time of the last change."""
         times = (info[key] for key in _TIMES if info.get(key) is not None)
         time = next((each for each in times if isinstance(each, (int, float, datetime))), None)
         return fs.FSSpecHandler._create_file_info(path, {**info, "mtime": time})
 
     def fetch(self, path: str, start: int, stop: int, size: int) -> bytes:
-        """Some bytes of a file of `size` bytes, by one request; called by several threads."""
+        """Fetch some bytes of a file of `size` bytes by one request; called by several threads."""
         if type(self.fs).__name__ == "HTTPFileSystem" and size > _SMALL:
-            # A server that does not give parts would give all, and `cat_file` would take it.
+            # `cat_file` would fetch all of a large file from a server that sends no parts.
             with self.fs.open(path, "rb", cache_type="none", size=size) as file:
                 return bytes(file._fetch_range(start, stop))
         data = bytes(self.fs.cat_file(path, start=start, end=stop))
         return data[start:stop] if len(data) == size else data
 
     def asynchronous(self) -> Any:
-        """The same file system for callers with an event loop of their own, such as zarr."""
+        """An instance for callers with an event loop of their own, such as zarr."""
         if not self.fs.async_impl:
             from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
@@ -185,9 +182,9 @@ class FsspecFiles(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no typ
 
 
 def fsspec_files(filesystem: fs.FileSystem) -> FsspecFiles | None:
-    """The file system of fsspec behind one of pyarrow, or None."""
+    """The handler of fsspec behind a file system of pyarrow, or None."""
     handler = filesystem.handler if isinstance(filesystem, fs.PyFileSystem) else None
     if isinstance(handler, fs.FSSpecHandler) and not isinstance(handler, FsspecFiles):
-        # As pyarrow itself wraps one, for example in a dataset.
+        # pyarrow has wrapped it, for example in a dataset.
         return FsspecFiles(handler.fs)
     return handler if isinstance(handler, FsspecFiles) else None

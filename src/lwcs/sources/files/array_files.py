@@ -18,7 +18,8 @@ import numpy as np
 from lwcs.sources.files.change_detection import Stamps, stamps_of
 from lwcs.sources.files.chunked import StackedSource, open_hdf5, open_zarr
 from lwcs.sources.memory.local import open_local
-from lwcs.sources.remote.prefetch import RemoteSource, RemoteStack, Store, Windows
+from lwcs.sources.remote.prefetch import Store
+from lwcs.sources.remote.remote_arrays import RemoteSource, RemoteStack, Windows
 from lwcs.sources.scan_options import check_dtype
 from lwcs.storage.stores import fsspec_files
 

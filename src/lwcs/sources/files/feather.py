@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.remote.paths import Found
-    from lwcs.sources.remote.prefetch import Ahead, Store
+    from lwcs.sources.remote.prefetch import PrefetchedFile, Store
 
 # Rows of a batch, unless the user says otherwise.
 _ROWS = 65_536
@@ -47,7 +47,7 @@ class FeatherFiles(Files):
         with explaining([path]), self._opened(path) as file:
             return pa.ipc.open_file(file).schema
 
-    def _opened(self, path: str, ahead: Ahead | None = None) -> Any:
+    def _opened(self, path: str, ahead: PrefetchedFile | None = None) -> Any:
         if self._store is None:
             return self._filesystem.open_input_file(path)
         return pa.PythonFile(ahead or self._store.file(path), "r")

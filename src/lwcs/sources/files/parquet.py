@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.remote.paths import Found
-    from lwcs.sources.remote.prefetch import Ahead, Lane, Store
+    from lwcs.sources.remote.prefetch import Lane, PrefetchedFile, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class ParquetFiles(Files):
         runs: list[range],
         threads: bool,
         whole: bool,
-        ahead: Ahead | None,
+        ahead: PrefetchedFile | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read runs of row groups, each as a `whole` or page by page.
 
@@ -187,7 +187,7 @@ class ParquetFiles(Files):
                 yield from with_keys(rows, self.schema, columns, file.keys)
 
 
-def _opened(filesystem: fs.FileSystem, path: str, ahead: Ahead | None) -> Any:
+def _opened(filesystem: fs.FileSystem, path: str, ahead: PrefetchedFile | None) -> Any:
     """A file on this machine, or the bytes of one on a store."""
     return filesystem.open_input_file(path) if ahead is None else pa.PythonFile(ahead, "r")
 

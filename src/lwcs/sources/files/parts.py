@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.remote.paths import Found
-    from lwcs.sources.remote.prefetch import Ahead
+    from lwcs.sources.remote.prefetch import PrefetchedFile
 
 
 class Files(ABC):
@@ -69,7 +69,7 @@ class Part:
     rows: Iterable[pa.RecordBatch]
     size: float | None = None
     """Its size in bytes, if it is small enough to be read before its turn."""
-    ahead: Ahead | None = None
+    ahead: PrefetchedFile | None = None
     """Its bytes on a store."""
     last: bool = True
     """Whether its file ends with it."""

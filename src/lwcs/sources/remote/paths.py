@@ -1,10 +1,15 @@
-"""Which files a path, a glob, a folder or a URI refers to, and their format."""
+"""Which files a path, a glob, a folder or a URI refers to, and their format.
+
+Patterns are matched here, folder by folder: on a store, only folders that can match are listed,
+where fsspec's glob lists everything below the first star; and links that lead in circles, out of
+the folder or to a file that is already there are told apart, which pathlib does not.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,7 +22,7 @@ from lwcs.runtime.warnings import warn
 from lwcs.sources.files.change_detection import Stamp, stamp_of
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
 from lwcs.sources.scan_options import PACKED
-from lwcs.sources.tables.table_formats import Lakes
+from lwcs.sources.tables.table_formats import TableDetector
 from lwcs.storage.locations import DEFAULT, Access, Place, is_local, reaching
 
 _HIDDEN = (".", "_")
@@ -28,7 +33,8 @@ States = frozenset[int]
 class Pattern:
     """A glob below a folder: * stands for a part of a name, ** for any number of folders.
 
-    The states of a path are the numbers of parts of the pattern that may have matched it.
+    It is matched name by name, as by a finite automaton: a state is the number of leading parts of
+    the pattern that the names so far may have matched.
     """
 
     parts: tuple[str, ...]
@@ -39,14 +45,13 @@ class Pattern:
         return self._closed([0])
 
     def step(self, states: States, name: str) -> States:
-        """The states of what is called `name` in a folder with these states; none if no match."""
+        """The states of an entry of a folder with these states; none if it does not match."""
         after = []
-        for at in states:
-            if at < len(self.parts):
-                if self.parts[at] == "**":
-                    after.append(at)
-                elif fnmatchcase(name, self.parts[at]):
-                    after.append(at + 1)
+        for state in self.below(states):
+            if self.parts[state] == "**":
+                after.append(state)
+            elif fnmatchcase(name, self.parts[state]):
+                after.append(state + 1)
         return self._closed(after)
 
     def matches(self, states: States) -> bool:
@@ -59,17 +64,15 @@ class Pattern:
 
     def is_deep(self, states: States) -> bool:
         """Whether a folder with these states can have matches at any depth."""
-        return any(self.parts[at] == "**" for at in self.below(states))
+        return any(self.parts[state] == "**" for state in self.below(states))
 
-    def _closed(self, states: Iterable[int]) -> States:
-        """With those that are reached by ** standing for no folder."""
-        found, new = set[int](), list(states)
-        while new:
-            at = new.pop()
-            found.add(at)
-            if at < len(self.parts) and self.parts[at] == "**" and at + 1 not in found:
-                new.append(at + 1)
-        return frozenset(found)
+    def _closed(self, states: list[int]) -> States:
+        """Add the states that are reached if ** stands for no folder."""
+        closed = set(states)
+        for state, part in enumerate(self.parts):
+            if state in closed and part == "**":
+                closed.add(state + 1)
+        return frozenset(closed)
 
 
 EVERYTHING = Pattern(("**", "*"))
@@ -77,24 +80,31 @@ EVERYTHING = Pattern(("**", "*"))
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which paths to list."""
+    """Which paths to list below a folder."""
 
     pattern: Pattern
-    """What their names match, below a folder."""
-    keep: Callable[[str], bool]
-    """Whether a path that matches is listed."""
-    is_file: Callable[[str], bool]
-    """Whether a folder counts as a file."""
-    note: Callable[[str], None] = lambda _: None
-    """Told of everything that is in the folders that are looked into, also if it is hidden."""
+    format: str | None
+    """The format of all files, if it is given; else their names say it."""
+    note: Callable[[str], None]
+    """Called with every path in the folders that are looked into, hidden ones too."""
+    unknown: bool = False
+    """Whether files are listed whose names say no format."""
+
+    def keep(self, path: str) -> bool:
+        """Whether a path that matches is listed."""
+        return self.unknown or self.format is not None or format_of(path) is not None
+
+    def is_file(self, path: str) -> bool:
+        """Whether a folder counts as a file."""
+        return (self.format or format_of(path)) in _FOLDERS
 
 
 Listed = dict[str, Stamp | None]
-"""Paths of files in order, and their stamps where a listing has told them."""
+"""Paths of files in order, with their stamps where a listing has them."""
 
 
 def files_below(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
-    """The files in a folder that are wanted, sorted; hidden ones are not."""
+    """The wanted files in a folder, sorted, without hidden ones."""
     if isinstance(filesystem, fs.LocalFileSystem):
         return dict.fromkeys(_Walk(folder, wanted).files())
     return dict(sorted(_on_store(filesystem, folder, wanted).items()))
@@ -103,24 +113,22 @@ def files_below(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Liste
 def _on_store(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
     """List level by level, and only folders in which something can match.
 
-    From where a pattern allows any number of folders, one listing has all that is below.
+    Below a folder from which ** can match, one recursive listing has everything.
     """
     pattern, found = wanted.pattern, Listed()
 
-    def look_into(at: tuple[str, States]) -> list[fs.FileInfo]:
-        path, states = at
+    def listing(folder: tuple[str, States]) -> list[fs.FileInfo]:
+        path, states = folder
+        recursive = pattern.is_deep(states)
         with reaching(path):
-            return list(
-                filesystem.get_file_info(
-                    fs.FileSelector(path, allow_not_found=True, recursive=pattern.is_deep(states))
-                )
-            )
+            selector = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
+            return list(filesystem.get_file_info(selector))
 
     level = [(folder, pattern.start)]
     with WaitingThreads(REQUESTS) as pool:
         while level:
             below = []
-            for (path, states), infos in zip(level, pool.map(look_into, level), strict=True):
+            for (path, states), infos in zip(level, pool.map(listing, level), strict=True):
                 for info in infos:
                     wanted.note(info.path)
                     after = _states(info, path, states, wanted)
@@ -134,7 +142,7 @@ def _on_store(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
 
 
 def _states(info: fs.FileInfo, folder: str, states: States, wanted: Wanted) -> States:
-    """The states of something below a folder; none if it is hidden, or within a file."""
+    """The states of a path below a folder; none if it is hidden, or within a file."""
     path = folder.rstrip("/")
     for name in info.path[len(path) + 1 :].split("/"):
         if name.startswith(_HIDDEN) or (path != folder and wanted.is_file(path)):
@@ -153,7 +161,7 @@ class _Folder:
 
 
 class _Walk:
-    """One walk over a local folder."""
+    """A walk over a local folder, in which every file is found once, whatever links lead to it."""
 
     def __init__(self, folder: str, wanted: Wanted) -> None:
         self._folder, self._wanted, self._pattern = folder, wanted, wanted.pattern
@@ -162,39 +170,44 @@ class _Walk:
         self._left_out: list[str] = []
 
     def files(self) -> list[str]:
-        """Paths of the files that match, sorted; says which links were not followed."""
+        """Paths of the files that match, sorted; warns about links that are not followed."""
         waiting = deque([_Folder(self._folder, self._root, self._pattern.start, False)])
-        seen: set[tuple[str, States]] = set()
+        visited: set[tuple[str, States]] = set()
         while waiting:
             folder = waiting.popleft()
-            if (folder.real, folder.states) in seen:
+            if (folder.real, folder.states) in visited:
                 # By another link, or in a circle: the same files would match again.
                 continue
-            seen.add((folder.real, folder.states))
+            visited.add((folder.real, folder.states))
             for below in self._look_into(folder):
                 # Folders themselves come before links to them.
                 (waiting.append if below.linked else waiting.appendleft)(below)
         if self._left_out:
-            self._say()
+            some = ", ".join(map(repr, sorted(self._left_out)[:5]))
+            more = ", …" if len(self._left_out) > 5 else ""
+            warn(
+                f"these links lead out of the folder {self._folder!r}, or nowhere, and are not "
+                f"followed: {some}{more}; to read them, too, name them in a list of paths"
+            )
         return sorted((self._found[True] | self._found[False]).values())
 
     def _look_into(self, folder: _Folder) -> Iterator[_Folder]:
         for entry in os.scandir(folder.path):
             path = f"{folder.path.rstrip('/')}/{entry.name}"
             self._wanted.note(path)
-            if entry.name.startswith(_HIDDEN):
-                continue
             states = self._pattern.step(folder.states, entry.name)
-            if not states:
+            if not states or entry.name.startswith(_HIDDEN):
                 continue
             linked, real = folder.linked or entry.is_symlink(), f"{folder.real}/{entry.name}"
             is_folder = entry.is_dir() and not self._wanted.is_file(path)
             below = self._pattern.below(states)
-            if not below if is_folder else not self._is_wanted(path, states):
+            is_match = self._pattern.matches(states) and self._wanted.keep(path)
+            if not (below if is_folder else is_match):
                 continue
             if entry.is_symlink():
                 real = os.path.realpath(path)
-                if not os.path.exists(real) or not self._is_inside(real):
+                inside = os.path.commonpath([self._root, real]) == self._root
+                if not os.path.exists(real) or not inside:
                     self._left_out.append(path)
                     continue
             if is_folder:
@@ -202,47 +215,20 @@ class _Walk:
             elif os.path.isfile(path) or os.path.isdir(path):
                 self._found[linked].setdefault(real, path)
 
-    def _is_wanted(self, path: str, states: States) -> bool:
-        return self._pattern.matches(states) and self._wanted.keep(path)
 
-    def _is_inside(self, real: str) -> bool:
-        return os.path.commonpath([self._root, real]) == self._root
-
-    def _say(self) -> None:
-        some = ", ".join(map(repr, sorted(self._left_out)[:5]))
-        more = ", …" if len(self._left_out) > 5 else ""
-        warn(
-            f"these links lead out of the folder {self._folder!r}, or nowhere, and are not "
-            f"followed: {some}{more}; to read them, too, name them in a list of paths"
-        )
-
-
-_KINDS = {
-    "parquet": "parquet",
-    "feather": "ipc",
-    "csv": "csv",
-    "tsv": "csv",
-    "npy": "npy",
-    "npz": "npz",
-    "hdf5": "hdf5",
-    "zarr": "zarr",
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "ipc": (".feather", ".arrow", ".ipc"),
+    "csv": (".csv", ".tsv"),
+    "npy": (".npy",),
+    "npz": (".npz",),
+    "hdf5": (".h5", ".hdf5"),
+    "zarr": (".zarr",),
 }
-FORMATS = tuple(_KINDS)
-"""Names of formats, as users write them."""
-_FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "ipc",
-    ".arrow": "ipc",
-    ".ipc": "ipc",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".zarr": "zarr",
-}
+_KINDS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
+"""The formats of files, by their endings."""
+FORMATS = ("parquet", "feather", "csv", "tsv", "npy", "npz", "hdf5", "zarr")
+"""Names of formats, as users write them; each is also an ending."""
 _FOLDERS = ("zarr",)
 """Formats whose files are folders."""
 _WEB = ("http://", "https://")
@@ -256,11 +242,9 @@ def file_name(path: str) -> str:
 def format_of(path: str) -> str | None:
     """The format that the name of a file stands for, or None."""
     name = file_name(path).lower()
-    found = _FORMATS.get(Path(name).suffix)
-    if found is None and name.endswith(tuple(PACKED)):
-        found = _FORMATS.get(Path(name).with_suffix("").suffix)
-        return found if found == "csv" else None
-    return found
+    if name.endswith(tuple(PACKED)):
+        return "csv" if _KINDS.get(Path(Path(name).stem).suffix) == "csv" else None
+    return _KINDS.get(Path(name).suffix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +257,9 @@ class Found:
     base: str | None
     """The folder that was given, if it was one."""
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
-    """Sizes and times of change of files, where finding them has told."""
+    """Sizes and times of change of files, where a listing has them."""
     has_tabs: bool = False
-    """Whether it was said that values of CSV have tabs between them."""
+    """Whether the values of CSV are separated by tabs, as format='tsv' says."""
 
     @property
     def is_local(self) -> bool:
@@ -288,17 +272,17 @@ def find(data: Any, access: Access = DEFAULT, wanted: str | None = None) -> Foun
 
     `wanted` is their format, one of `FORMATS`, if their names do not say it.
     """
-    wishes = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
-    places = [access.place(wish) for wish in wishes]
+    given = [os.fspath(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
+    places = [access.place(path) for path in given]
     filesystem, named = places[0].filesystem, dict[str, tuple[str, str]]()
-    stamps, base, lakes = dict[str, Stamp](), None, Lakes(filesystem)
+    stamps, base, tables = dict[str, Stamp](), None, TableDetector(filesystem)
     for place, info in zip(places, _infos(places), strict=True):
         if not place.filesystem.equals(filesystem):
             raise ValueError(
-                f"{place.name!r} is on another file system than {wishes[0]!r}; all files must be "
+                f"{place.name!r} is on another file system than {given[0]!r}; all files must be "
                 "on one"
             )
-        found, folder = _expand(place, info, wanted, lakes)
+        found, folder = _expand(place, info, wanted, tables)
         for file, stamp in found.items():
             real = os.path.realpath(file) if place.is_local else file
             if real in named:
@@ -309,25 +293,25 @@ def find(data: Any, access: Access = DEFAULT, wanted: str | None = None) -> Foun
             named[real] = file, place.name
             if stamp is not None:
                 stamps[file] = stamp
-        base = folder if len(wishes) == 1 else None
+        base = folder if len(given) == 1 else None
     paths = [file for file, _ in named.values()]
-    if lakes.table is not None:
-        return Found(lakes.table.alone(wishes, wanted), paths, filesystem, base, stamps)
-    kind = _common_kind(paths) if wanted is None else _KINDS[wanted]
+    if tables.table is not None:
+        return Found(tables.table.alone(given, wanted), paths, filesystem, base, stamps)
+    kind = _common_kind(paths) if wanted is None else _KINDS[f".{wanted}"]
     return Found(kind, paths, filesystem, base, stamps, wanted == "tsv")
 
 
 def _infos(places: list[Place]) -> list[fs.FileInfo]:
-    """What there is at some places."""
+    """Look up whether places are files or folders, several of a store at a time."""
 
-    def look_at(place: Place) -> fs.FileInfo:
+    def look_up(place: Place) -> fs.FileInfo:
         with reaching(place.name):
             return place.filesystem.get_file_info(place.path)
 
     if places[0].is_local:
-        return list(map(look_at, places))
+        return list(map(look_up, places))
     with WaitingThreads(REQUESTS) as pool:
-        return list(pool.map(look_at, places))
+        return list(pool.map(look_up, places))
 
 
 def _common_kind(paths: list[str]) -> str:
@@ -336,7 +320,7 @@ def _common_kind(paths: list[str]) -> str:
     if None in kinds:
         raise ValueError(
             f"{kinds[None]!r} has no file format that lwcs reads; pass files that end in "
-            f"{', '.join(_FORMATS)} (CSV also compressed: {', '.join(PACKED)}), or name "
+            f"{', '.join(_KINDS)} (CSV also compressed: {', '.join(PACKED)}), or name "
             "their format with format=…"
         )
     if len(kinds) > 1:
@@ -349,24 +333,23 @@ def _common_kind(paths: list[str]) -> str:
 
 
 def _expand(
-    place: Place, info: fs.FileInfo, wanted: str | None, lakes: Lakes
+    place: Place, info: fs.FileInfo, wanted: str | None, tables: TableDetector
 ) -> tuple[Listed, str | None]:
     """The files that one path refers to, sorted; and the folder, if it is one."""
     path, filesystem = place.path, place.filesystem
-    if lakes.is_table(place.name, path, info.type):
+    if tables.is_table(place.name, path, info.type):
         return {path: None}, path
-    # With a format that is given, names need not say it.
-    keep = _is_known if wanted is None else _is_any
-    is_leaf = _is_leaf if wanted is None else _is_any if wanted in _FOLDERS else _is_none
-    if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and is_leaf(path)):
+    everything = Wanted(EVERYTHING, wanted, tables.note)
+    is_folder = info.type == fs.FileType.Directory
+    if info.type == fs.FileType.File or (is_folder and everything.is_file(path)):
         return {path: None if place.is_local else stamp_of(info)}, None
-    if info.type == fs.FileType.Directory:
-        known = files_below(filesystem, path, Wanted(EVERYTHING, keep, is_leaf, lakes.note))
-        lakes.refuse(place.name, list(known))
+    if is_folder:
+        known = files_below(filesystem, path, everything)
+        tables.refuse(place.name, list(known))
         if not known:
             raise FileNotFoundError(
                 f"the folder {place.name!r} has no file"
-                + (f" that ends in {', '.join(_FORMATS)}" if wanted is None else "")
+                + (f" that ends in {', '.join(_KINDS)}" if wanted is None else "")
             )
         return known, path
     if path.startswith(_WEB) or not any(sign in path for sign in "*?["):
@@ -375,32 +358,12 @@ def _expand(
     fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
     pattern, matching = tuple(parts[fixed:]), Listed()
-    if not place.is_local or _is_folder(filesystem, folder):
-        files = Wanted(Pattern(pattern), _is_any, is_leaf, lakes.note)
+    if not place.is_local or os.path.isdir(folder):
+        files = Wanted(Pattern(pattern), wanted, tables.note, unknown=True)
         # A pattern may also match folders; then it stands for their files.
-        below = Wanted(Pattern((*pattern, "**", "*")), keep, is_leaf, lakes.note)
+        below = Wanted(Pattern((*pattern, "**", "*")), wanted, tables.note)
         matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
-    lakes.refuse(place.name, list(matching))
+    tables.refuse(place.name, list(matching))
     if not matching:
         raise FileNotFoundError(f"no file matches {place.name!r}")
     return matching, folder
-
-
-def _is_any(_: str) -> bool:
-    return True
-
-
-def _is_none(_: str) -> bool:
-    return False
-
-
-def _is_known(path: str) -> bool:
-    return format_of(path) is not None
-
-
-def _is_leaf(path: str) -> bool:
-    return format_of(path) in _FOLDERS
-
-
-def _is_folder(filesystem: fs.FileSystem, path: str) -> bool:
-    return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)

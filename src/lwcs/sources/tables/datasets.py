@@ -1,15 +1,16 @@
 """Rows of pyarrow datasets and scanners, with their filters and projections.
 
-Parquet without a filter is read as files are, page by page. For everything else pyarrow's scanner
-reads one file at a time, and about two row groups ahead. A dataset is a fixed list of files, so
-that both passes see the same ones; if one of them changes, that is an error.
+Parquet without a filter is read as files are, page by page: pyarrow's own scanner holds several
+whole row groups in memory. It reads everything else, one file at a time and about two row groups
+ahead. A dataset is a fixed list of files, so that all passes see the same ones; if one of them
+changes, that is an error.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,10 +22,10 @@ from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.streams import Query
 from lwcs.storage.locations import explaining, is_local
-from lwcs.storage.stores import FsspecFiles
+from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.scan_options import ScanOptions
@@ -47,14 +48,14 @@ def of_dataset(
     watched: Sequence[_Files] = (),
     version: str | None = None,
 ) -> Query:
-    """Rows of a dataset; it is an error if files change that are `watched`."""
+    """Rows of a dataset; it is an error if `watched` files change."""
     with explaining(name):
         fragments = _fragments(dataset)
         keys = _keys(dataset, fragments)
         files = None
         if _is_plain_parquet(dataset, fragments):
-            own = watched[0] if watched else _Files.of(dataset)
-            files = ParquetFiles.of_dataset(dataset, keys, own.store)
+            store = (watched[0] if watched else _Files.of(dataset)).store
+            files = ParquetFiles.of_dataset(dataset, keys, store)
         n_rows = None if files is None else files.n_rows
 
     def run(columns: list[str], budget: Budget) -> Iterator[pa.RecordBatch]:
@@ -74,7 +75,7 @@ def of_dataset(
 
 
 def _scanned_bytes(fragments: list[ds.Fragment]) -> Callable[[list[str], Budget], int]:
-    """Memory that pyarrow's scanner takes: of Parquet, that of about three row groups."""
+    """Memory that pyarrow's scanner takes: about three row groups of Parquet."""
 
     def most(*_: object) -> int:
         files = (each for each in fragments if isinstance(each, ds.ParquetFileFragment))
@@ -86,24 +87,23 @@ def _scanned_bytes(fragments: list[ds.Fragment]) -> Callable[[list[str], Budget]
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of a dataset, and what they were when it was opened."""
+    """The files of a dataset, with their sizes and times of change when it was opened."""
 
     paths: list[str]
     stamps: Stamps
     store: Store | None
-    """None on this machine."""
+    """None for files on this machine."""
 
     @classmethod
     def of(cls, dataset: ds.FileSystemDataset) -> _Files:
-        """Look at every file."""
+        """Look up every file."""
         filesystem, paths = dataset.filesystem, dataset.files
-        handler = getattr(filesystem, "handler", None)
-        if isinstance(handler, fs.FSSpecHandler) and not isinstance(handler, FsspecFiles):
-            # pyarrow's own one believes what fsspec remembers of files.
-            filesystem = fs.PyFileSystem(FsspecFiles(handler.fs))
-        found = stamps_at(filesystem, paths)
-        store = None if is_local(filesystem) else Store(filesystem, found)
-        return cls(paths, Stamps(filesystem, found, store), store)
+        if (handler := fsspec_files(filesystem)) is not None:
+            # pyarrow's own handler believes what fsspec has cached.
+            filesystem = fs.PyFileSystem(handler)
+        stamps = stamps_at(filesystem, paths)
+        store = None if is_local(filesystem) else Store(filesystem, stamps)
+        return cls(paths, Stamps(filesystem, stamps, store), store)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def _watching(watched: Sequence[_Files]) -> Iterator[None]:
 
 
 def _check_again(watched: Sequence[_Files]) -> None:
-    """Look at every file again, at several of a store at a time."""
+    """Look up every file again, several of a store at a time."""
     for files in watched:
         for path in files.paths:
             files.stamps.after(path, last=True)
@@ -130,29 +130,26 @@ def _scanned(
     dataset: ds.Dataset, columns: list[str], batch_rows: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Read with pyarrow's scanner, which keeps the order of rows."""
-    how = {}
+    options = None
     if _is_parquet(dataset) and is_local(dataset.filesystem):
-        # Half the memory. On a store, it would make a request per column of a row group.
-        how["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
+        # Half the memory. On a store, this would make a request per column of a row group.
+        options = ds.ParquetFragmentScanOptions(
             use_buffered_stream=True, buffer_size=2**18, pre_buffer=False
         )
     batches: Iterator[pa.RecordBatch] = dataset.to_batches(
-        columns=columns,
-        batch_size=batch_rows or _BATCH_ROWS,
-        batch_readahead=1,
-        fragment_readahead=1,
-        **how,
-    )
+        columns=columns, batch_size=batch_rows or _BATCH_ROWS, batch_readahead=1,
+        fragment_readahead=1, fragment_scan_options=options,
+    )  # fmt: skip
     return batches
 
 
 def _of_scanner(scanner: ds.Scanner) -> Query:
-    """Rows of a scanner, which reads the columns that it was made for; some can run only once."""
+    """Rows of a scanner with the columns that it was made for; some scanners can run only once."""
     with explaining("the scanner"):
         started = scanner.to_batches()
-        first = list(_some(started))
+        first = list(islice(started, 1))
         try:
-            list(_some(scanner.to_batches()))
+            list(islice(scanner.to_batches(), 1))
         except pa.ArrowInvalid:
             once: Iterator[pa.RecordBatch] | None = chain(first, started)
         else:
@@ -165,13 +162,6 @@ def _of_scanner(scanner: ds.Scanner) -> Query:
     return Query(run, scanner.projected_schema, name="the scanner", rereadable=once is None)
 
 
-def _some(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The first batch, if there is one."""
-    for batch in batches:
-        yield batch
-        return
-
-
 def _parts(dataset: ds.Dataset) -> list[ds.Dataset]:
     """The datasets that a union is made of."""
     if isinstance(dataset, ds.UnionDataset):
@@ -180,33 +170,29 @@ def _parts(dataset: ds.Dataset) -> list[ds.Dataset]:
 
 
 def _fragments(dataset: ds.Dataset) -> list[ds.Fragment]:
-    # Fragments of a dataset with a filter are refused, those of a union of it alone are not.
+    # A dataset with a filter refuses to list its fragments; a union of it alone does not.
     return list(ds.UnionDataset(dataset.schema, [dataset]).get_fragments())
 
 
 def _keys(dataset: ds.Dataset, fragments: list[ds.Fragment]) -> list[str]:
     """Columns that only the names of folders provide."""
-    found = {
-        name for each in fragments for name in ds.get_partition_keys(each.partition_expression)
-    }
-    if not found:
-        return []
-    own = set(fragments[0].physical_schema.names)
-    return [name for name in dataset.schema.names if name in found and name not in own]
+    expressions = [each.partition_expression for each in fragments]
+    keys = {name for each in expressions for name in ds.get_partition_keys(each)}
+    in_files = set(fragments[0].physical_schema.names) if keys else ()
+    return [name for name in dataset.schema.names if name in keys and name not in in_files]
 
 
 def _is_plain_parquet(dataset: ds.Dataset, fragments: list[ds.Fragment]) -> bool:
-    """Whether all rows of Parquet files are wanted, read in the ordinary way."""
+    """Whether all rows of Parquet files are wanted, without a filter."""
     if not fragments or not _is_parquet(dataset):
         return False
-    try:
+    with suppress(ValueError):
+        # Raised if it has a filter.
         dataset.get_fragments()
-    except ValueError:
-        # It has a filter.
-        return False
-    return True
+        return True
+    return False
 
 
 def _is_parquet(dataset: ds.Dataset) -> bool:
-    """Whether files are Parquet, to be read without options that change their columns."""
+    """Whether files are Parquet, read without options that change their columns."""
     return isinstance(dataset, ds.FileSystemDataset) and dataset.format == ds.ParquetFileFormat()

@@ -1,8 +1,9 @@
-"""Folders that are tables with a log: Delta, Iceberg and Hudi.
+"""Tables with a log: Delta and Iceberg, which are opened by it, and Hudi, which is refused.
 
-Such a log says which files and rows are part of the table. Read as plain files, the folder would
-bring back rows that were deleted or replaced, so whatever is asked for inside of it is refused, and
-the table is opened by its log.
+The log says which files and rows are part of the table. Read as plain files, its folder would bring
+back rows that were deleted or replaced, so paths inside of it are refused. deltalake gives a
+dataset of pyarrow; pyiceberg has none, and gives record batches. A table is pinned to its version
+when it is opened, so that all passes see the same rows.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi", "metadata": "Iceberg"}
 """Names of the folders of logs, and what they are the log of."""
 _METADATA = re.compile(r"(v\d+|\d+-[0-9a-f-]{36})(\.gz)?\.metadata\.json(\.gz)?")
-"""Names of the files that tell the metadata of Iceberg from any other folder of that name."""
+"""Names of files in the metadata of Iceberg, which no other folder of that name has."""
 _PARTITION = re.compile(r".*=.*|\d+|\w\w|[_.].*")
 """Names of folders inside of tables: partitions, dates, random prefixes, logs."""
 _HUDI_PARTITION = ".hoodie_partition_metadata"
 """A file in every partition of Hudi, whatever its name."""
-_WAYS = {
+_ADVICE = {
     "Delta": (
         "pass the folder of the table, {folder!r}, which is read by its log, or, in Python, some "
         "of its rows: lwcs.scan(DeltaTable({folder!r}).to_pyarrow_dataset().filter(…))"
@@ -56,134 +57,135 @@ _WAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Lake:
+class LoggedTable:
     """A table with a log."""
 
     kind: str
     folder: str
 
-    def refuse(self, wish: str, whole: bool = False) -> ValueError:
-        """The error for a wish that stands for files of the table, or for all of it."""
+    def refused(self, name: str, whole: bool = False) -> ValueError:
+        """The error for a path to files of the table, or to the `whole` of it."""
         article = "an" if self.kind == "Iceberg" else "a"
         which = (
             f"is {article} {self.kind} table"
             if whole
-            else f"stands for files of the {self.kind} table {self._like(wish)!r}"
+            else f"stands for files of the {self.kind} table {self._folder_as(name)!r}"
         )
         return ValueError(
-            f"{wish!r} {which}: its log says which files and rows are part of it, and to read all "
-            f"files would bring back deleted rows; {self._way(wish)}"
+            f"{name!r} {which}: its log says which files and rows are part of it, and to read all "
+            f"files would bring back deleted rows; {self._advice(name)}"
         )
 
-    def _like(self, wish: str) -> str:
-        """The folder, named as the wish is: by a URI, or by a path."""
-        return f"{wish.split('://')[0]}://{self.folder}" if is_uri(wish) else self.folder
+    def _folder_as(self, name: str) -> str:
+        """The folder, as a URI if the given name is one."""
+        return f"{name.split('://')[0]}://{self.folder}" if is_uri(name) else self.folder
 
-    def _way(self, wish: str) -> str:
-        return _WAYS[self.kind].format(folder=self._like(wish))
+    def _advice(self, name: str) -> str:
+        return _ADVICE[self.kind].format(folder=self._folder_as(name))
 
-    def alone(self, wishes: list[str], format_: str | None) -> str:
-        """The kind of a table that is all that was asked for; its log says where its rows are."""
-        if len(wishes) > 1:
+    def alone(self, names: list[str], format_: str | None) -> str:
+        """The kind of the table, which must be the only path that is read."""
+        if len(names) > 1:
             raise ValueError(
                 f"{self.folder!r} is a {self.kind} table, which cannot be read together with other "
                 "files; pass it alone"
             )
         if format_ is not None:
             raise ValueError(
-                f"format={format_!r} is given, but {wishes[0]!r} is a {self.kind} table; leave it "
+                f"format={format_!r} is given, but {names[0]!r} is a {self.kind} table; leave it "
                 "out"
             )
         return self.kind.lower()
 
-    def warn(self, wish: str) -> None:
-        """Warn about a file of the table that was named: whoever names it may know it."""
+    def warn(self, name: str) -> None:
+        """Warn about a file of the table that is named itself, and so is read."""
         warn(
-            f"{wish!r} is a file of the {self.kind} table {self._like(wish)!r}, and may hold rows "
-            f"that the table has no longer; to read the rows of the table, {self._way(wish)}",
+            f"{name!r} is a file of the {self.kind} table {self._folder_as(name)!r}, and may hold "
+            "rows that the table has no longer; to read the rows of the table, "
+            f"{self._advice(name)}",
             UserWarning,
         )
 
 
-class Lakes:
-    """What is known of tables with a log, while files are being found on one file system."""
+class TableDetector:
+    """Finds tables with a log on one file system, while files are being found there."""
 
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
-        self._known: dict[str, Lake | None] = {}
-        """The tables that folders are, if they are one."""
+        self._known: dict[str, LoggedTable | None] = {}
+        """The tables that folders are, None for folders that are none."""
         self._logs: list[str] = []
-        self._warned: set[Lake] = set()
-        self.table: Lake | None = None
-        """The table that was asked for as a whole, if there was one that lwcs opens."""
+        self._warned: set[LoggedTable] = set()
+        self.table: LoggedTable | None = None
+        """The table that a path names as a whole, if lwcs opens it."""
 
-    def is_table(self, wish: str, path: str, kind: fs.FileType) -> bool:
+    def is_table(self, name: str, path: str, kind: fs.FileType) -> bool:
         """Whether a path is a table to be opened by its log; paths inside of one are refused.
 
         A file is allowed, with a warning. What does not exist is a pattern, or a mistake.
         """
-        lake = self._lake_around(_folder_of(path, kind))
-        if lake is None or (kind == fs.FileType.NotFound and not _is_pattern(path)):
+        table = self._table_around(_folder_of(path, kind))
+        if table is None or (kind == fs.FileType.NotFound and not _is_pattern(path)):
             return False
         if kind == fs.FileType.File:
-            if lake not in self._warned:
-                lake.warn(wish)
-            self._warned.add(lake)
+            if table not in self._warned:
+                table.warn(name)
+            self._warned.add(table)
             return False
-        whole = kind == fs.FileType.Directory and lake.folder == self._real(path)
-        if not whole or lake.kind != "Delta":
-            raise lake.refuse(wish, whole)
-        self.table = lake
+        whole = kind == fs.FileType.Directory and table.folder == self._real(path)
+        if not whole or table.kind != "Delta":
+            raise table.refused(name, whole)
+        self.table = table
         return True
 
     def note(self, path: str) -> None:
-        """Note what a listing comes upon, if it may be a log."""
+        """Note a path of a listing, if it may be a log."""
         name = path.rpartition("/")[2]
         if name in _LOGS or name.startswith(_HUDI_PARTITION):
             self._logs.append(path)
 
-    def refuse(self, wish: str, files: list[str]) -> None:
+    def refuse(self, name: str, files: list[str]) -> None:
         """Refuse files that were listed, if one of them is in a table whose log was noted."""
         logs, self._logs = self._logs, []
         for folder in sorted({log.rpartition("/")[0] for log in logs}):
             if any(file.startswith(f"{folder}/") for file in files):
-                for lake in self._lakes([folder, *_above(folder)]):
-                    raise lake.refuse(wish)
+                for table in self._tables_in([folder, *_above(folder)]):
+                    raise table.refused(name)
 
     def _real(self, path: str) -> str:
         return os.path.realpath(path) if is_local(self._filesystem) else path.rstrip("/")
 
-    def _lake_around(self, folder: str) -> Lake | None:
+    def _table_around(self, folder: str) -> LoggedTable | None:
         """The table that a folder is, or is inside of; only names are looked up."""
-        if "http" in self._filesystem.type_name or not (folder or is_local(self._filesystem)):
-            # A server of files has no folders to look into, and a store no folder of buckets.
+        local = is_local(self._filesystem)
+        if "http" in self._filesystem.type_name or not (folder or local):
+            # An HTTP server lists no folders, and a store has none above its buckets.
             return None
         folder = self._real(folder)
-        above = _above(folder) if is_local(self._filesystem) else _likely_above(folder)
-        folders = [folder, *above]
+        folders = [folder, *(_above(folder) if local else _likely_above(folder))]
         self._look_up([each for each in folders if each not in self._known])
         return next(filter(None, (self._known[each] for each in folders)), None)
 
     def _look_up(self, folders: list[str]) -> None:
-        """Learn which folders are tables, all at once."""
+        """Learn which folders are tables, by one look at all of them."""
         try:
-            found = {lake.folder: lake for lake in self._lakes(folders)}
+            tables = {table.folder: table for table in self._tables_in(folders)}
         except OSError:
-            # Somebody may be allowed to read a folder, but not to look around it.
-            found = {}
+            # One may be allowed to read a folder, but not to look at those above.
+            tables = {}
             if len(folders) > 1:
                 for folder in folders:
                     self._look_up([folder])
                 return
-        self._known |= {folder: found.get(folder or "/") for folder in folders}
+        self._known |= {folder: tables.get(folder or "/") for folder in folders}
 
-    def _lakes(self, folders: list[str]) -> Iterator[Lake]:
+    def _tables_in(self, folders: list[str]) -> Iterator[LoggedTable]:
         """The folders that are tables, in order."""
         places = [(folder, log) for folder in folders for log in _LOGS]
         infos = self._filesystem.get_file_info([f"{folder}/{log}" for folder, log in places])
         for (folder, log), info in zip(places, infos, strict=True):
             if info.type == fs.FileType.Directory and self._is_log(info.path, _LOGS[log]):
-                yield Lake(_LOGS[log], folder or "/")
+                yield LoggedTable(_LOGS[log], folder or "/")
 
     def _is_log(self, path: str, kind: str) -> bool:
         if kind != "Iceberg":
@@ -213,17 +215,17 @@ def _above(folder: str) -> Iterator[str]:
 
 
 def _likely_above(folder: str) -> Iterator[str]:
-    """Those that tables with such folders have their log in: every look at a store takes time."""
-    parts = True
+    """Folders above whose log may be about this one; every look at a store takes a request."""
+    is_partition = True
     for above in _above(folder):
         name = folder[len(above) + 1 :].partition("/")[0]
-        parts = parts and _PARTITION.fullmatch(name) is not None
-        if parts or name in ("data", "metadata"):
+        is_partition = is_partition and _PARTITION.fullmatch(name) is not None
+        if is_partition or name in ("data", "metadata"):
             yield above
 
 
 _ENTRY = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet|checkpoint\.[\w-]+\.json)")
-"""Names of the files of a log: a commit, or a checkpoint or a part of one, of a version."""
+"""Names of the files of a log: commits, checkpoints and parts of checkpoints of a version."""
 _BY_POLARS = "read it with polars.scan_delta or Spark, and pass the LazyFrame or the DataFrame"
 _BY_DELTALAKE = (
     "read it with Spark and pass the DataFrame, or pass DeltaTable(…).scan(), which is read once"
@@ -255,41 +257,39 @@ def open_folder(found: Found, options: ScanOptions) -> QuerySource:
 
 @contextmanager
 def _log(filesystem: fs.FileSystem, folder: str) -> Iterator[str]:
-    """A folder on this machine that has the log of a table."""
+    """A folder on this machine that has the log of a table.
+
+    The log of a table on a store is copied, so that deltalake needs no credentials of its own, and
+    any file system will do.
+    """
     if is_local(filesystem):
         yield folder
         return
     from lwcs.storage.atomic_write import temporary_folder
 
+    log = f"{folder.rstrip('/')}/_delta_log"
     with temporary_folder(gettempdir(), 0o700) as here:
-        log = here / "_delta_log"
-        log.mkdir()
-        for path, below in _entries(filesystem, f"{folder.rstrip('/')}/_delta_log"):
-            (log / below).parent.mkdir(exist_ok=True)
+        for path in _entries(filesystem, log):
+            copy = here / "_delta_log" / path.rpartition("/_delta_log/")[2]
+            copy.parent.mkdir(parents=True, exist_ok=True)
             with reaching(path), filesystem.open_input_stream(path) as file:
                 content = file.read()
-            (log / below).write_bytes(content)
+            copy.write_bytes(content)
         yield str(here)
 
 
-def _entries(filesystem: fs.FileSystem, log: str) -> Iterator[tuple[str, str]]:
-    """Files of a log, from its last checkpoint on: their paths, and their paths in the log."""
-    found = []
-    checkpoint = 0
+def _entries(filesystem: fs.FileSystem, log: str) -> list[str]:
+    """Files of a log, from its last checkpoint on."""
     with reaching(log):
         infos = filesystem.get_file_info(fs.FileSelector(log))
         # Parts of checkpoints that have names of their own.
-        more = filesystem.get_file_info(fs.FileSelector(f"{log}/_sidecars", allow_not_found=True))
-    for info in infos:
-        if entry := _ENTRY.fullmatch(info.base_name):
-            found.append((int(entry[1]), info))
-            if entry[2] != "json":
-                checkpoint = max(checkpoint, int(entry[1]))
-    for version, info in found:
-        if version >= checkpoint:
-            yield info.path, info.base_name
-    for info in more:
-        yield info.path, f"_sidecars/{info.base_name}"
+        parts = filesystem.get_file_info(fs.FileSelector(f"{log}/_sidecars", allow_not_found=True))
+    entries = [(info.path, _ENTRY.fullmatch(info.base_name)) for info in infos]
+    versions = {path: int(entry[1]) for path, entry in entries if entry}
+    checkpoints = (versions[path] for path, entry in entries if entry and entry[2] != "json")
+    first = max(checkpoints, default=0)
+    own = [path for path, version in versions.items() if version >= first]
+    return own + [info.path for info in parts]
 
 
 def _opened(folder: str, name: str) -> Any:
@@ -308,7 +308,7 @@ def _opened(folder: str, name: str) -> Any:
 
 
 def _query(table: Any, place: Place | None, options: ScanOptions, name: str) -> Query:
-    """The rows of a table, whose files are at a place, or else where deltalake finds them."""
+    """The rows of a table, whose files are at a place, or where deltalake finds them if None."""
     from deltalake.exceptions import DeltaProtocolError
 
     version = str(table.version())
@@ -337,7 +337,7 @@ def _query(table: Any, place: Place | None, options: ScanOptions, name: str) -> 
 
 
 def _at(place: Place, dataset: Any, name: str) -> Any:
-    """The files of a table, whose paths are relative to its folder, at their place."""
+    """The dataset of a table with files at a place; their paths are relative to the folder."""
     if away := [file for file in dataset.files if "://" in file or file.startswith("/")]:
         raise ValueError(
             f"{name} has files in other places, such as {away[0]!r} (it is a shallow clone); "

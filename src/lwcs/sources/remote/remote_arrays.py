@@ -1,0 +1,257 @@
+"""Rows of .npy files on a store: read in large windows, the next ones while one is used.
+
+Threads read blocks of rows that are smaller than a good request, and that do not end where windows
+do: so windows are shared by all threads of a scan, and dropped once all of their bytes were read.
+fsspec's block caches prefetch one block only, and do not serve the file systems of pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from lwcs.runtime.parallel import as_threads
+from lwcs.sources.blocks import Budget
+from lwcs.sources.files.chunked import ChunkedSource, StackedSource
+from lwcs.sources.memory.local import LocalSource
+from lwcs.sources.remote import prefetch
+from lwcs.sources.remote.prefetch import Piece, Store, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lwcs.arrays.types import DenseRows, IntArray
+    from lwcs.sources.base import Block, Task
+    from lwcs.sources.files.change_detection import Stamps
+
+R = TypeVar("R")
+
+# Windows that are held: half of them may be prefetched, the rest is for threads that need one now.
+_WINDOWS = 32
+# Number of windows after the one that is read that are prefetched.
+_AHEAD = 4
+_HEADER = 2**16
+# Rows that are this close are fetched by one request; farther ones by two at the same time, which
+# is faster.
+_GAP = 2**17
+
+
+@dataclass(slots=True)
+class _ArrayWindow:
+    """Consecutive bytes of a file, requested or fetched."""
+
+    content: Future[bytes]
+    unread: int
+    """Number of bytes that no thread has read."""
+
+
+@dataclass(slots=True)
+class Windows:
+    """The windows of the files of a scan; every pass reads each byte once."""
+
+    store: Store
+    stamps: Stamps
+    size: int
+    """Bytes of a window."""
+    held: dict[tuple[str, int], _ArrayWindow] = field(default_factory=dict)
+    """By path and number, the oldest first."""
+    lock: Any = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, store: Store, stamps: Stamps, memory_limit: int | None = None) -> Windows:
+        """Windows within their share of a memory limit."""
+        share = Budget.of(memory_limit).fetched // _WINDOWS
+        return cls(store, stamps, min(prefetch.LARGEST, max(1, share)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without what is held."""
+        return Windows, (self.store, self.stamps, self.size)
+
+    def limit(self, memory_limit: int) -> None:
+        """Hold no more than a share of this limit."""
+        with self.lock:
+            self.held.clear()
+            self.size = Windows.of(self.store, self.stamps, memory_limit).size
+
+    def request(self, path: str, number: int, bytes_: Piece) -> _ArrayWindow:
+        """A window that is held, or else requested in place of the oldest one."""
+        if (window := self.held.get((path, number))) is None:
+            while len(self.held) >= _WINDOWS:
+                del self.held[next(iter(self.held))]
+            window = _ArrayWindow(self.fetch(path, bytes_), bytes_.stop - bytes_.start)
+            self.held[path, number] = window
+        return window
+
+    def fetch(self, path: str, bytes_: Piece) -> Future[bytes]:
+        """Request some bytes of a file."""
+        return self.store.pool.submit(self.store.fetch, path, bytes_.start, bytes_.stop)
+
+    def check(self, path: str) -> None:
+        """Raise an error if a file has changed."""
+        # On a thread of the pool, so that an interrupt does not wait for the answer of a store.
+        self.store.pool.submit(self.stamps.check, path).result()
+
+
+class RemoteArray:
+    """The rows of a .npy file in C order, with the interface that `ChunkedSource` needs."""
+
+    def __init__(self, windows: Windows, path: str) -> None:
+        from lwcs.sources.files.array_files import header
+
+        size = windows.store.size(path)
+        file: Any = windows.store.file(path, [[Piece(0, min(size, _HEADER))]], _HEADER)
+        file.begin()
+        self.shape, fortran, self.dtype = header(file, size)
+        if fortran and len(self.shape) > 1:
+            raise ValueError(
+                "it is in Fortran order, so that a row lies in as many places as it has columns; "
+                "copy it to this machine, or save it again in C order with "
+                "np.save(…, np.ascontiguousarray(X))"
+            )
+        self._windows, self._path, self._first = windows, path, file.tell()
+        self._row = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        self._bytes = self.shape[0] * self._row
+        self._requested = -1
+        """The last window that was requested in this pass."""
+
+    def __getitem__(self, rows: slice | IntArray) -> DenseRows:
+        """Consecutive rows, or rows by number in ascending order.
+
+        A pass begins with the first row and ends with the last one: the file is then checked for
+        changes.
+        """
+        if not isinstance(rows, slice):
+            return self._take(rows)
+        start, stop, _ = rows.indices(self.shape[0])
+        data = np.empty(max(stop - start, 0) * self._row, np.uint8)
+        if start == 0 and len(data):
+            self._windows.check(self._path)
+            self._requested = -1
+        copied = 0
+        while copied < len(data):
+            copied += self._copy(start * self._row + copied, data[copied:])
+        if stop == self.shape[0] and len(data):
+            self._windows.check(self._path)
+        return data.view(self.dtype).reshape(-1, *self.shape[1:])
+
+    @property
+    def oindex(self) -> RemoteArray:
+        """Rows by number, as zarr calls it."""
+        return self
+
+    def _copy(self, start: int, data: DenseRows) -> int:
+        """Copy bytes up to the end of their window; returns their number."""
+        windows = self._windows
+        number, within = divmod(start, windows.size)
+        window = self._window(number)
+        try:
+            part = np.frombuffer(window.content.result(), np.uint8)[within : within + len(data)]
+        except BaseException:
+            # The next read asks the store again.
+            windows.held.pop((self._path, number), None)
+            raise
+        data[: len(part)] = part
+        with windows.lock:
+            window.unread -= len(part)
+            if window.unread <= 0:
+                windows.held.pop((self._path, number), None)
+        return len(part)
+
+    def _window(self, number: int) -> _ArrayWindow:
+        """Request a window, and prefetch those after it as far as there is room."""
+        windows = self._windows
+        last = min(number + _AHEAD, (self._bytes - 1) // windows.size)
+        with windows.lock:
+            window = windows.request(self._path, number, self._bytes_of(number))
+            self._requested = max(self._requested, number)
+            while (
+                self._requested < min(number + _AHEAD, last) and len(windows.held) < _WINDOWS // 2
+            ):
+                self._requested += 1
+                windows.request(self._path, self._requested, self._bytes_of(self._requested))
+        return window
+
+    def _bytes_of(self, number: int) -> Piece:
+        start, size = self._first + number * self._windows.size, self._windows.size
+        return Piece(start, min(start + size, self._first + self._bytes))
+
+    def _take(self, rows: IntArray) -> DenseRows:
+        """Fetch rows by number: near ones by one request, several requests at a time."""
+        starts = self._first + rows * self._row
+        pieces = (Piece(int(start), int(start) + self._row) for start in starts)
+        requests = list(merged(pieces, _GAP, self._windows.size))
+        taken = np.empty((len(rows), self._row), np.uint8)
+        for first in range(0, len(requests), _WINDOWS):
+            some = requests[first : first + _WINDOWS]
+            contents = [self._windows.fetch(self._path, each) for each in some]
+            for each, content in zip(some, contents, strict=True):
+                begin, end = np.searchsorted(starts, [each.start, each.stop])
+                within = starts[begin:end, None] - each.start + np.arange(self._row)
+                taken[begin:end] = np.frombuffer(content.result(), np.uint8)[within]
+        self._windows.check(self._path)
+        return taken.reshape(-1).view(self.dtype).reshape(-1, *self.shape[1:])
+
+
+class _LimitedSource(LocalSource):
+    """Rows of .npy files on a store: blocks that wait in memory for threads are limited."""
+
+    dtype: np.dtype[Any]
+    windows: Windows
+    memory_limit: int | None = None
+
+    def limit_memory(self, limit: int) -> None:
+        """Limit the memory of rows on their way; refuse a limit too small for a few blocks."""
+        least = Budget.least(self._block_bytes())
+        if limit < least:
+            raise ValueError(
+                f"memory_limit={limit / 1e6:.3g}MB is too little to read {self.n_features} "
+                f"column{'s' * (self.n_features != 1)}; pass memory_limit={-(-least // 10**6)}MB "
+                "or more"
+            )
+        self.memory_limit = limit
+        self.windows.limit(limit)
+
+    def _block_bytes(self) -> int:
+        return min(self.block_rows, self.n_rows) * self.n_features * self.dtype.itemsize
+
+    def _jobs(self, n_jobs: int | None) -> int | None:
+        """Number of threads whose blocks fit in memory: one read and one waiting for each."""
+        if self.memory_limit is None:
+            return n_jobs
+        flight = Budget(self.memory_limit).flight(self._block_bytes(), as_threads(n_jobs))
+        return 1 if flight is None else max(1, flight.at_once // 2)
+
+    def each_block(
+        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every block, on as many threads as there is memory for."""
+        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
+
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every partition, on as many threads as there is memory for."""
+        return super().gather(task, items, n_jobs=self._jobs(n_jobs))
+
+
+class RemoteSource(_LimitedSource, ChunkedSource):
+    """The rows of a .npy file on a store."""
+
+    def __init__(self, windows: Windows, path: str) -> None:
+        self.windows = windows
+        super().__init__(RemoteArray(windows, path))
+
+
+class RemoteStack(_LimitedSource, StackedSource):
+    """The rows of several .npy files on a store."""
+
+    def __init__(
+        self, windows: Windows, paths: Sequence[str], open_file: Callable[[str], LocalSource]
+    ) -> None:
+        self.windows = windows
+        super().__init__(paths, open_file)
