@@ -20,7 +20,7 @@ from sklearn import datasets
 
 import lwcs
 from benchmarks.paper import RESULTS, available
-from lwcs.comparing.paper_data import read_known
+from lwcs.comparing.comparison_data import read_known
 
 BEST = RESULTS / "best_known.json"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import lwcs
 from benchmarks.measure import machine
+from lwcs.comparing.comparison_data import KNOWN, read_known
 from lwcs.comparing.methods import FULL, PEERS, title
-from lwcs.comparing.paper_data import KNOWN, read_known
 from lwcs.comparing.result import Cell, CompareResult, error_text, speedup_text
 
 RESULTS = Path("docs/results")

@@ -11,7 +11,7 @@ import numpy as np
 import lwcs
 from benchmarks.build import bare_read
 from benchmarks.measure import Result, interleaved
-from lwcs.comparing.paper_data import read_known
+from lwcs.comparing.comparison_data import read_known
 
 ROUNDS = 50
 SHAPES = ((2_000_000, 74), (8_000_000, 8), (1_000_000, 90))

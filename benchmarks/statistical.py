@@ -19,7 +19,8 @@ import lwcs
 from benchmarks.measure import machine
 from lwcs.description.projection import BLACK, BLUE
 from lwcs.passes import euclidean_cost
-from lwcs.plotting.style import log_ticks, look, number_tick, percent_tick, save_figure, subplots
+from lwcs.plotting.style import log_ticks, look, number_tick, save_figure, subplots
+from lwcs.runtime.formatting import plain_percent
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10
@@ -92,7 +93,7 @@ def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
             ax.plot(ks, means[:, i], color=colour, marker=marker, label=label)
         ax.set_ylim(0.004, None)
         log_ticks(ax.xaxis, number_tick)
-        log_ticks(ax.yaxis, percent_tick)
+        log_ticks(ax.yaxis, plain_percent)
         ax.legend(loc="lower left", title="mean and 95 % interval", alignment="left")
     for ending in ("svg", "png"):
         save_figure(figure, RESULTS / f"statistical.{ending}")

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.arrays.types import FloatArray, Mask
-    from lwcs.description.description import Description
+    from lwcs.description import Description
 
     View = tuple[tuple[float, float], tuple[float, float]]
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.arrays.types import FloatArray
-    from lwcs.description import Description, Projection
+    from lwcs.description import Description
+    from lwcs.description.projection import Projection
 
 
 # More clusters have no legend, and no more have their number on the map.

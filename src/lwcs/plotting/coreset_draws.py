@@ -21,10 +21,9 @@ from lwcs.plotting.style import (
     log_ticks,
     look,
     number_tick,
-    percent_tick,
     pyplot,
 )
-from lwcs.runtime.formatting import percent
+from lwcs.runtime.formatting import percent, plain_percent
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray
@@ -161,7 +160,7 @@ class CoresetDisplay(Display):
             label="share of all rows",
         )  # fmt: skip
         parts.set(xscale="log", xlim=(edges[0], edges[-1]))
-        parts.yaxis.set_major_formatter(lambda value, _: percent_tick(value))
+        parts.yaxis.set_major_formatter(lambda value, _: plain_percent(value))
         parts.yaxis.get_major_locator().set_params(nbins=4)
         # Above the panel, where it hides nothing.
         parts.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)

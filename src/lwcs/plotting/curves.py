@@ -21,11 +21,10 @@ from lwcs.plotting.style import (
     name_text,
     number_tick,
     number_ticks,
-    percent_tick,
     subplots,
     thinned,
 )
-from lwcs.runtime.formatting import seconds
+from lwcs.runtime.formatting import plain_percent, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -272,7 +271,7 @@ def _points_aside(ax: Any, points: float) -> Any:
 
 
 def _error_text(error: float) -> str:
-    return f"{'≤ ' if error <= _FLOOR else ''}{percent_tick(error)}"
+    return f"{'≤ ' if error <= _FLOOR else ''}{plain_percent(error)}"
 
 
 # Costs that span a larger factor are drawn on a log axis.

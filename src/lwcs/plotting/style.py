@@ -138,11 +138,6 @@ def _characters(families: tuple[str, ...]) -> frozenset[int]:
     return frozenset(code for font in fonts for code in font.get_charmap())
 
 
-def percent_tick(value: float) -> str:
-    """A part as a percentage, with as few characters as it takes."""
-    return f"{100.0 * value:.3g} %" if value < 10.0 else f"{100.0 * value:,.0f} %"
-
-
 def number_tick(value: float, digits: int = 3) -> str:
     """A number with as few characters as it takes."""
     if value == 0.0:

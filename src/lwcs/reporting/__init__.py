@@ -1,10 +1,266 @@
-"""The report: one HTML file about the clusters of a model, which opens offline in any browser.
-
-Figures are made with Bokeh, whose script is part of the file; the page is made with Jinja.
-"""
+"""The page: a template filled with facts and figures, and the scripts that it may run."""
 
 from __future__ import annotations
 
-from lwcs.reporting.page import report
+import base64
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["report"]
+from lwcs.description import describe
+from lwcs.reporting import facts
+from lwcs.reporting.cluster_table import TELLING, table_of
+from lwcs.reporting.facts import Origin, answers
+from lwcs.reporting.figures import (
+    Profiles,
+    as_json,
+    bokeh,
+    histogram_figure,
+    of_distances,
+    of_sizes,
+    profile_figure,
+    scripts,
+    themes,
+)
+from lwcs.reporting.map_figure import MOST_COLUMNS, MapPoints, map_figure
+from lwcs.reporting.recipe import recipe_of
+from lwcs.runtime.formatting import percent
+from lwcs.statistics.certificate import Certificate
+from lwcs.storage.atomic_write import check_target, explaining, replacing
+from lwcs.storage.locations import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lwcs.description import Description
+    from lwcs.reporting.facts import Origin
+    from lwcs.statistics.certificate import Certificate
+
+
+# The rows of the table that are there at first; more of them come with a button.
+SHOWN_ROWS = 50
+_NAMED = 8
+LEGEND = 20
+"""So many clusters have a button below the map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script of the page, and the digest by which browsers let it run."""
+
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """As a Content-Security-Policy names it."""
+        return f"'sha256-{base64.b64encode(sha256(self.text.encode()).digest()).decode()}'"
+
+
+def render(found: Description, certificate: Certificate | None, origin: Origin) -> str:
+    """The HTML of the report."""
+    from jinja2 import Environment, StrictUndefined
+
+    colours = themes(found.k)
+    points, profiles = MapPoints.of_description(found), Profiles.of(found)
+    sizes, distances = of_sizes(found), of_distances(found)
+    light = colours["light"]
+    figures = {
+        "map": map_figure(found, points, light),
+        "profiles": profile_figure(found, profiles, light),
+        "sizes": histogram_figure(found, sizes, light),
+        "distances": histogram_figure(found, distances, light),
+    }
+    own, typed = _scripts(), (origin.command or origin.rewriting) is not None
+    # All that comes from data is escaped by the template, and in JSON by its filter `tojson`.
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters["with_code"] = _with_code
+    # Bokeh reads a model before what refers to it, so that the order of keys matters.
+    made.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
+    return made.from_string(_asset("page.html")).render(
+        title=facts.title_of(found, origin),
+        policy=" ".join(script.digest for script in own),
+        scripts=[script.text for script in own],
+        style=_asset("page.css"),
+        what=found.called,
+        mixture=found.is_mixture,
+        headline=facts.headline(found),
+        stages=facts.stages(found),
+        answers=answers(found, certificate, typed=typed),
+        table=table_of(found, colours),
+        telling=TELLING,
+        shown_rows=SHOWN_ROWS,
+        legend=found.k <= LEGEND,
+        map_words=_map_words(found, points),
+        profile_words=profiles.words(found),
+        profiles=profiles,
+        profile_cells=profiles.cells(found),
+        sizes=sizes,
+        distances=distances,
+        drawn=facts.drawn(found, origin),
+        recipe=recipe_of(found, origin),
+        command=typed,
+        timed="the fit" if facts.has_timings(found) else "the coreset",
+        versions=facts.versions(),
+        figures={name: as_json(figure) for name, figure in figures.items()},
+        settings={
+            "themes": {name: theme.plain() for name, theme in colours.items()},
+            "view": found.projection.view,
+            "shown_rows": SHOWN_ROWS,
+            "what": found.called,
+        },
+    )
+
+
+def _map_words(found: Description, points: MapPoints) -> list[str]:
+    """What the map shows, and what it does not."""
+    said = []
+    if found.projection.explained is not None:
+        said.append(
+            "Each point is a row of the coreset, projected onto the two directions in which most "
+            "of the rows differ most."
+        )
+    else:
+        said.append("Each point is a row of the coreset.")
+    said.append("The area of a point is in proportion to the weight that it stands for.")
+    if len(points) < points.of:
+        said.append(f"Shown are {len(points):,} of {points.of:,} points, chosen at random.")
+    if found.projection.outside > 0.0:
+        said.append(
+            f"{percent(found.projection.outside)} of the weight is outside of the first view"
+            f"{_with_centers(found)}, so that a few rows far away do not squash the picture; zoom "
+            "out to see them."
+        )
+    own = len(points.columns)
+    if own < len(found.names):
+        small = ", to keep the file small" if own < MOST_COLUMNS else ""
+        said.append(
+            f"A point tells its values in {own} of the {len(found.names):,} columns, those that "
+            f"tell {found.called}s apart best{small}."
+        )
+    return said
+
+
+def _with_centers(found: Description) -> str:
+    """Which clusters have their center outside of the first view."""
+    hidden = found.projection.hidden
+    if not hidden:
+        return ""
+    shown = ", ".join(map(str, hidden[:_NAMED]))
+    more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
+    s = "s" * (len(hidden) > 1)
+    return f", with the center{s} of {found.called}{s} {shown}{more}"
+
+
+def _with_code(text: str) -> Any:
+    """A sentence, escaped, in which `commands` are set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+@cache
+def _scripts() -> list[Script]:
+    """The scripts of Bokeh and of the page, as they stand between tags."""
+    return [Script(_within_tags(each)) for each in (*scripts(), _asset("page.js"))]
+
+
+def _within_tags(script: str) -> str:
+    """A script that does not end its tag; browsers read all line ends as one character."""
+    safe = re.sub(r"</(script)", r"<\\/\1", script, flags=re.IGNORECASE)
+    return "\n" + safe.replace("\r\n", "\n").replace("<!--", "<\\!--") + "\n"
+
+
+def _asset(name: str) -> Any:
+    return (files("lwcs.reporting") / "page" / name).read_text("utf-8")
+
+
+_ENDINGS = (".html", ".htm")
+
+
+def report(
+    model: Any,
+    path: str | os.PathLike[str],
+    coreset: Any = None,
+    *,
+    certificate: Certificate | None = None,
+    title: str | None = None,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a report about the clusters of a model: one HTML file that opens in any browser.
+
+    The file has all that it shows and needs no network: how many rows there are and how long the
+    fit took, how good the clusters are, a table of the clusters that can be sorted, a map of the
+    coreset, profiles of the clusters, and how to get the same result again. It has at most 6 MB,
+    for any number of rows. Bokeh is required: ``pip install 'lwcs[plot]'``.
+
+    Parameters
+    ----------
+    model : CoresetKMeans, CoresetMixture, or model of scikit-learn with `cluster_centers_`
+        Fitted model.
+    path : str or path
+        File to write; also a URI, such as ``s3://bucket/report.html``.
+    coreset : Coreset or StreamingCoreset, optional
+        Summary of the rows that the clusters are described by; by default the model's own
+        `coreset_`. A model that was loaded from a file has none.
+    certificate : Certificate, optional
+        Result of `lwcs.certify`, which is then part of the report.
+    title : str, optional
+        Title of the report, such as the name of the data.
+    filesystem : pyarrow or fsspec file system, optional
+        File system to write to; by default, that of the path or URI.
+    storage_options : dict, optional
+        Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(c, 1, (20_000, 4)) for c in (0, 5, 9)])
+    >>> model = lwcs.CoresetKMeans(3, random_state=0).fit(X)
+    >>> lwcs.report(model, "report.html", title="Three clusters")
+    """
+    if certificate is not None and not isinstance(certificate, Certificate):
+        raise TypeError(
+            f"certificate is a {type(certificate).__name__}, not a Certificate; pass the result of "
+            "lwcs.certify(data, model)"
+        )
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title={title!r} is a {type(title).__name__}; pass a text")
+    check_ending(path)
+    access = Access(filesystem, storage_options)
+    write_report(model, path, coreset, Origin(title), certificate, access)
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Refuse names by which a browser would not know the page."""
+    if PurePath(path).suffix.lower() not in _ENDINGS:
+        raise ValueError(
+            f"path={os.fspath(path)!r}: the report is a page for a browser; pass a name that ends "
+            "in .html"
+        )
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    coreset: Any,
+    origin: Origin,
+    certificate: Certificate | None,
+    access: Access,
+) -> None:
+    """Write a report, with what is known of where the model comes from."""
+    bokeh()
+    check_target(path, access, trying=False)
+
+    text = render(describe(model, coreset), certificate, origin)
+    with replacing(path, access) as temporary, explaining(access.place(path)):
+        # Names of columns may hold what is no text in UTF-8.
+        temporary.write_bytes(text.encode("utf-8", "replace"))

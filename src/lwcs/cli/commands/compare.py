@@ -95,10 +95,9 @@ def compare(
         raise click.UsageError(
             "DATA is missing; pass files, as in: lwcs compare points.parquet -k 100"
         )
-    from lwcs.comparing import CompareResult
+    from lwcs.comparing import CompareResult, Settings
     from lwcs.comparing import compare as run
     from lwcs.comparing.methods import METHODS
-    from lwcs.comparing.runner import Settings
 
     settings: dict[str, Any] = {
         "n_clusters": clusters or (100,),
@@ -165,7 +164,7 @@ def _refuse_reading(options: dict[str, Any]) -> None:
 
 def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
     """Paths of the data sets, and the name of each; refuse names and results that collide."""
-    from lwcs.comparing.paper_data import KNOWN
+    from lwcs.comparing.comparison_data import KNOWN
 
     places: dict[str, str] = {}
     for one in data:
@@ -198,7 +197,7 @@ def _reader(
     places: dict[str, str], jobs: int | None, *, quiet: bool, **options: Any
 ) -> Callable[[str, str], tuple[str, LocalSource]]:
     """Open all data sets, so that mistakes show at once; return a function that reads one."""
-    from lwcs.comparing.runner import read_into_memory
+    from lwcs.comparing.comparison_data import read_into_memory
 
     opened = {path: open_rows((path,), **options) for path in places}
 
@@ -211,7 +210,7 @@ def _reader(
 
 def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
     import lwcs
-    from lwcs.comparing.paper_data import read_known
+    from lwcs.comparing.comparison_data import read_known
 
     title, rows = read_known(name, path)
     return title, cast("LocalSource", lwcs.scan(rows))
@@ -221,17 +220,17 @@ def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) ->
     """Write tables and figures, and print the tables."""
     from rich.console import Console
 
-    from lwcs.comparing.result import to_tables
+    from lwcs.comparing.result import to_rich
     from lwcs.plotting import CompareDisplay
     from lwcs.storage.atomic_write import explaining, replacing
 
     console = Console(quiet=not show)
-    for table in to_tables(result):
+    for table in to_rich(result):
         console.print(table)
     markdown = result.to_markdown()
     if holdout:
         console.print("On held-out rows:")
-        for table in to_tables(result, holdout=True):
+        for table in to_rich(result, holdout=True):
             console.print(table)
         markdown += "\nOn held-out rows:\n\n" + result.to_markdown(holdout=True)
     file = f"{output}/table.md"

@@ -149,8 +149,8 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> None:
     """Check where a report is written to, and that it can be made, before any work is done."""
+    from lwcs.reporting import check_ending
     from lwcs.reporting.figures import bokeh
-    from lwcs.reporting.page import check_ending
     from lwcs.storage.atomic_write import check_target
 
     try:
@@ -175,8 +175,8 @@ def write_report(
     left_out: Iterable[str] = (),
 ) -> None:
     """Write the report of a model that was fitted to DATA."""
+    from lwcs.reporting import write_report as write
     from lwcs.reporting.facts import Origin
-    from lwcs.reporting.page import write_report as write
 
     origin = Origin(title or _named(data), command, rewriting, tuple(map(str, left_out)))
     write(model, path, coreset, origin, certificate, access_to(path))
