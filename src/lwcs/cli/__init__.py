@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import lwcs
+from lwcs.cli import options
 from lwcs.cli.commands.assign import assign
 from lwcs.cli.commands.build import build
 from lwcs.cli.commands.certify import certify
@@ -18,7 +19,6 @@ from lwcs.cli.commands.inspect import inspect
 from lwcs.cli.commands.mixture import mixture
 from lwcs.cli.commands.report import report
 from lwcs.cli.errors import Commands
-from lwcs.cli.options import logging
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +29,7 @@ def main() -> None:
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@logging
+@options.log
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 import lwcs
 from lwcs.arrays.checks import BadValueError
+from lwcs.cli import options
+from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.folders import Partitioned, PerFile
 from lwcs.cli.inputs import load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import Names, computing, dropped_words, reading, rows_words, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
@@ -40,7 +41,7 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 
 
 @click.command()
-@click.argument("data", nargs=-1)
+@options.data
 @click.argument("model")
 @click.option(
     "-o",
@@ -52,12 +53,12 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 )
 @click.option(
     "--keep",
-    type=Names(),
+    type=options.Names(),
     help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
 )
 @click.option(
     "--partition-by",
-    type=Names(),
+    type=options.Names(),
     metavar="COLUMN,…",
     help="Write a folder for each value of these columns of the output, such as label=3/.",
 )
@@ -66,9 +67,9 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     is_flag=True,
     help="Write one file per file of DATA, with rows numbered from 0 in each.",
 )
-@computing
-@reading
-@saying
+@options.device
+@options.reading
+@options.output
 def assign(
     data: tuple[str, ...],
     model: str,
@@ -78,11 +79,8 @@ def assign(
     per_file: bool,
     device: str | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
     columns: list[str] | None,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Assign every row of DATA to a cluster of MODEL.
 
@@ -103,12 +101,12 @@ def assign(
     target = _target(output, data, model, partition_by, per_file)
     fitted = _on_device(load_model(model, data), device)
     kept = () if keep is None else keep
-    source = open_for(fitted, data, columns, keep=kept, memory=memory, **options)
+    source = open_for(fitted, data, columns, keep=kept, **reading)
     schema = _with_kept(schema_of(fitted), source, target.format)
     task = Assign(_finder(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
     with _writing(target, schema, source) as write, source.explaining():
-        journal = Journal(progress(quiet))
+        journal = Journal(progress())
         for part in gathered(source, task, "assigning", journal=journal, n_jobs=jobs):
             write(part.table(rows, schema))
             rows, cost = rows + len(part.labels), cost + part.cost
@@ -116,14 +114,12 @@ def assign(
     seconds = time.perf_counter() - start
     total_of = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
     facts = {"rows": rows, total_of: cost, "dropped": dropped, "seconds": round(seconds, 3)}
-    say(
+    options.print_summary(
         facts,
-        f"Assigned {rows_words(rows, dropped)} in {seconds:.1f} s, "
+        f"Assigned {options.rows_text(rows, dropped)} in {seconds:.1f} s, "
         f"{total_of.replace('_', '-')} {cost:.6g}"
-        + dropped_words(dropped)
-        + ("" if output == "-" else f"; wrote {output}"),
-        quiet=quiet,
-        as_json=as_json,
+        + options.dropped_text(dropped)
+        + wrote_text(output),
     )
 
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.errors import Flags
 from lwcs.cli.inputs import coreset_of, given_flags, load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import answer, dropped_words, judging, reading, saying
 
 if TYPE_CHECKING:
     import lwcs
 
 
 @click.command()
-@click.argument("data", nargs=-1)
+@options.data
 @click.argument("model")
-@judging(
-    size="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
-    confidence="Probability that the interval has the true cost.",
+@options.interval(
+    size_help="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
+    confidence_help="Probability that the interval has the true cost.",
 )
-@reading
-@saying
+@options.reading
+@options.output
 def certify(
     data: tuple[str, ...],
     model: str,
@@ -34,10 +34,7 @@ def certify(
     seed: int | None,
     columns: list[str] | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Estimate what the centers of MODEL cost on all rows of DATA, with an interval.
 
@@ -54,12 +51,12 @@ def certify(
 
     start = time.perf_counter()
     fitted = load_model(model, data)
-    rows: Any = coreset_of(data, {"columns": columns, **options})
+    rows: Any = coreset_of(data, {"columns": columns, **reading})
     if rows is not None and (given := given_flags(("seed",))):
         raise click.UsageError(f"DATA is a coreset, which has its own draws; leave out {given[0]}")
     if rows is None:
         scaled = getattr(fitted, "scale_", None) is not None
-        rows = open_for(fitted, data, columns, standardize=scaled, memory=memory, **options)
+        rows = open_for(fitted, data, columns, standardize=scaled, **reading)
     found = lwcs.certify(
         rows,
         fitted,
@@ -67,7 +64,7 @@ def certify(
         size=size,
         random_state=seed,
         n_jobs=jobs,
-        progress=progress(quiet),
+        progress=progress(),
     )
     dropped = rows.details.get("dropped", 0) if isinstance(rows, lwcs.Coreset) else rows.dropped
     facts = {
@@ -76,8 +73,8 @@ def certify(
         "seconds": round(time.perf_counter() - start, 3),
     }
     words = Flags(click.get_current_context().command).rewrite(str(found))
-    words = words.removesuffix(".") + dropped_words(dropped)
-    answer(facts, words, quiet=quiet, as_json=as_json)
+    words = words.removesuffix(".") + options.dropped_text(dropped)
+    options.print_answer(facts, words)
 
 
 def _facts(found: lwcs.Certificate) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.inputs import access_to, given_flags, keywords, open_rows
-from lwcs.cli.logs import progress, write
-from lwcs.cli.options import IntegerList, Names, dropped_words, reading, saying
+from lwcs.cli.logs import is_set, progress, write
 from lwcs.cli.outputs import check_with, refuse_input
 from lwcs.storage.locations import is_uri
 
@@ -25,7 +25,7 @@ _SIZES = "1000,2000,5000,10000,20000"
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("data", nargs=-1)
+@options.data
 @click.option(
     "-k",
     "--clusters",
@@ -33,9 +33,11 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.IntRange(1),
     help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=IntegerList(), help="Coreset sizes m.")
+@click.option("--sizes", default=_SIZES, type=options.IntegerList(), help="Coreset sizes m.")
 @click.option(
-    "--methods", type=Names(), help="Names of methods, separated by commas.  [default: all]"
+    "--methods",
+    type=options.Names(),
+    help="Names of methods, separated by commas.  [default: all]",
 )
 @click.option(
     "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
@@ -60,8 +62,8 @@ _SIZES = "1000,2000,5000,10000,20000"
     default="comparison",
     help="Folder for results, tables and figures.",
 )
-@reading
-@saying
+@options.reading
+@options.output
 def compare(
     data: tuple[str, ...],
     clusters: tuple[int, ...],
@@ -75,9 +77,7 @@ def compare(
     output: str,
     jobs: int | None,
     memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Compare coresets with k-means on all rows of DATA.
 
@@ -110,18 +110,18 @@ def compare(
     }
     Settings.of(**settings)
     if paper:
-        _refuse_reading(options)
+        _refuse_reading(reading)
     output = output.rstrip("/") or "/"
     places = _places(data, output, paper=paper)
-    reader = _read_paper if paper else _reader(places, jobs, quiet=quiet, memory=memory, **options)
+    reader = _read_paper if paper else _reader(places, jobs, memory=memory, **reading)
     _make(output)
     result, dropped = CompareResult(()), {}
     for path, stem in places.items():
         name, rows = reader(path, stem)
         dropped[name] = rows.dropped
-        if not quiet:
+        if not is_set("quiet"):
             shape = f"{rows.n_rows:,} × {rows.n_features:,}"
-            write(f"{name}: {shape}{dropped_words(rows.dropped)}")
+            write(f"{name}: {shape}{options.dropped_text(rows.dropped)}")
         result += run(
             rows,
             **settings,
@@ -129,10 +129,10 @@ def compare(
             path=f"{output}/{stem}.parquet",
             **keywords(output),
             n_jobs=jobs,
-            progress=progress(quiet),
+            progress=progress(),
         )
-    _report(result, output, holdout=holdout_rows > 0, show=not quiet and not as_json)
-    if as_json:
+    _report(result, output, holdout=holdout_rows > 0)
+    if is_set("as_json"):
         records = [trial.record() for trial in result.trials]
         click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
 
@@ -153,9 +153,9 @@ def _make(output: str) -> None:
         ) from error
 
 
-def _refuse_reading(options: dict[str, Any]) -> None:
+def _refuse_reading(reading: dict[str, Any]) -> None:
     """Refuse options for reading: the paper says which columns of its data sets are used."""
-    for flag in given_flags(options):
+    for flag in given_flags(reading):
         raise click.UsageError(
             f"{flag} is not for data sets of the paper, whose columns are known; leave out {flag} "
             "or --paper"
@@ -194,16 +194,16 @@ def _stem(path: str) -> str:
 
 
 def _reader(
-    places: dict[str, str], jobs: int | None, *, quiet: bool, **options: Any
+    places: dict[str, str], jobs: int | None, **reading: Any
 ) -> Callable[[str, str], tuple[str, LocalSource]]:
     """Open all data sets, so that mistakes show at once; return a function that reads one."""
     from lwcs.comparing.comparison_data import read_into_memory
 
-    opened = {path: open_rows((path,), **options) for path in places}
+    opened = {path: open_rows((path,), **reading) for path in places}
 
     def read(path: str, stem: str) -> tuple[str, LocalSource]:
         source = opened.pop(path)
-        return stem, read_into_memory(source, n_jobs=jobs, progress=progress(quiet))
+        return stem, read_into_memory(source, n_jobs=jobs, progress=progress())
 
     return read
 
@@ -216,7 +216,7 @@ def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
     return title, cast("LocalSource", lwcs.scan(rows))
 
 
-def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) -> None:
+def _report(result: CompareResult, output: str, *, holdout: bool) -> None:
     """Write tables and figures, and print the tables."""
     from rich.console import Console
 
@@ -224,6 +224,7 @@ def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) ->
     from lwcs.plotting import CompareDisplay
     from lwcs.storage.atomic_write import explaining, replacing
 
+    show = not (is_set("quiet") or is_set("as_json"))
     console = Console(quiet=not show)
     for table in to_rich(result):
         console.print(table)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lwcs
-from lwcs.cli.options import logging
+from lwcs.cli import options
 from lwcs.passes import euclidean_cost
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ COLUMNS, CLUSTERS = 16, 50
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), help="First random seed."
 )
-@logging
+@options.log
 def demo(rows: int, size: int, repeats: int, seed: int) -> None:
     """Show how accurate coresets of heavy-tailed data are.
 

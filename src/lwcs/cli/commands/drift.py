@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.inputs import coreset_of, load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import answer, dropped_words, judging, reading, saying
 
 if TYPE_CHECKING:
     from lwcs.evaluation.drift_detection import Drift
@@ -21,7 +21,7 @@ WORSE = 3
 
 @click.command()
 @click.argument("model")
-@click.argument("data", nargs=-1)
+@options.data
 @click.option(
     "--fail-above",
     type=click.FloatRange(0.0),
@@ -29,12 +29,12 @@ WORSE = 3
     help="End with exit code 3 if the regret is certainly larger: if the low end of its interval "
     "is above this number, for example 0.1 for 10 % (nats per row for a mixture).",
 )
-@judging(
-    size="Number of draws.  [default: 800 per cluster, at least 40,000]",
-    confidence="Confidence of intervals, and of no alarm if nothing has changed.",
+@options.interval(
+    size_help="Number of draws.  [default: 800 per cluster, at least 40,000]",
+    confidence_help="Confidence of intervals, and of no alarm if nothing has changed.",
 )
-@reading
-@saying
+@options.reading
+@options.output
 def drift(
     model: str,
     data: tuple[str, ...],
@@ -44,10 +44,7 @@ def drift(
     seed: int | None,
     columns: list[str] | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Tell whether MODEL is still good for the rows of DATA.
 
@@ -73,9 +70,9 @@ def drift(
     start = time.perf_counter()
     instead = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
     fitted = load_model(model, data, instead)
-    rows: Any = coreset_of(data, {"columns": columns, **options})
+    rows: Any = coreset_of(data, {"columns": columns, **reading})
     if rows is None:
-        rows = open_for(fitted, data, columns, memory=memory, **options)
+        rows = open_for(fitted, data, columns, **reading)
         if rows.rereadable and getattr(fitted, "scale_", None) is not None:
             # Draws in the units of the model have less noise; their scale takes a pass of its own.
             rows.scale = "standard"
@@ -86,7 +83,7 @@ def drift(
         size="auto" if size is None else size,
         random_state=seed,
         n_jobs=jobs,
-        progress=progress(quiet),
+        progress=progress(),
     )
     # A regret without bounds is larger than any number.
     failed = fail_above is not None and found.regret.low > fail_above
@@ -98,7 +95,7 @@ def drift(
         "dropped": dropped,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    answer(facts, _sentences(found, fail_above, failed, dropped), quiet=quiet, as_json=as_json)
+    options.print_answer(facts, _sentences(found, fail_above, failed, dropped))
     if failed:
         raise click.exceptions.Exit(WORSE)
 
@@ -107,7 +104,7 @@ def _sentences(found: Drift, fail_above: float | None, failed: bool, dropped: in
     """What was found, and whether the command fails for it."""
     lines = [f"{found}"]
     if dropped:
-        lines.append(f"Note: {found.n_samples:,} rows were read{dropped_words(dropped)}.")
+        lines.append(f"Note: {found.n_samples:,} rows were read{options.dropped_text(dropped)}.")
     if fail_above is not None:
         judgement = "is above" if failed else "is not above"
         lines.append(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.inputs import NAME, access_to, keywords, open_rows, saved_file, standard_input
-from lwcs.cli.logs import progress
-from lwcs.cli.options import choosing, saying
+from lwcs.cli.logs import is_set, progress
 from lwcs.runtime.formatting import shortened
 from lwcs.runtime.journal import TIMINGS, Journal, without_timings
 from lwcs.sources.watching import gathered
@@ -29,9 +29,9 @@ DIAGNOSIS, WORDS = "diagnosis", "words"
 
 @click.command()
 @click.argument("file")
-@choosing
-@saying
-def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
+@options.selection
+@options.output
+def inspect(file: str, **reading: Any) -> None:
     """Describe data, or a file saved by lwcs.
 
     FILE holds rows (also a folder or a glob pattern of files), a coreset, a model, a stream or a
@@ -41,14 +41,14 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """
     from lwcs.sources.remote.paths import file_name
 
-    name, journal = (NAME if file == "-" else file_name(file)), Journal(progress(quiet))
-    if file == "-" and standard_input(options["format"]).path is None:
-        facts = _rows(file, options, journal)
+    name, journal = (NAME if file == "-" else file_name(file)), Journal(progress())
+    if file == "-" and standard_input(reading["format"]).path is None:
+        facts = _rows(file, reading, journal)
     else:
-        facts = _facts(saved_file(file), options, journal)
-    if as_json:
+        facts = _facts(saved_file(file), reading, journal)
+    if is_set("as_json"):
         click.echo(json.dumps(facts))
-    elif not quiet:
+    elif not is_set("quiet"):
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -86,14 +86,14 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
+def _facts(file: str, reading: dict[str, Any], journal: Journal) -> dict[str, Any]:
     import lwcs
     from lwcs.storage.persistence import is_ours
 
     if not is_ours(file, access_to(file)):
-        return _rows(file, options, journal)
+        return _rows(file, reading, journal)
     found = lwcs.load(file, **keywords(file))
-    _refuse_choices(options, file, found)
+    _refuse_choices(reading, file, found)
     if isinstance(found, lwcs.Coreset):
         return {
             "kind": "coreset",
@@ -184,9 +184,9 @@ def _seconds(timings: Timings) -> dict[str, float]:
     return {stage: round(each["seconds"], 3) for stage, each in timings.items()}
 
 
-def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
+def _refuse_choices(reading: dict[str, Any], file: str, found: object) -> None:
     """Refuse the options for rows, for a file that lwcs saved."""
-    given = [name for name, value in options.items() if value not in (None, "error", ())]
+    given = [name for name, value in reading.items() if value not in (None, "error", ())]
     given = [name for name in given if name != "storage_option"]
     if given:
         flag = "header/--no-header" if given[0] == "header" else given[0]
@@ -195,10 +195,10 @@ def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
         )
 
 
-def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
+def _rows(file: str, reading: dict[str, Any], journal: Journal) -> dict[str, Any]:
     """Describe rows; those with gaps, which other commands refuse, are counted."""
-    given = options["missing"]
-    source = open_rows((file,), **options | {"missing": "drop" if given == "error" else given})
+    given = reading["missing"]
+    source = open_rows((file,), **reading | {"missing": "drop" if given == "error" else given})
     counted = source.n_rows is None or given == "drop"
     if counted:
         for _ in gathered(source, _number, "counting", journal=journal, n_jobs=1):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.errors import ARGUMENTS, without_passwords, without_queries
 from lwcs.cli.inputs import access_to, coreset_of, given_flags, load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import dropped_words, judging, reading, rows_words, say, saying
-from lwcs.cli.outputs import check_with, refuse_input
+from lwcs.cli.outputs import check_output, check_with, refuse_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     import lwcs
     from lwcs.coreset.coreset import Coreset
@@ -28,17 +28,16 @@ MODEL_FIRST = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and th
 
 @click.command()
 @click.argument("model")
-@click.argument("data", nargs=-1)
-@click.option(
-    "-o", "--output", default="report.html", show_default=True, help="HTML file to write."
-)
+@options.data
+@options.with_default("-o", "--output", default="report.html", help="HTML file to write.")
 @click.option("--title", help="Title of the report.  [default: the name of DATA]")
-@judging(
-    size="Number of draws, if DATA are rows; all of them if there are no more.  [default: 20000]",
-    confidence="Probability that the interval of the certificate has the true cost.",
+@options.interval(
+    size_help="Number of draws, if DATA are rows; all of them if there are no more.  "
+    "[default: 20000]",
+    confidence_help="Probability that the interval of the certificate has the true cost.",
 )
-@reading
-@saying
+@options.reading
+@options.output
 def report(
     model: str,
     data: tuple[str, ...],
@@ -49,10 +48,7 @@ def report(
     seed: int | None,
     columns: list[str] | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Write a report about the clusters of MODEL: one HTML file for any browser.
 
@@ -76,7 +72,7 @@ def report(
         )
     fitted = load_model(model, data, MODEL_FIRST)
     target = as_target(fitted, None)
-    rows: Any = coreset_of(data, {"columns": columns, **options})
+    rows: Any = coreset_of(data, {"columns": columns, **reading})
     left_out: tuple[str, ...] = ()
     if rows is not None:
         if given := given_flags(("seed",)):
@@ -87,7 +83,7 @@ def report(
     else:
         seed = seed_to_use(seed, output)
         scaled = getattr(fitted, "scale_", None) is not None
-        rows = open_for(fitted, data, columns, standardize=scaled, memory=memory, **options)
+        rows = open_for(fitted, data, columns, standardize=scaled, **reading)
         coreset, certificate = drawn_and_certified(
             rows,
             target,
@@ -95,9 +91,9 @@ def report(
             size=size,
             random_state=seed,
             n_jobs=jobs,
-            progress=progress(quiet),
+            progress=progress(),
         )
-        left_out = tuple(rows.skipped)
+        left_out = tuple(map(str, rows.skipped))
     write_report(
         fitted, output, data, coreset=coreset, certificate=certificate, title=title,
         rewriting=command_line(seed), left_out=left_out,
@@ -113,12 +109,11 @@ def report(
         "report": output,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    say(
+    options.print_summary(
         facts,
         f"Described {target.k:,} {called}{'s' * (target.k != 1)} by {coreset.size:,} draws of "
-        f"{rows_words(coreset.n_samples, dropped)}{dropped_words(dropped)}; wrote {output}",
-        quiet=quiet,
-        as_json=as_json,
+        f"{options.rows_text(coreset.n_samples, dropped)}{options.dropped_text(dropped)}"
+        f"{wrote_text(output)}",
     )
 
 
@@ -137,14 +132,20 @@ def _certificate(
 
 
 _SECRET = "--storage-option"
+# Seeds of as many digits can be typed.
 _SEEDS = 2**32
 
 
-def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for a report."""
-    return click.option(
-        "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
-    )(command)
+report_option = click.option(
+    "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
+)
+
+
+def check_outputs(output: str, report: str | None, data: tuple[str, ...]) -> None:
+    """Check where a model and its report are written to, before any work is done."""
+    check_output(output, data)
+    if report is not None:
+        check_report(report, (*data, output))
 
 
 def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> None:
@@ -162,6 +163,15 @@ def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> No
     bokeh()
 
 
+def report_fit(
+    model: Any, path: str | None, data: tuple[str, ...], seed: int | None, rows: Any
+) -> None:
+    """Write the report of a model that was fitted to DATA, if --report asks for one."""
+    if path is not None:
+        left_out = tuple(map(str, getattr(rows, "skipped", ())))
+        write_report(model, path, data, command=command_line(seed), left_out=left_out)
+
+
 def write_report(
     model: Any,
     path: str,
@@ -170,22 +180,21 @@ def write_report(
     coreset: Coreset | None = None,
     certificate: Certificate | None = None,
     title: str | None = None,
-    command: str | None = None,
-    rewriting: str | None = None,
-    left_out: Iterable[str] = (),
+    **origin: Any,
 ) -> None:
-    """Write the report of a model that was fitted to DATA."""
+    """Write a report, with what the command knows of the origin of the model."""
     from lwcs.reporting import write_report as write
     from lwcs.reporting.facts import Origin
 
-    origin = Origin(title or _named(data), command, rewriting, tuple(map(str, left_out)))
-    write(model, path, coreset, origin, certificate, access_to(path))
+    write(
+        model, path, coreset, Origin(title or _named(data), **origin), certificate, access_to(path)
+    )
 
 
-def wrote_words(output: str, report: str | None) -> str:
+def wrote_text(*files: str | None) -> str:
     """The part of a sentence that tells which files were written."""
-    written = [each for each in (output, report) if each not in ("-", None)]
-    return f"; wrote {' and '.join(map(str, written))}" if written else ""
+    written = [each for each in files if each is not None and each != "-"]
+    return f"; wrote {' and '.join(written)}" if written else ""
 
 
 def _named(data: tuple[str, ...]) -> str:
@@ -201,7 +210,6 @@ def seed_to_use(seed: int | None, report: str | None) -> int | None:
     """The seed that was given; one is drawn for a report, which says how to repeat the fit."""
     from lwcs.runtime.randomness import as_seed
 
-    # Short enough to be typed.
     return as_seed(None) % _SEEDS if seed is None and report is not None else seed
 
 
