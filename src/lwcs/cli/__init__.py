@@ -1,4 +1,4 @@
-"""The command line interface, one file per command."""
+"""The command line interface: the group of all commands, which have a file each in `commands`."""
 
 from __future__ import annotations
 

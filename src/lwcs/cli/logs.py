@@ -1,8 +1,8 @@
-"""What commands write: sentences, or with --log-json one JSON object per line on standard error.
+"""How commands write messages: as sentences, or with --log-json as JSON on standard error.
 
-Then log records, progress, warnings, the result and errors are all objects with the fields `time`
-(ISO 8601, UTC), `level`, `event` and `message`; those of a stage also have `stage`, `rows`, `bytes`
-and `seconds`.
+With --log-json, log records, progress, warnings, the result and errors are one object per line with
+the fields `time` (ISO 8601, UTC), `level`, `event` and `message`; records of a stage also have
+`stage`, `rows`, `bytes` and `seconds`.
 """
 
 from __future__ import annotations

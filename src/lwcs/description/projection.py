@@ -127,10 +127,10 @@ class Projection:
         return replace(self, view=view, outside=float(away), hidden=hidden)
 
 
-def project(found: Description) -> Projection:
+def project(description: Description) -> Projection:
     """Project the points of a description, and its centers."""
-    points, centers, axes, explained = _coordinates(found)
-    weights = found.coreset.host_weights
+    points, centers, axes, explained = _coordinates(description)
+    weights = description.coreset.host_weights
     view = view_of(points, centers, weights)
     return Projection(points, centers, axes, explained, view).viewed(view, weights)
 
@@ -164,23 +164,26 @@ def _with_near(ends: tuple[float, float], centers: FloatArray) -> tuple[float, f
 
 
 def _coordinates(
-    found: Description,
+    description: Description,
 ) -> tuple[FloatArray, FloatArray, tuple[str, str], tuple[float, float] | None]:
-    d, own = len(found.names), found.own_centers.points
+    d, own = len(description.names), description.own_centers.points
     if d == 1:
-        values = (as_dense(found.points) + found.zeros)[:, 0]
-        apart = np.abs(values - own[found.labels, 0])
+        values = (as_dense(description.points) + description.zeros)[:, 0]
+        apart = np.abs(values - own[description.labels, 0])
         flat = np.column_stack([own[:, 0], np.zeros(len(own))])
-        axes = (found.names[0], "distance from the center")
+        axes = (description.names[0], "distance from the center")
         return np.column_stack([values, apart]), flat, axes, None
     if d == 2:
-        one, other = found.names
-        return as_dense(found.points) + found.zeros, own, (one, other), None
-    directions, explained = _directions(found)
-    scaled = directions / _scale(found)[:, None]
+        one, other = description.names
+        return as_dense(description.points) + description.zeros, own, (one, other), None
+    directions, explained = _directions(description)
+    scaled = directions / _scale(description)[:, None]
     points, centers = (
-        _in_units(product_around(rows, mean, scaled), found)
-        for rows, mean in ((found.points, found.mean - found.zeros), (own, found.mean))
+        _in_units(product_around(rows, mean, scaled), description)
+        for rows, mean in (
+            (description.points, description.mean - description.zeros),
+            (own, description.mean),
+        )
     )
     axes = (_axis("first", explained[0]), _axis("second", explained[1]))
     return points, centers, axes, explained
@@ -191,37 +194,41 @@ def _axis(which: str, part: float) -> str:
     return f"{which} principal component ({shown} % of the variance)"
 
 
-def _scale(found: Description) -> FloatArray:
+def _scale(description: Description) -> FloatArray:
     """What columns are divided by, as distances do; for a divergence 1/√φ″ at the mean."""
-    own, d = found.geometry, len(found.names)
+    own, d = description.geometry, len(description.names)
     if own.scale is not None:
         return np.asarray(own.scale)
     if own.squared:
         # A common factor: squares at either end of the range of numbers are not numbers.
-        finite = found.deviation[np.isfinite(found.deviation)]
+        finite = description.deviation[np.isfinite(description.deviation)]
         return np.full(d, max(float(finite.max(initial=0.0)), SMALLEST_SCALE))
-    step = 1e-4 * np.maximum(np.abs(found.mean), SMALLEST_SCALE)
+    step = 1e-4 * np.maximum(np.abs(description.mean), SMALLEST_SCALE)
     with np.errstate(all="ignore"):
-        change = own.divergence.gradient(found.mean + step) - own.divergence.gradient(found.mean)
+        change = own.divergence.gradient(description.mean + step) - own.divergence.gradient(
+            description.mean
+        )
         slopes = change / step
     return np.divide(1.0, np.sqrt(slopes), out=np.ones(d), where=np.isfinite(slopes) & (slopes > 0))
 
 
-def _in_units(points: FloatArray, found: Description) -> FloatArray:
+def _in_units(points: FloatArray, description: Description) -> FloatArray:
     """Coordinates in the units of distances, unless these are beyond the range of numbers."""
-    own = found.geometry
+    own = description.geometry
     if own.scale is not None or not own.squared:
         return points
     with np.errstate(over="ignore"):
-        wide: FloatArray = points * _scale(found)[0]
+        wide: FloatArray = points * _scale(description)[0]
     return wide if np.isfinite(wide).all() else points
 
 
-def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
+def _directions(description: Description) -> tuple[FloatArray, tuple[float, float]]:
     """Two principal directions of the weighted points, and their parts of the variance."""
-    weights = found.coreset.host_weights / found.coreset.host_weights.sum()
+    weights = description.coreset.host_weights / description.coreset.host_weights.sum()
     roots = np.sqrt(weights)
-    whole: Any = scaled_around(found.points, found.mean - found.zeros, _scale(found))
+    whole: Any = scaled_around(
+        description.points, description.mean - description.zeros, _scale(description)
+    )
     sparse = is_sparse(whole)
     rows: Any = whole if sparse else _without_tails(whole, weights)
     mean, d = np.asarray(rows.T @ weights), rows.shape[1]

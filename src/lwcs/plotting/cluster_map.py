@@ -97,32 +97,32 @@ class ClusterMapDisplay(Display):
 
     def plot(self, ax: Any = None) -> ClusterMapDisplay:
         """Plot the map again, in a new figure or in the given axes."""
-        found = self.description
+        description = self.description
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
-        colours = cluster_colours(found.k)
-        shown = projection_of(found)
+        colours = cluster_colours(description.k)
+        shown = projection_of(description)
         with look(ax):
-            own = [colours[label] for label in found.labels]
-            self.points_ = draw_points(self.ax_, shown, found.coreset.host_weights, own)
+            own = [colours[label] for label in description.labels]
+            self.points_ = draw_points(self.ax_, shown, description.coreset.host_weights, own)
             if shown.outside > 0.0:
                 remark(self.ax_, f"{percent(shown.outside)} of the weight is outside{_with(shown)}")
             self._number(colours, shown)
-            if 1 < found.k <= _IN_LEGEND:
+            if 1 < description.k <= _IN_LEGEND:
                 self._legend(colours)
             self.ax_.set_title(self._title())
         return self
 
     def _number(self, colours: list[str], shown: Projection) -> None:
         """Numbers at the centers in the view, the largest first, as far as they do not touch."""
-        found, kept = self.description, dict[int, Any]()
+        description, kept = self.description, dict[int, Any]()
         ends = np.array(shown.view)
         places = (shown.centers - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-        for cluster in np.argsort(-found.share, kind="stable"):
+        for cluster in np.argsort(-description.share, kind="stable"):
             own = places[cluster]
             if len(kept) == _NUMBERED or not ((own >= 0.0) & (own <= 1.0)).all():
                 continue
             touching = any((np.abs(own - other) < _APART).all() for other in kept.values())
-            if found.k <= _IN_LEGEND or not touching:
+            if description.k <= _IN_LEGEND or not touching:
                 kept[int(cluster)] = own
         self.text_ = [self._at_center(each, shown.centers, colours) for each in sorted(kept)]
 
@@ -139,22 +139,22 @@ class ClusterMapDisplay(Display):
     def _legend(self, colours: list[str]) -> None:
         from matplotlib.lines import Line2D
 
-        found = self.description
+        description = self.description
         handles = [
             Line2D([], [], linestyle="none", marker="o", markersize=6.0, color=colour)
             for colour in colours
         ]
-        labels = [f"{cluster}   {percent(part)}" for cluster, part in enumerate(found.share)]
+        labels = [f"{cluster}   {percent(part)}" for cluster, part in enumerate(description.share)]
         self.ax_.legend(
-            handles, labels, title=f"{found.called}, share", loc="center left", frameon=False,
+            handles, labels, title=f"{description.called}, share", loc="center left", frameon=False,
             bbox_to_anchor=(1.01, 0.5), fontsize=SMALL, title_fontsize=SMALL,
         )  # fmt: skip
 
     def _title(self) -> str:
-        found = self.description
-        what = f"{found.called}{'s' * (found.k != 1)}"
-        words = f"{found.k:,} {what} of {found.n_rows:,} rows"
-        if found.k > _IN_LEGEND and len(self.text_) < found.k:
+        description = self.description
+        what = f"{description.called}{'s' * (description.k != 1)}"
+        words = f"{description.k:,} {what} of {description.n_rows:,} rows"
+        if description.k > _IN_LEGEND and len(self.text_) < description.k:
             words += f", {len(self.text_)} of them numbered"
         return words
 
@@ -188,16 +188,16 @@ def areas(ax: Any, weights: FloatArray) -> FloatArray:
     return np.maximum(weights * per_weight, _SMALLEST)
 
 
-def projection_of(found: Description) -> Projection:
+def projection_of(description: Description) -> Projection:
     """The map of a description; rows of one column are spread over the height of the panel."""
-    own = found.projection
-    if len(found.names) > 1:
+    own = description.projection
+    if len(description.names) > 1:
         return own
     # Multiples of the golden section are spread evenly, wherever one looks.
     heights = (np.arange(len(own.points)) * _GOLDEN) % 1.0 * 2.0 - 1.0
     points = np.column_stack([own.points[:, 0], heights])
     flat = replace(own, points=points, axes=(own.axes[0], ""))
-    return flat.viewed((own.view[0], (-1.5, 1.5)), found.coreset.host_weights)
+    return flat.viewed((own.view[0], (-1.5, 1.5)), description.coreset.host_weights)
 
 
 def draw_points(

@@ -135,15 +135,15 @@ class CoresetDisplay(Display):
 
     def _distances(self) -> FloatArray:
         """Distances from the mean, as multiples of the typical one."""
-        found = self.description
-        coreset = found.coreset
-        typical = float(coreset.host_weights @ found.costs / coreset.host_weights.sum())
+        description = self.description
+        coreset = description.coreset
+        typical = float(coreset.host_weights @ description.costs / coreset.host_weights.sum())
         if coreset.total_cost:
             typical = coreset.total_cost / coreset.total_weight
         if not typical > 0.0:
-            return np.zeros(len(found.costs))
-        parts = np.maximum(found.costs, 0.0) / typical
-        return found.geometry.lengths(parts)
+            return np.zeros(len(description.costs))
+        parts = np.maximum(description.costs, 0.0) / typical
+        return description.geometry.lengths(parts)
 
     def _by_distance(self, parts: Any, weights: Any) -> None:
         coreset = self.description.coreset
@@ -196,11 +196,11 @@ class CoresetDisplay(Display):
 
     def _formula(self, x: FloatArray) -> FloatArray | None:
         """2·(W/m)/(1 + d/mean d): the weight of lightweight draws, if these have it."""
-        found = self.description
-        coreset = found.coreset
+        description = self.description
+        coreset = description.coreset
 
         def weight(distances: FloatArray) -> FloatArray:
-            parts = found.geometry.of_lengths(distances)
+            parts = description.geometry.of_lengths(distances)
             return 2.0 * coreset.total_weight / coreset.size / (1.0 + parts)
 
         # Rows of weight 0 say nothing of the others.

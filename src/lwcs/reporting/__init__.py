@@ -1,4 +1,10 @@
-"""The page: a template filled with facts and figures, and the scripts that it may run."""
+"""report(): one HTML file about the clusters of a model, which opens offline in any browser.
+
+The page is a Jinja template filled with facts and figures, and Bokeh's script is part of the file.
+Bokeh's script with WebGL has 1.5 MB, that of plotly 4.8 MB of the 6 MB that a report may have, and
+the difference is needed for 100,000 points with some values each. Tables are HTML: they can be
+sorted, printed and read aloud, which a canvas cannot.
+"""
 
 from __future__ import annotations
 
@@ -38,128 +44,128 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lwcs.description import Description
-    from lwcs.reporting.facts import Origin
-    from lwcs.statistics.certificate import Certificate
 
 
-# The rows of the table that are there at first; more of them come with a button.
+__all__ = ["report"]
+
 SHOWN_ROWS = 50
+"""Rows of the table that are shown at first; a button shows the others."""
 _NAMED = 8
 LEGEND = 20
-"""So many clusters have a button below the map."""
+"""With at most this number of clusters, each has a button below the map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script of the page, and the digest by which browsers let it run."""
+    """A script of the page, with the digest by which the page's policy allows it."""
 
     text: str
 
     @property
     def digest(self) -> str:
-        """As a Content-Security-Policy names it."""
+        """The digest as it is written in a Content-Security-Policy."""
         return f"'sha256-{base64.b64encode(sha256(self.text.encode()).digest()).decode()}'"
 
 
-def render(found: Description, certificate: Certificate | None, origin: Origin) -> str:
+def render(description: Description, certificate: Certificate | None, origin: Origin) -> str:
     """The HTML of the report."""
     from jinja2 import Environment, StrictUndefined
 
-    colours = themes(found.k)
-    points, profiles = MapPoints.of_description(found), Profiles.of(found)
-    sizes, distances = of_sizes(found), of_distances(found)
+    colours = themes(description.k)
+    points, profiles = MapPoints.of_description(description), Profiles.of(description)
+    sizes, distances = of_sizes(description), of_distances(description)
     light = colours["light"]
     figures = {
-        "map": map_figure(found, points, light),
-        "profiles": profile_figure(found, profiles, light),
-        "sizes": histogram_figure(found, sizes, light),
-        "distances": histogram_figure(found, distances, light),
+        "map": map_figure(description, points, light),
+        "profiles": profile_figure(description, profiles, light),
+        "sizes": histogram_figure(description, sizes, light),
+        "distances": histogram_figure(description, distances, light),
     }
-    own, typed = _scripts(), (origin.command or origin.rewriting) is not None
-    # All that comes from data is escaped by the template, and in JSON by its filter `tojson`.
-    made = Environment(
+    page_scripts, typed = _scripts(), (origin.command or origin.rewriting) is not None
+    # The template escapes all that comes from data, and its filter `tojson` does in JSON.
+    environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["with_code"] = _with_code
-    # Bokeh reads a model before what refers to it, so that the order of keys matters.
-    made.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
-    return made.from_string(_asset("page.html")).render(
-        title=facts.title_of(found, origin),
-        policy=" ".join(script.digest for script in own),
-        scripts=[script.text for script in own],
+    environment.filters["with_code"] = _with_code
+    # The order of keys matters: Bokeh reads a model before the references to it.
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
+    return environment.from_string(_asset("page.html")).render(
+        title=facts.title_of(description, origin),
+        policy=" ".join(script.digest for script in page_scripts),
+        scripts=[script.text for script in page_scripts],
         style=_asset("page.css"),
-        what=found.called,
-        mixture=found.is_mixture,
-        headline=facts.headline(found),
-        stages=facts.stages(found),
-        answers=answers(found, certificate, typed=typed),
-        table=table_of(found, colours),
+        what=description.called,
+        mixture=description.is_mixture,
+        headline=facts.headline(description),
+        stages=facts.stages(description),
+        answers=answers(description, certificate, typed=typed),
+        table=table_of(description, colours),
         telling=TELLING,
         shown_rows=SHOWN_ROWS,
-        legend=found.k <= LEGEND,
-        map_words=_map_words(found, points),
-        profile_words=profiles.words(found),
+        legend=description.k <= LEGEND,
+        map_words=_map_words(description, points),
+        profile_words=profiles.words(description),
         profiles=profiles,
-        profile_cells=profiles.cells(found),
+        profile_cells=profiles.cells(description),
         sizes=sizes,
         distances=distances,
-        drawn=facts.drawn(found, origin),
-        recipe=recipe_of(found, origin),
+        drawn=facts.drawn(description, origin),
+        recipe=recipe_of(description, origin),
         command=typed,
-        timed="the fit" if facts.has_timings(found) else "the coreset",
+        timed="the fit" if facts.has_timings(description) else "the coreset",
         versions=facts.versions(),
         figures={name: as_json(figure) for name, figure in figures.items()},
         settings={
             "themes": {name: theme.plain() for name, theme in colours.items()},
-            "view": found.projection.view,
+            "view": description.projection.view,
             "shown_rows": SHOWN_ROWS,
-            "what": found.called,
+            "what": description.called,
         },
     )
 
 
-def _map_words(found: Description, points: MapPoints) -> list[str]:
-    """What the map shows, and what it does not."""
-    said = []
-    if found.projection.explained is not None:
-        said.append(
-            "Each point is a row of the coreset, projected onto the two directions in which most "
-            "of the rows differ most."
-        )
-    else:
-        said.append("Each point is a row of the coreset.")
-    said.append("The area of a point is in proportion to the weight that it stands for.")
+def _map_words(description: Description, points: MapPoints) -> list[str]:
+    """Sentences on what the map shows, and on what it leaves out."""
+    projection, n_columns = description.projection, len(points.columns)
+    projected = (
+        ", projected onto the two directions in which most of the rows differ most"
+        if projection.explained is not None
+        else ""
+    )
+    sentences = [
+        f"Each point is a row of the coreset{projected}.",
+        "The area of a point is in proportion to the weight that it stands for.",
+    ]
     if len(points) < points.of:
-        said.append(f"Shown are {len(points):,} of {points.of:,} points, chosen at random.")
-    if found.projection.outside > 0.0:
-        said.append(
-            f"{percent(found.projection.outside)} of the weight is outside of the first view"
-            f"{_with_centers(found)}, so that a few rows far away do not squash the picture; zoom "
-            "out to see them."
+        sentences.append(f"Shown are {len(points):,} of {points.of:,} points, chosen at random.")
+    if projection.outside > 0.0:
+        sentences.append(
+            f"{percent(projection.outside)} of the weight is outside of the first view"
+            f"{_with_centers(description)}, so that a few rows far away do not squash the picture; "
+            "zoom out to see them."
         )
-    own = len(points.columns)
-    if own < len(found.names):
-        small = ", to keep the file small" if own < MOST_COLUMNS else ""
-        said.append(
-            f"A point tells its values in {own} of the {len(found.names):,} columns, those that "
-            f"tell {found.called}s apart best{small}."
+    if n_columns < len(description.names):
+        small = ", to keep the file small" if n_columns < MOST_COLUMNS else ""
+        sentences.append(
+            f"A point tells its values in {n_columns} of the {len(description.names):,} columns, "
+            f"those that tell {description.called}s apart best{small}."
         )
-    return said
+    return sentences
 
 
-def _with_centers(found: Description) -> str:
-    """Which clusters have their center outside of the first view."""
-    hidden = found.projection.hidden
+def _with_centers(description: Description) -> str:
+    """The part of a sentence that names clusters with a center outside of the first view."""
+    hidden = description.projection.hidden
     if not hidden:
         return ""
     shown = ", ".join(map(str, hidden[:_NAMED]))
     more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
     s = "s" * (len(hidden) > 1)
-    return f", with the center{s} of {found.called}{s} {shown}{more}"
+    return f", with the center{s} of {description.called}{s} {shown}{more}"
 
 
 def _with_code(text: str) -> Any:
-    """A sentence, escaped, in which `commands` are set as code."""
+    """Escape a sentence, with `commands` set as code."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
@@ -167,21 +173,18 @@ def _with_code(text: str) -> Any:
 
 @cache
 def _scripts() -> list[Script]:
-    """The scripts of Bokeh and of the page, as they stand between tags."""
+    """The scripts of Bokeh and of the page, as text between tags."""
     return [Script(_within_tags(each)) for each in (*scripts(), _asset("page.js"))]
 
 
 def _within_tags(script: str) -> str:
-    """A script that does not end its tag; browsers read all line ends as one character."""
+    """A script without text that would end its tag, and with the line ends that browsers hash."""
     safe = re.sub(r"</(script)", r"<\\/\1", script, flags=re.IGNORECASE)
     return "\n" + safe.replace("\r\n", "\n").replace("<!--", "<\\!--") + "\n"
 
 
 def _asset(name: str) -> Any:
     return (files("lwcs.reporting") / "page" / name).read_text("utf-8")
-
-
-_ENDINGS = (".html", ".htm")
 
 
 def report(
@@ -240,8 +243,8 @@ def report(
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Refuse names by which a browser would not know the page."""
-    if PurePath(path).suffix.lower() not in _ENDINGS:
+    """Refuse names that browsers do not open as a page."""
+    if PurePath(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(
             f"path={os.fspath(path)!r}: the report is a page for a browser; pass a name that ends "
             "in .html"
@@ -256,11 +259,10 @@ def write_report(
     certificate: Certificate | None,
     access: Access,
 ) -> None:
-    """Write a report, with what is known of where the model comes from."""
+    """Write a report, with what is known of the origin of the model."""
     bokeh()
     check_target(path, access, trying=False)
-
     text = render(describe(model, coreset), certificate, origin)
     with replacing(path, access) as temporary, explaining(access.place(path)):
-        # Names of columns may hold what is no text in UTF-8.
+        # Names of columns may have characters that UTF-8 cannot encode.
         temporary.write_bytes(text.encode("utf-8", "replace"))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
-    """Columns of the output; the last one is named after the quantity that it holds."""
+    """Columns of the output; the last one has the name of its quantity."""
     if isinstance(model, lwcs.CoresetMixture):
         quantity = "log_likelihood"
     else:
@@ -98,18 +98,25 @@ def assign(
     all columns but that one. With --per-file, the rows of sub/a.csv are in OUTPUT/sub/a.parquet.
     """
     start = time.perf_counter()
-    target = _target(output, data, model, partition_by, per_file)
+    if partition_by is not None and per_file:
+        raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
+    target: TableOutput | Partitioned | PerFile
+    if partition_by is not None:
+        target = Partitioned.of(output, partition_by, data)
+    else:
+        target = PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
     fitted = _on_device(load_model(model, data), device)
     kept = () if keep is None else keep
     source = open_for(fitted, data, columns, keep=kept, **reading)
     schema = _with_kept(schema_of(fitted), source, target.format)
-    task = Assign(_finder(fitted, source))
+    task = LabellingTask(_labeller(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
     with _writing(target, schema, source) as write, source.explaining():
         journal = Journal(progress())
         for part in gathered(source, task, "assigning", journal=journal, n_jobs=jobs):
             write(part.table(rows, schema))
-            rows, cost = rows + len(part.labels), cost + part.cost
+            rows += len(part.labels)
+            cost += part.cost
             dropped += int(part.dropped.sum())
     seconds = time.perf_counter() - start
     total_of = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
@@ -123,17 +130,6 @@ def assign(
     )
 
 
-def _target(
-    output: str, data: tuple[str, ...], model: str, partition_by: list[str] | None, per_file: bool
-) -> TableOutput | Partitioned | PerFile:
-    """Check where rows are written to, before any work is done."""
-    if partition_by is not None and per_file:
-        raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
-    if partition_by is not None:
-        return Partitioned.of(output, partition_by, data)
-    return PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
-
-
 def _writing(
     target: TableOutput | Partitioned | PerFile, schema: pa.Schema, source: Source
 ) -> AbstractContextManager[Callable[[pa.Table], None]]:
@@ -143,7 +139,7 @@ def _writing(
 def _on_device(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture, device: str | None
 ) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
-    """A model that computes where this command is told to, wherever it was fitted."""
+    """Return a model that computes on the device of this command, not on that of its fit."""
     if isinstance(model, lwcs.CoresetKMeans):
         return model.set_params(device=device)
     if device is not None:
@@ -155,7 +151,7 @@ def _on_device(
 
 
 def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:
-    """The columns of the output and those that are kept; refuse two of one name."""
+    """Add the columns that are kept to those of the output; refuse two of one name."""
     kept: pa.Schema | None = getattr(source, "kept", None)
     if not kept:
         return schema
@@ -169,21 +165,21 @@ def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:
     return pa.schema([*schema, *kept])
 
 
-def _finder(
+def _labeller(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source
 ) -> Callable[[Block], tuple[Any, FloatArray]]:
     """Return a function from a block to the label and distance (or log-likelihood) of each row."""
     if isinstance(model, lwcs.CoresetMixture):
         from lwcs.estimators.mixture_predict import labelled
 
-        found = model.mixture_
-        return lambda block: labelled(found.family, found.weights, block)
+        fitted = model.mixture_
+        return lambda block: labelled(fitted.family, fitted.weights, block)
     centers = model.measured_centers(source)
     return lambda block: measured(block, centers).nearest(centers)
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class LabelledRows:
     """Labels and distances of a partition, its kept columns, its dropped rows and its cost."""
 
     labels: Any
@@ -205,26 +201,27 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class LabellingTask:
     """Task that labels the rows of a partition."""
 
-    find: Callable[[Block], tuple[Any, FloatArray]]
+    label: Callable[[Block], tuple[Any, FloatArray]]
     """Returns the label and the distance of every row of a block."""
 
-    def __call__(self, blocks: Iterator[Block], partition: int) -> Assigned:
+    def __call__(self, blocks: Iterator[Block], partition: int) -> LabelledRows:
         """Label the rows of one partition, block by block."""
         labels, distances, dropped, kept, cost = [], [], [], [], 0.0
         for block in blocks:
             with BadValueError.in_partition(partition):
-                own, far = self.find(block)
-            labels.append(own)
-            distances.append(far)
-            gone = np.zeros(len(own), dtype=bool) if block.dropped is None else block.dropped
-            dropped.append(gone)
+                block_labels, block_distances = self.label(block)
+            labels.append(block_labels)
+            distances.append(block_distances)
+            none = np.zeros(len(block_labels), dtype=bool)
+            dropped.append(none if block.dropped is None else block.dropped)
             if block.beside is not None:
                 kept.append(block.beside)
-            cost += float(far.sum() if block.weights is None else block.weights @ far)
-        return Assigned(
+            weights = block.weights
+            cost += float(block_distances.sum() if weights is None else weights @ block_distances)
+        return LabelledRows(
             np.concatenate(labels),
             np.concatenate(distances),
             np.concatenate(dropped),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,9 +11,12 @@ from lwcs.cli import options
 from lwcs.cli.errors import Flags
 from lwcs.cli.inputs import coreset_of, given_flags, load_model, open_for
 from lwcs.cli.logs import progress
+from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
     import lwcs
+    from lwcs.coreset.coreset import Coreset
+    from lwcs.sources import Source
 
 
 @click.command()
@@ -51,12 +53,9 @@ def certify(
 
     start = time.perf_counter()
     fitted = load_model(model, data)
-    rows: Any = coreset_of(data, {"columns": columns, **reading})
-    if rows is not None and (given := given_flags(("seed",))):
-        raise click.UsageError(f"DATA is a coreset, which has its own draws; leave out {given[0]}")
+    rows: Any = drawn_coreset(data, {"columns": columns, **reading})
     if rows is None:
-        scaled = getattr(fitted, "scale_", None) is not None
-        rows = open_for(fitted, data, columns, standardize=scaled, **reading)
+        rows = open_in_units_of(fitted, data, columns, **reading)
     found = lwcs.certify(
         rows,
         fitted,
@@ -72,9 +71,27 @@ def certify(
         "dropped": dropped,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    words = Flags(click.get_current_context().command).rewrite(str(found))
-    words = words.removesuffix(".") + options.dropped_text(dropped)
-    options.print_answer(facts, words)
+    text = Flags(click.get_current_context().command).rewrite(str(found))
+    options.print_answer(facts, text.removesuffix(".") + options.dropped_text(dropped))
+
+
+def drawn_coreset(data: tuple[str, ...], reading: dict[str, Any]) -> Coreset | None:
+    """Return DATA as a coreset if it is one, for which no --seed is needed to draw rows."""
+    coreset = coreset_of(data, reading)
+    if coreset is not None and (given := given_flags(("seed",))):
+        raise click.UsageError(f"DATA is a coreset, which has its own draws; leave out {given[0]}")
+    return coreset
+
+
+def open_in_units_of(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
+    data: tuple[str, ...],
+    columns: list[str] | None,
+    **reading: Any,
+) -> Source:
+    """Open DATA with the columns of a model, scaled if the model is."""
+    scaled = getattr(model, "scale_", None) is not None
+    return open_for(model, data, columns, standardize=scaled, **reading)
 
 
 def _facts(found: lwcs.Certificate) -> dict[str, Any]:
@@ -82,11 +99,11 @@ def _facts(found: lwcs.Certificate) -> dict[str, Any]:
     return {
         "quantity": found.quantity,
         "estimate": found.estimate,
-        "low": found.low if isfinite(found.low) else None,
-        "high": found.high if isfinite(found.high) else None,
+        "low": finite_or_none(found.low),
+        "high": finite_or_none(found.high),
         "confidence": found.confidence,
         "kind": found.kind,
-        "bernstein": [each if isfinite(each) else None for each in found.bernstein],
+        "bernstein": list(map(finite_or_none, found.bernstein)),
         "reason": found.reason,
         "biased": found.biased,
         "per_row": found.per_row,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.inputs import coreset_of, given_flags, keywords, open_rows
 from lwcs.cli.logs import is_set, progress, write, write_result
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
+from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
     from lwcs.evaluation.k_choice import KChoice
@@ -34,7 +34,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
         """Turn 2-5,8 into [2, 3, 4, 5, 8]."""
         if not isinstance(value, str):
             return value
-        found: set[int] = set()
+        numbers: set[int] = set()
         for part in value.split(","):
             match = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
             first, last = (int(each or match[1]) for each in match.groups()) if match else (0, 0)
@@ -45,8 +45,8 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
                     param,
                     ctx,
                 )
-            found.update(range(first, last + 1))
-        return sorted(found)
+            numbers.update(range(first, last + 1))
+        return sorted(numbers)
 
 
 @click.command("choose-k")
@@ -188,7 +188,10 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
             "k": choice.k,
             "reason": choice.reason,
             "runners_up": [{"k": each.k, "why": each.why} for each in choice.runners_up],
-            "table": [_plain(row.record()) for row in choice.rows],
+            "table": [
+                {name: finite_or_none(value) for name, value in row.record().items()}
+                for row in choice.rows
+            ],
             "rows": choice.coreset.n_samples,
             "dropped": dropped,
             "seconds": round(seconds, 3),
@@ -214,11 +217,3 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
         f"Tried {tried} number{'s' * (tried != 1)} of clusters on {n:,} row{'s' * (n != 1)} in "
         f"{seconds:.1f} s{options.dropped_text(dropped)}{wrote_text(output, figure)}"
     )
-
-
-def _plain(record: dict[str, Any]) -> dict[str, Any]:
-    """A record for JSON, which has no numbers that are not finite."""
-    return {
-        name: None if isinstance(value, float) and not isfinite(value) else value
-        for name, value in record.items()
-    }

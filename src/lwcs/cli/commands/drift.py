@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
+from lwcs.cli.commands.report import MODEL_FIRST
 from lwcs.cli.inputs import coreset_of, load_model, open_for
 from lwcs.cli.logs import progress
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from lwcs.evaluation.drift_detection import Drift
 
 WORSE = 3
-"""Exit code where the regret is above --fail-above; nothing else ends with it."""
+"""Exit code if the regret is above --fail-above, and only then."""
 
 
 @click.command()
@@ -68,8 +69,7 @@ def drift(
             f"--fail-above {fail_above:g} is never exceeded; pass a finite number such as 0.1"
         )
     start = time.perf_counter()
-    instead = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
-    fitted = load_model(model, data, instead)
+    fitted = load_model(model, data, MODEL_FIRST)
     rows: Any = coreset_of(data, {"columns": columns, **reading})
     if rows is None:
         rows = open_for(fitted, data, columns, **reading)
@@ -101,8 +101,8 @@ def drift(
 
 
 def _sentences(found: Drift, fail_above: float | None, failed: bool, dropped: int) -> str:
-    """What was found, and whether the command fails for it."""
-    lines = [f"{found}"]
+    """The result in words, and whether it is above --fail-above."""
+    lines = [str(found)]
     if dropped:
         lines.append(f"Note: {found.n_samples:,} rows were read{options.dropped_text(dropped)}.")
     if fail_above is not None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
+from lwcs.cli.commands.certify import drawn_coreset, open_in_units_of
 from lwcs.cli.errors import ARGUMENTS, without_passwords, without_queries
-from lwcs.cli.inputs import access_to, coreset_of, given_flags, load_model, open_for
+from lwcs.cli.inputs import access_to, load_model
 from lwcs.cli.logs import progress
 from lwcs.cli.outputs import check_output, check_with, refuse_input
 
@@ -72,26 +73,15 @@ def report(
         )
     fitted = load_model(model, data, MODEL_FIRST)
     target = as_target(fitted, None)
-    rows: Any = coreset_of(data, {"columns": columns, **reading})
+    rows: Any = drawn_coreset(data, {"columns": columns, **reading})
     left_out: tuple[str, ...] = ()
     if rows is not None:
-        if given := given_flags(("seed",)):
-            raise click.UsageError(
-                f"DATA is a coreset, which has its own draws; leave out {given[0]}"
-            )
         coreset, certificate = rows, _certificate(rows, target, confidence)
     else:
         seed = seed_to_use(seed, output)
-        scaled = getattr(fitted, "scale_", None) is not None
-        rows = open_for(fitted, data, columns, standardize=scaled, **reading)
+        rows = open_in_units_of(fitted, data, columns, **reading)
         coreset, certificate = drawn_and_certified(
-            rows,
-            target,
-            confidence,
-            size=size,
-            random_state=seed,
-            n_jobs=jobs,
-            progress=progress(),
+            rows, target, confidence, size=size, random_state=seed, n_jobs=jobs, progress=progress()
         )
         left_out = tuple(map(str, rows.skipped))
     write_report(
@@ -120,7 +110,7 @@ def report(
 def _certificate(
     coreset: lwcs.Coreset, target: Target, confidence: float
 ) -> lwcs.Certificate | None:
-    """A certificate by a coreset; none if the model was fitted on it."""
+    """Return a certificate by a coreset, or None if the model was fitted on it."""
     from lwcs.evaluation.certification import drawn_and_certified
     from lwcs.evaluation.certified import NotIndependentError
 
@@ -187,18 +177,23 @@ def write_report(
     from lwcs.reporting.facts import Origin
 
     write(
-        model, path, coreset, Origin(title or _named(data), **origin), certificate, access_to(path)
+        model,
+        path,
+        coreset,
+        Origin(title or _name_of(data), **origin),
+        certificate,
+        access_to(path),
     )
 
 
 def wrote_text(*files: str | None) -> str:
-    """The part of a sentence that tells which files were written."""
+    """The part of a sentence that names the files that were written."""
     written = [each for each in files if each is not None and each != "-"]
     return f"; wrote {' and '.join(written)}" if written else ""
 
 
-def _named(data: tuple[str, ...]) -> str:
-    """What the data is called: by the name of its file, without folders."""
+def _name_of(data: tuple[str, ...]) -> str:
+    """A name for the data: that of its first file, without folders."""
     if data == ("-",):
         return "Rows of standard input"
     name = without_passwords(without_queries(data[0])).rstrip("/")
@@ -207,25 +202,25 @@ def _named(data: tuple[str, ...]) -> str:
 
 
 def seed_to_use(seed: int | None, report: str | None) -> int | None:
-    """The seed that was given; one is drawn for a report, which says how to repeat the fit."""
+    """Return the given seed, or draw one for a report, which says how to repeat the fit."""
     from lwcs.runtime.randomness import as_seed
 
     return as_seed(None) % _SEEDS if seed is None and report is not None else seed
 
 
 def command_line(seed: int | None) -> str:
-    """The command that runs, as it is typed in a shell, without secrets and with its seed."""
+    """The running command as it is typed in a shell, without secrets and with its seed."""
     ctx = click.get_current_context()
     words = [without_passwords(without_queries(word)) for word in ctx.meta[ARGUMENTS]]
-    for place, word in enumerate(words):
-        if word == _SECRET and place + 1 < len(words):
-            words[place + 1] = _masked(words[place + 1])
+    for i, word in enumerate(words):
+        if word == _SECRET and i + 1 < len(words):
+            words[i + 1] = _masked(words[i + 1])
         elif word.startswith(f"{_SECRET}="):
-            words[place] = f"{_SECRET}={_masked(word.removeprefix(f'{_SECRET}='))}"
+            words[i] = f"{_SECRET}={_masked(word.removeprefix(f'{_SECRET}='))}"
     if seed is not None and ctx.params.get("seed") is None:
         # Directly after the name of the command, as words after -- are not options.
-        place = words.index(str(ctx.command.name)) + 1
-        words[place:place] = ["--seed", str(seed)]
+        i = words.index(str(ctx.command.name)) + 1
+        words[i:i] = ["--seed", str(seed)]
     return shlex.join(["lwcs", *words])
 
 
