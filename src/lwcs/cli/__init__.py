@@ -14,9 +14,8 @@ from lwcs.cli.commands.choose_k import choose_k
 from lwcs.cli.commands.compare import compare
 from lwcs.cli.commands.demo import demo
 from lwcs.cli.commands.drift import drift
-from lwcs.cli.commands.fit import fit
+from lwcs.cli.commands.fit import fit, mixture
 from lwcs.cli.commands.inspect import inspect
-from lwcs.cli.commands.mixture import mixture
 from lwcs.cli.commands.report import report
 from lwcs.cli.errors import Commands
 

@@ -28,59 +28,42 @@ if TYPE_CHECKING:
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class IntegerList(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Parameter type: integers separated by commas."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """Parameter type: the value of a text; `expected` says what a text must be, and an example."""
 
-    name = "numbers"
+    def __init__(self, name: str, parse: Callable[[str], Any], expected: str) -> None:
+        self.name, self._parse, self._expected = name, parse, expected
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 1000,2000 into [1000, 2000]."""
+        """Parse the text; None or an error means that it is not as expected."""
         if not isinstance(value, str):
             return value
         try:
-            return [int(part.replace("_", "")) for part in value.split(",")]
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a list of integers; pass for example 1000,2000", param, ctx
-            )
+            parsed = self._parse(value)
+        except (ValueError, csv.Error):
+            parsed = None
+        if parsed is None:
+            self.fail(f"{value!r} is not {self._expected}", param, ctx)
+        return parsed
 
 
-class Bytes(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: an amount of memory."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 512MB into 512000000."""
-        if not isinstance(value, str):
-            return value
-        amount = parse_bytes(value)
-        if amount is None:
-            self.fail(
-                f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx
-            )
-        return amount
+def _integers(text: str) -> list[int]:
+    return [int(part.replace("_", "")) for part in text.split(",")]
 
 
-class Names(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: names separated by commas, written as in a line of a CSV file."""
+def _names(text: str) -> list[str]:
+    return next(csv.reader([text], strict=True)) or [""]
 
-    name = "names"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn a,b into ["a", "b"], and "a,b" in double quotes into ["a,b"]."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return next(csv.reader([value], strict=True)) or [""]
-        except csv.Error:
-            self.fail(
-                f"{value!r} is not a list of names; separate them by commas, and put a name that "
-                "has a comma, a quote or a line break in double quotes, with its own quotes "
-                "doubled",
-                param,
-                ctx,
-            )
+INTEGERS = Parsed("numbers", _integers, "a list of integers; pass for example 1000,2000")
+BYTES = Parsed("size", parse_bytes, "an amount of memory; pass for example 512MB or 2GB")
+NAMES = Parsed(
+    "names",
+    _names,
+    "a list of names; separate them by commas, and put a name that has a comma, a quote or a line "
+    "break in double quotes, with its own quotes doubled",
+)
+"""Names as in a line of a CSV file: a,b or "a,b"."""
 
 
 class NumberOrWord(click.ParamType):  # type: ignore[type-arg]
@@ -168,13 +151,13 @@ device = click.option(
 selection = _options(
     click.option(
         "--columns",
-        type=Names(),
+        type=NAMES,
         help="Names or patterns of the columns to use, separated by commas; a name that has a "
         "comma in double quotes.",
     ),
     click.option(
         "--exclude",
-        type=Names(),
+        type=NAMES,
         help="Names or patterns of columns not to use, separated by commas.",
     ),
     click.option("--weight", help="Column with the weight of each row."),
@@ -207,7 +190,7 @@ reading = _options(
     click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
         "--memory",
-        type=Bytes(),
+        type=BYTES,
         help="Maximum memory for rows that are being read, for example 512MB, on top of about "
         "250MB for Python and its libraries.  [default: 1GB, or 256MB per core]",
     ),

@@ -1,7 +1,13 @@
-"""describe(): the clusters of a model, one value per cluster, by a coreset of its data.
+"""describe(): sizes, costs, neighbours and profiles of the clusters of a model, by a coreset.
 
-How large they are, what they cost, which other one is nearest, and which columns tell them apart.
-Everything is estimated from the weighted points of the coreset, so that no row is read again.
+Figures, the report and the command line show them. Values are estimated from the weighted points of
+the coreset, so that no row is read again; a pass that labels all rows counts the clusters exactly,
+and shares in the record of such a fit are used instead of estimates. A model in a file has no rows,
+so that a loaded one needs a coreset to be described by.
+
+The columns that tell a cluster apart are those with the largest difference from the mean in
+standard deviations, for every divergence: contributions to a divergence cannot be compared between
+clusters of different size.
 """
 
 from __future__ import annotations
@@ -34,11 +40,11 @@ if TYPE_CHECKING:
 # Half the width of a 95 % interval, in standard errors.
 _DEVIATIONS = 1.959964
 # A smaller difference, in standard deviations, is 0 to two decimals.
-_SEEN = 0.005
+_LEAST_DIFFERENCE = 0.005
 
 
 class Difference(NamedTuple):
-    """How a cluster differs from the average row in one column."""
+    """The difference of a cluster from the mean of all rows in one column."""
 
     column: int
     name: str
@@ -61,7 +67,7 @@ class Description:
     points: Rows
     """The rows of the coreset as they are measured (for cosine, of unit length), less `zeros`."""
     zeros: FloatArray
-    """What the zeros of sparse rows are measured as; 0 for dense ones."""
+    """The values of zeros of sparse rows as they are measured; 0 for dense rows."""
     labels: IntArray
     """Cluster of every point; the likeliest component of a mixture."""
     costs: FloatArray
@@ -89,7 +95,7 @@ class Description:
 
     @property
     def called(self) -> str:
-        """What one of them is called: cluster, or component of a mixture."""
+        """The word for one of them: cluster, or component of a mixture."""
         return "component" if self.is_mixture else "cluster"
 
     @property
@@ -109,7 +115,7 @@ class Description:
 
     @cached_property
     def has_weights(self) -> bool:
-        """Whether rows count by weights of their own."""
+        """Whether the rows of the data have weights."""
         return not SampleSize.behind(self.coreset).counted_by(self.coreset.total_weight)
 
     @property
@@ -133,11 +139,13 @@ class Description:
         )
 
     def telling(self, cluster: int, n: int = 3) -> list[Difference]:
-        """The columns in which a cluster differs most from the average row, the largest first."""
-        own = self.profile[cluster]
-        order = np.argsort(-np.abs(own), kind="stable")[:n]
+        """The columns in which a cluster differs most from the mean, the largest first."""
+        profile = self.profile[cluster]
+        order = np.argsort(-np.abs(profile), kind="stable")[:n]
         return [
-            Difference(int(j), self.names[j], float(own[j])) for j in order if abs(own[j]) >= _SEEN
+            Difference(int(j), self.names[j], float(profile[j]))
+            for j in order
+            if abs(profile[j]) >= _LEAST_DIFFERENCE
         ]
 
     @cached_property
@@ -159,10 +167,10 @@ class Description:
         """
         rows = self.geometry.measured(copied(self.coreset.host_points))
         with single_threaded_blas():
-            found = TwoNearest.of(rows, self.own_centers)
+            nearest = TwoNearest.of(rows, self.own_centers)
         if self.k == 1:
             return np.zeros(len(self.labels))
-        return silhouettes(found, self.geometry)
+        return silhouettes(nearest, self.geometry)
 
 
 def describe(model: Any, coreset: Any = None) -> Description:
@@ -192,16 +200,16 @@ def describe(model: Any, coreset: Any = None) -> Description:
     """
     judge, given = judged(model), _coreset(model, coreset)
     with single_threaded_blas():
-        own = judge.adapted(given)
-        found = judge.costs(own, None)
-        soft = found.memberships.ndim == 2
-        own_labels = found.memberships.argmax(axis=1) if soft else found.memberships
-        labels: IntArray = own_labels.astype(np.int64, copy=False)
+        costs = judge.costs(judge.adapted(given), None)
+        memberships, values = costs.memberships, costs.values
+        soft = memberships.ndim == 2
+        likeliest = memberships.argmax(axis=1) if soft else memberships
+        labels: IntArray = likeliest.astype(np.int64, copy=False)
         geometry, centers = _measures(judge, given)
         rows = geometry.measured(copied(given.host_points))
         own_centers = geometry.own_centers(centers)
-        share, variance = _shares(model, given, found.memberships, judge.k)
-        distances = rows.distances(own_centers, labels) if soft else found.values
+        share, variance = _shares(model, given, memberships, judge.k)
+        distances = rows.distances(own_centers, labels) if soft else values
         mean, deviation = weighted_moments(rows.values, given.host_weights)
         nearest, apart = _nearest(own_centers)
     return Description(
@@ -212,11 +220,11 @@ def describe(model: Any, coreset: Any = None) -> Description:
         names=_names(model, given),
         points=rows.values,
         labels=labels,
-        costs=found.values,
+        costs=values,
         centers=centers,
         share=share,
         share_error=np.sqrt(variance),
-        cost=_cost(model, given, labels, found.values, judge.k),
+        cost=_cost(model, given, labels, values, judge.k),
         spread=_spread(distances, labels, given.host_weights, judge.k, geometry),
         nearest=nearest,
         apart=apart,
@@ -228,7 +236,7 @@ def describe(model: Any, coreset: Any = None) -> Description:
 
 
 def _coreset(model: Any, given: Any) -> Coreset:
-    """The coreset that describes, checked."""
+    """Return the given coreset, checked, or that of the model."""
     if given is None:
         own: Coreset | None = getattr(model, "coreset_", None)
         if own is None:
@@ -266,7 +274,7 @@ def _measures(judge: Clusters | Components, coreset: Coreset) -> tuple[Geometry,
 def _shares(
     model: Any, coreset: Coreset, memberships: FloatArray | IntArray, k: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Shares of the clusters and their variances: what the model has counted, or by the draws."""
+    """Shares of the clusters and their variances, from the record of the fit or by the draws."""
     record = _own_record(model, coreset)
     if record is not None:
         return record.shares, record.share_variances
@@ -275,7 +283,7 @@ def _shares(
 
 
 def _cost(model: Any, coreset: Coreset, labels: IntArray, costs: FloatArray, k: int) -> FloatArray:
-    """Cost of every cluster: its share in that of the model, or by the draws."""
+    """Cost of every cluster, from the record of the fit or by the draws."""
     record = _own_record(model, coreset)
     if record is not None and record.cost_shares is not None:
         return record.cost_shares * model.inertia_
@@ -283,7 +291,7 @@ def _cost(model: Any, coreset: Coreset, labels: IntArray, costs: FloatArray, k: 
 
 
 def _own_record(model: Any, coreset: Coreset) -> FittedOn | None:
-    """What a model remembers of its clusters, if this is the coreset that it was fitted on."""
+    """The record of the fit, if `coreset` is the one that was fitted."""
     own = getattr(model, "coreset_", None)
     return getattr(model, "fitted_on_", None) if coreset is own else None
 
@@ -296,7 +304,7 @@ def _names(model: Any, coreset: Coreset) -> tuple[str, ...]:
 
 
 def _nearest(centers: Centers) -> tuple[IntArray, FloatArray]:
-    """For every center the nearest other one, and how far that is."""
+    """The nearest other center of every center, and the distance to it."""
     k, geometry = len(centers), centers.geometry
     nearest, apart = np.full(k, -1), np.full(k, np.inf)
     if k == 1:

@@ -1,4 +1,9 @@
-"""Colours of clusters: a cluster has the same one in figures and in the report."""
+"""Map and colours of clusters, which are the same in figures and in the report.
+
+The axes of the map are chosen without the outermost values, since a few rows of a heavy tail would
+choose both otherwise; these rows are still drawn, outside of the first view. For a divergence,
+columns are scaled by √φ″ at the mean, as distances near the mean are.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +42,8 @@ ON_DARK = (
     "#437AAF", "#EEB831", "#22A96B", "#F06319", "#62BAF7", "#D786B3", "#9D7BFF", "#B44600",
     "#BCCFBC", "#7F6868",
 )  # fmt: skip
-"""The same ten on a dark page: as near to those as a contrast of 3 with the page allows."""
-# Multiples of these two cover the plane of hues and lightnesses evenly, however many there are.
+"""These ten on a dark page, as similar as a contrast of 3 with the page allows."""
+# Multiples of these two steps cover the plane of hues and lightnesses evenly, for any number.
 _HUE_STEP, _LIGHTNESS_STEP = 0.569840290998, 0.754877666247
 _FIRST_HUE, _CHROMA = 250.0, 0.13
 # Ends of the lightness in OKLCH: on a light page, and on a dark one.
@@ -46,9 +51,9 @@ _LIGHT, _DARK = (0.42, 0.67), (0.60, 0.84)
 
 
 def cluster_colours(n_clusters: int, *, dark: bool = False) -> list[str]:
-    """One colour per cluster: ten that are told apart, or a hue and a lightness for each.
+    """One colour per cluster: up to ten distinct ones, or a hue and a lightness for each.
 
-    Clusters with neighbouring numbers look different. A dark page has lighter colours.
+    Clusters with neighbouring numbers look different. Colours for a dark page are lighter.
     """
     distinct, (low, high) = (ON_DARK, _DARK) if dark else (DISTINCT, _LIGHT)
     if n_clusters <= len(distinct):
@@ -89,17 +94,16 @@ if TYPE_CHECKING:
 
     View = tuple[tuple[float, float], tuple[float, float]]
 
-# A covariance matrix of more columns is not formed.
+# Up to this number of columns, the covariance matrix is formed.
 _MOST_COLUMNS = 1_024
-# Vectors and steps of the subspace iteration instead: a picture needs no more than two digits.
+# Vectors and steps of the subspace iteration otherwise: a map needs no more than two digits.
 _VECTORS, _STEPS = 10, 8
-# Rows further out than this quantile of their column are brought in before axes are chosen: a few
-# rows of a heavy tail would choose both axes otherwise.
+# Values beyond this quantile of their column, on either side, are clipped before axes are chosen.
 _TAIL = 0.005
 # The part of the weight on either side that the first view leaves out.
 _OUTSIDE = 0.01
 _MARGIN = 0.08
-# How far the edge is from a center, as a part of the width.
+# Distance of the edge from a center, as a part of the width.
 _CENTER_MARGIN = 0.06
 
 
@@ -121,7 +125,7 @@ class Projection:
     """Clusters whose centers are not in this view."""
 
     def viewed(self, view: View, weights: FloatArray) -> Projection:
-        """The same points in another view."""
+        """These points in another view."""
         away = weights[~within(self.points, view)].sum() / weights.sum()
         hidden = tuple(np.flatnonzero(~within(self.centers, view)).tolist())
         return replace(self, view=view, outside=float(away), hidden=hidden)
@@ -136,7 +140,7 @@ def project(description: Description) -> Projection:
 
 
 def view_of(points: FloatArray, centers: FloatArray, weights: FloatArray) -> View:
-    """Ends of both axes that have almost all of the weight, and the centers that are not far."""
+    """Ends of both axes, which have almost all of the weight, and all centers but distant ones."""
     across, along = (
         _with_near(_ends(values, weights), own)
         for values, own in zip(points.T, centers.T, strict=True)
@@ -145,14 +149,14 @@ def view_of(points: FloatArray, centers: FloatArray, weights: FloatArray) -> Vie
 
 
 def within(points: FloatArray, view: View) -> Mask:
-    """Which points are in a view."""
+    """Whether each point is in a view."""
     low, high = np.array(view).T
     inside: Mask = ((points >= low) & (points <= high)).all(axis=1)
     return inside
 
 
 def _with_near(ends: tuple[float, float], centers: FloatArray) -> tuple[float, float]:
-    """The ends of an axis that has all centers but those that are very far out."""
+    """Extend the ends of an axis to all centers within the width of the axis from them."""
     low, high = ends
     width = high - low
     near = centers[(centers > low - width) & (centers < high + width)]
@@ -195,12 +199,12 @@ def _axis(which: str, part: float) -> str:
 
 
 def _scale(description: Description) -> FloatArray:
-    """What columns are divided by, as distances do; for a divergence 1/√φ″ at the mean."""
+    """The scale of the columns in distances; for a divergence 1/√φ″ at the mean."""
     own, d = description.geometry, len(description.names)
     if own.scale is not None:
         return np.asarray(own.scale)
     if own.squared:
-        # A common factor: squares at either end of the range of numbers are not numbers.
+        # A common factor keeps squares within the range of floating point.
         finite = description.deviation[np.isfinite(description.deviation)]
         return np.full(d, max(float(finite.max(initial=0.0)), SMALLEST_SCALE))
     step = 1e-4 * np.maximum(np.abs(description.mean), SMALLEST_SCALE)
@@ -213,7 +217,7 @@ def _scale(description: Description) -> FloatArray:
 
 
 def _in_units(points: FloatArray, description: Description) -> FloatArray:
-    """Coordinates in the units of distances, unless these are beyond the range of numbers."""
+    """Coordinates in the units of distances, unless they would overflow."""
     own = description.geometry
     if own.scale is not None or not own.squared:
         return points
@@ -263,14 +267,14 @@ def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
 
 
 def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Rows whose outermost values in each column are brought in to its quantiles."""
+    """Rows with the outermost values of each column clipped to its quantiles."""
     ends = [quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in rows.T]
     low, high = np.array(ends).T
     return np.clip(rows, low, high)
 
 
 def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Ends of an axis: quantiles of the points, or all of them if that is not much further out."""
+    """Ends of an axis: quantiles of the points, or their extremes if these are not far beyond."""
     low, high = map(float, quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
     lowest, highest = float(values.min()), float(values.max())
     if highest - lowest <= 2.0 * (high - low):
@@ -282,6 +286,6 @@ def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
 def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
     """Weighted quantiles: the smallest values with at least these parts of the weight."""
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[order])
-    places = np.searchsorted(below, np.array(at) * below[-1])
-    return values[order[np.minimum(places, len(values) - 1)]]
+    cumulative = np.cumsum(weights[order])
+    positions = np.searchsorted(cumulative, np.array(at) * cumulative[-1])
+    return values[order[np.minimum(positions, len(values) - 1)]]

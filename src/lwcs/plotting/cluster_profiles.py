@@ -1,4 +1,4 @@
-"""What makes clusters special: their centers against the overall mean, column by column."""
+"""ProfileDisplay and SilhouetteDisplay: how clusters differ from the mean and from each other."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from lwcs.description import Description
 
 
-# Colours go up to as many standard deviations, at least and at most.
+# The strongest colour is at the largest difference, but within these standard deviations.
 _LEAST_DEVIATIONS, _MOST_DEVIATIONS = 1.0, 3.0
-# Larger tables have colours alone, and of more clusters the share is not written.
+# Maximum number of clusters with values in cells, and with shares below their numbers.
 _WRITTEN, _SHARES = 12, 12
 _CELL, _ROW = 0.44, 0.26
-# With fewer columns, the label of the scale takes two lines.
+# With fewer columns, the label of the colour bar has two lines.
 _LOW = 8
 
 
@@ -149,7 +149,7 @@ class ProfileDisplay(Display):
         ax.tick_params(which="minor", length=0.0)
 
     def _write(self, values: Any, limit: float) -> None:
-        """Values in the cells, where there is room for them."""
+        """Write the values into the cells, if there is room."""
         self.text_ = []
         if values.shape[1] > _WRITTEN:
             return
@@ -172,7 +172,7 @@ class ProfileDisplay(Display):
         bar.set_label(f"standard deviations{chr(10) if low else ' '}from the mean", fontsize=SMALL)
 
     def _title(self) -> str:
-        """How much of the table is shown."""
+        """The numbers of columns and clusters that are shown, of all."""
         description = self.description
         parts = []
         for shown, all_of, name in (
@@ -197,13 +197,10 @@ def _column(wanted: Any, description: Description) -> int:
     if isinstance(wanted, Integral):
         return check_count(wanted, "features", least=0, most=len(description.names) - 1)
     if wanted not in description.names:
-        check_choice(wanted, "features", _few(description))
+        # With very many columns, the error lists those that tell clusters apart best.
+        telling = description.telling_columns[:200]
+        check_choice(wanted, "features", [description.names[each] for each in telling])
     return description.names.index(wanted)
-
-
-def _few(description: Description) -> list[str]:
-    """The names of all columns; of very many, those that are most telling."""
-    return [description.names[each] for each in description.telling_columns[:200]]
 
 
 def _chosen_clusters(clusters: Any, description: Description) -> list[int]:
@@ -229,7 +226,7 @@ def _not_empty(values: list[Any], name: str) -> list[Any]:
 
 
 _SIZE = (6.0, 4.6)
-# Space between clusters, and the least between two of their labels, as parts of the axis.
+# Space between clusters, and minimum distance of two labels, as parts of the axis.
 _GAP, _BETWEEN_LABELS = 0.012, 0.031
 
 
@@ -325,19 +322,20 @@ class SilhouetteDisplay(Display):
         return self
 
     def _blocks(self, shown: list[int], totals: FloatArray) -> None:
-        """One block per cluster, from top to bottom, with its label where there is room."""
+        """Draw one block per cluster, from top to bottom, with a label where there is room."""
         description, colours = self.description, cluster_colours(self.description.k)
         total = float(totals[shown].sum())
         top, ticks, names, last = 0.0, [], [], -1.0
         span = 1.0 + _GAP * (len(shown) - 1)
         for cluster in shown:
-            own = np.flatnonzero(description.labels == cluster)
-            own = own[np.argsort(-description.silhouette[own], kind="stable")]
+            rows = np.flatnonzero(description.labels == cluster)
+            rows = rows[np.argsort(-description.silhouette[rows], kind="stable")]
+            values = description.silhouette[rows]
             height = (
-                np.concatenate([[0.0], np.cumsum(description.coreset.host_weights[own])]) / total
+                np.concatenate([[0.0], np.cumsum(description.coreset.host_weights[rows])]) / total
             )
             self.ax_.fill_betweenx(
-                top + height, 0.0, np.append(description.silhouette[own], description.silhouette[own[-1]]),
+                top + height, 0.0, np.append(values, values[-1]),
                 step="post", facecolor=colours[cluster], alpha=0.85, linewidth=0.0,
             )  # fmt: skip
             middle = top + 0.5 * height[-1]

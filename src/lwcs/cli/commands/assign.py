@@ -53,12 +53,12 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 )
 @click.option(
     "--keep",
-    type=options.Names(),
+    type=options.NAMES,
     help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
 )
 @click.option(
     "--partition-by",
-    type=options.Names(),
+    type=options.NAMES,
     metavar="COLUMN,…",
     help="Write a folder for each value of these columns of the output, such as label=3/.",
 )
@@ -79,7 +79,6 @@ def assign(
     per_file: bool,
     device: str | None,
     jobs: int | None,
-    columns: list[str] | None,
     **reading: Any,
 ) -> None:
     """Assign every row of DATA to a cluster of MODEL.
@@ -107,7 +106,7 @@ def assign(
         target = PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
     fitted = _on_device(load_model(model, data), device)
     kept = () if keep is None else keep
-    source = open_for(fitted, data, columns, keep=kept, **reading)
+    source = open_for(fitted, data, keep=kept, **reading)
     schema = _with_kept(schema_of(fitted), source, target.format)
     task = LabellingTask(_labeller(fitted, source))
     rows, dropped, cost = 0, 0, 0.0

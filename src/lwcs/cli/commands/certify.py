@@ -34,7 +34,6 @@ def certify(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: list[str] | None,
     jobs: int | None,
     **reading: Any,
 ) -> None:
@@ -53,9 +52,9 @@ def certify(
 
     start = time.perf_counter()
     fitted = load_model(model, data)
-    rows: Any = drawn_coreset(data, {"columns": columns, **reading})
+    rows: Any = drawn_coreset(data, reading)
     if rows is None:
-        rows = open_in_units_of(fitted, data, columns, **reading)
+        rows = open_in_units_of(fitted, data, **reading)
     found = lwcs.certify(
         rows,
         fitted,
@@ -86,12 +85,11 @@ def drawn_coreset(data: tuple[str, ...], reading: dict[str, Any]) -> Coreset | N
 def open_in_units_of(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
     data: tuple[str, ...],
-    columns: list[str] | None,
     **reading: Any,
 ) -> Source:
     """Open DATA with the columns of a model, scaled if the model is."""
     scaled = getattr(model, "scale_", None) is not None
-    return open_for(model, data, columns, standardize=scaled, **reading)
+    return open_for(model, data, standardize=scaled, **reading)
 
 
 def _facts(found: lwcs.Certificate) -> dict[str, Any]:

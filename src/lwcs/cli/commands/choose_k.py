@@ -25,28 +25,21 @@ _FOR_MIXTURES = ("family", "covariance")
 _FOR_KMEANS = ("divergence", "smoothing", "floor", "standardize", "bootstrap", "every_k")
 
 
-class Counts(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: integers and ranges of them, separated by commas."""
+def _counts(text: str) -> list[int] | None:
+    """Turn 2-5,8 into [2, 3, 4, 5, 8]."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
+        first, last = (int(each or match[1]) for each in match.groups()) if match else (0, 0)
+        if not 1 <= first <= last <= _LARGEST_K:
+            return None
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
 
-    name = "numbers"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 2-5,8 into [2, 3, 4, 5, 8]."""
-        if not isinstance(value, str):
-            return value
-        numbers: set[int] = set()
-        for part in value.split(","):
-            match = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
-            first, last = (int(each or match[1]) for each in match.groups()) if match else (0, 0)
-            if not 1 <= first <= last <= _LARGEST_K:
-                self.fail(
-                    f"{value!r} is not a list of numbers of clusters; pass for example 2-50 or "
-                    "2,4,8",
-                    param,
-                    ctx,
-                )
-            numbers.update(range(first, last + 1))
-        return sorted(numbers)
+_COUNTS = options.Parsed(
+    "numbers", _counts, "a list of numbers of clusters; pass for example 2-50 or 2,4,8"
+)
 
 
 @click.command("choose-k")
@@ -54,7 +47,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--k",
     "ks",
-    type=Counts(),
+    type=_COUNTS,
     help="Numbers of clusters to try, for example 2-50 or 2,4,8.  "
     "[default: 2-50, as far as they are below the number of rows]",
 )

@@ -16,7 +16,7 @@ from lwcs.cli.outputs import check_with, refuse_input
 from lwcs.storage.locations import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lwcs.comparing import CompareResult
     from lwcs.sources import LocalSource
@@ -33,10 +33,10 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.IntRange(1),
     help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=options.IntegerList(), help="Coreset sizes m.")
+@click.option("--sizes", default=_SIZES, type=options.INTEGERS, help="Coreset sizes m.")
 @click.option(
     "--methods",
-    type=options.Names(),
+    type=options.NAMES,
     help="Names of methods, separated by commas.  [default: all]",
 )
 @click.option(
@@ -112,11 +112,11 @@ def compare(
     if paper:
         _refuse_reading(reading)
     output = output.rstrip("/") or "/"
-    places = _places(data, output, paper=paper)
-    reader = _read_paper if paper else _reader(places, jobs, memory=memory, **reading)
-    _make(output)
+    names = _names_by_path(data, output, paper=paper)
+    reader = _read_paper if paper else _reader(names, jobs, memory=memory, **reading)
+    _make_folder(output)
     result, dropped = CompareResult(()), {}
-    for path, stem in places.items():
+    for path, stem in names.items():
         name, rows = reader(path, stem)
         dropped[name] = rows.dropped
         if not is_set("quiet"):
@@ -137,7 +137,7 @@ def compare(
         click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
 
 
-def _make(output: str) -> None:
+def _make_folder(output: str) -> None:
     """Make the folder of the results, or refuse one that cannot be made."""
     from lwcs.storage.atomic_write import check_target
 
@@ -162,11 +162,11 @@ def _refuse_reading(reading: dict[str, Any]) -> None:
         )
 
 
-def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
-    """Paths of the data sets, and the name of each; refuse names and results that collide."""
+def _names_by_path(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
+    """Names of the data sets by their paths; refuse names and results that collide."""
     from lwcs.comparing.comparison_data import KNOWN
 
-    places: dict[str, str] = {}
+    names: dict[str, str] = {}
     for one in data:
         name, equals, path = one.partition("=") if paper else (_stem(one), "=", one)
         if not equals:
@@ -174,14 +174,14 @@ def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str
                 f"with --paper, DATA must be NAME=PATH, not {one!r}; NAME is one of "
                 f"{', '.join(KNOWN)}"
             )
-        if name in places.values() or path in places:
+        if name in names.values() or path in names:
             raise click.UsageError(
                 f"DATA has two data sets called {name!r}, whose results would be written to one "
                 "file; compare them in folders of their own"
             )
         refuse_input(f"{output}/{name}.parquet", [path])
-        places[path] = name
-    return places
+        names[path] = name
+    return names
 
 
 def _stem(path: str) -> str:
@@ -194,12 +194,12 @@ def _stem(path: str) -> str:
 
 
 def _reader(
-    places: dict[str, str], jobs: int | None, **reading: Any
+    paths: Iterable[str], jobs: int | None, **reading: Any
 ) -> Callable[[str, str], tuple[str, LocalSource]]:
-    """Open all data sets, so that mistakes show at once; return a function that reads one."""
+    """Open all data sets, so that errors are found at once; return a function that reads one."""
     from lwcs.comparing.comparison_data import read_into_memory
 
-    opened = {path: open_rows((path,), **reading) for path in places}
+    opened = {path: open_rows((path,), **reading) for path in paths}
 
     def read(path: str, stem: str) -> tuple[str, LocalSource]:
         source = opened.pop(path)

@@ -43,7 +43,6 @@ def drift(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: list[str] | None,
     jobs: int | None,
     **reading: Any,
 ) -> None:
@@ -70,9 +69,9 @@ def drift(
         )
     start = time.perf_counter()
     fitted = load_model(model, data, MODEL_FIRST)
-    rows: Any = coreset_of(data, {"columns": columns, **reading})
+    rows: Any = coreset_of(data, reading)
     if rows is None:
-        rows = open_for(fitted, data, columns, **reading)
+        rows = open_for(fitted, data, **reading)
         if rows.rereadable and getattr(fitted, "scale_", None) is not None:
             # Draws in the units of the model have less noise; their scale takes a pass of its own.
             rows.scale = "standard"

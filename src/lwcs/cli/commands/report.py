@@ -47,7 +47,6 @@ def report(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: list[str] | None,
     jobs: int | None,
     **reading: Any,
 ) -> None:
@@ -73,13 +72,13 @@ def report(
         )
     fitted = load_model(model, data, MODEL_FIRST)
     target = as_target(fitted, None)
-    rows: Any = drawn_coreset(data, {"columns": columns, **reading})
+    rows: Any = drawn_coreset(data, reading)
     left_out: tuple[str, ...] = ()
     if rows is not None:
         coreset, certificate = rows, _certificate(rows, target, confidence)
     else:
         seed = seed_to_use(seed, output)
-        rows = open_in_units_of(fitted, data, columns, **reading)
+        rows = open_in_units_of(fitted, data, **reading)
         coreset, certificate = drawn_and_certified(
             rows, target, confidence, size=size, random_state=seed, n_jobs=jobs, progress=progress()
         )
