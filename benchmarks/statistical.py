@@ -39,7 +39,7 @@ def draw(rng: np.random.Generator, rows: int, rare: float) -> np.ndarray:
 
 
 def excesses(rare: float, seed: int) -> tuple[float, float]:
-    """Expected cost of both summaries' solutions, relative to that of all N rows, less 1."""
+    """Expected cost of both summaries' solutions, relative to that of all N rows, minus 1."""
     rng = np.random.default_rng((seed, int(1e6 * rare)))
     sample, fresh = draw(rng, N, rare), lwcs.scan(draw(rng, FRESH, rare))
     model = lwcs.CoresetKMeans(K, coreset_size=M, random_state=seed)
@@ -100,7 +100,7 @@ def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
 
 
 def drawn() -> tuple[list[float], np.ndarray, np.ndarray]:
-    """What the table of the last run says, to be drawn again."""
+    """The table of the last run, to be drawn again."""
     lines = (RESULTS / "statistical.md").read_text(encoding="utf-8").splitlines()
     rows = [re.findall(r"[\d.]+", line) for line in lines if re.match(r"\| [\d.]+ \|", line)]
     numbers = np.array([[float(each) for each in row] for row in rows])
