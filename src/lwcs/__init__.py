@@ -23,14 +23,10 @@ _PUBLIC = {
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
     "lwcs.evaluation.k_choice": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
-    "lwcs.plotting": [
-        "ClusterMapDisplay",
-        "CompareDisplay",
-        "CoresetDisplay",
-        "ElbowDisplay",
-        "ProfileDisplay",
-        "SilhouetteDisplay",
-    ],
+    "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
+    "lwcs.plotting.cluster_profiles": ["ProfileDisplay", "SilhouetteDisplay"],
+    "lwcs.plotting.coreset_draws": ["CoresetDisplay"],
+    "lwcs.plotting.curves": ["CompareDisplay", "ElbowDisplay"],
     "lwcs.reporting": ["report"],
     "lwcs.runtime.progress": ["Progress"],
     "lwcs.runtime.warnings": ["ColumnWarning"],
@@ -107,14 +103,10 @@ if TYPE_CHECKING:
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_choice import KChoice
     from lwcs.evaluation.k_selection import choose_k
-    from lwcs.plotting import (
-        ClusterMapDisplay,
-        CompareDisplay,
-        CoresetDisplay,
-        ElbowDisplay,
-        ProfileDisplay,
-        SilhouetteDisplay,
-    )
+    from lwcs.plotting.cluster_map import ClusterMapDisplay
+    from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
+    from lwcs.plotting.coreset_draws import CoresetDisplay
+    from lwcs.plotting.curves import CompareDisplay, ElbowDisplay
     from lwcs.reporting import report
     from lwcs.runtime.progress import Progress
     from lwcs.runtime.warnings import ColumnWarning

@@ -233,7 +233,7 @@ def test_the_table_shows_every_method(result):
 
 
 def test_a_full_cost_of_zero_has_no_relative_errors_but_zero_and_infinity():
-    from lwcs.plotting import CompareDisplay
+    from lwcs.plotting.curves import CompareDisplay
 
     keys = [Key("d", 4, method, 0, size, 0) for method, size in (("full", 0), ("uniform", 5))]
     exact, worse = (

@@ -1,4 +1,4 @@
-"""The command line interface: the group of all commands, which have a file each in `commands`."""
+"""The command line interface: the group of all commands, whose modules are in `commands`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import lwcs
 from lwcs.cli import options
 from lwcs.cli.commands.assign import assign
 from lwcs.cli.commands.build import build
-from lwcs.cli.commands.certify import certify
 from lwcs.cli.commands.choose_k import choose_k
 from lwcs.cli.commands.compare import compare
 from lwcs.cli.commands.demo import demo
-from lwcs.cli.commands.drift import drift
+from lwcs.cli.commands.evaluate import certify, drift
 from lwcs.cli.commands.fit import fit, mixture
 from lwcs.cli.commands.inspect import inspect
 from lwcs.cli.commands.report import report

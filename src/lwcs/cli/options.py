@@ -1,7 +1,7 @@
 """Options that several commands have, and how commands write their result.
 
-Values that no command uses itself (--quiet, --json, --debug, --log-json) are in the context's meta,
-where also the group of commands finds them.
+Flags about output (--quiet, --json, --debug, --log-json) are not passed to commands: they are in
+the context's meta, where `logs.is_set` and the group of commands look them up.
 """
 
 from __future__ import annotations
@@ -195,12 +195,10 @@ reading = _options(
         "250MB for Python and its libraries.  [default: 1GB, or 256MB per core]",
     ),
 )
+_METHODS = list(available_samplers())
 sampling = _options(
     with_default(
-        "--method",
-        default="lightweight",
-        type=click.Choice(list(available_samplers())),
-        help="Sampling method.",
+        "--method", default="lightweight", type=click.Choice(_METHODS), help="Sampling method."
     ),
     seed,
 )
@@ -208,7 +206,7 @@ auto_sampling = _options(
     with_default(
         "--method",
         default="auto",
-        type=click.Choice(["auto", *available_samplers()]),
+        type=click.Choice(["auto", *_METHODS]),
         help="Sampling method; auto: chosen by the data.",
     ),
     seed,
@@ -356,7 +354,7 @@ def dropped_text(dropped: int) -> str:
 
 
 def print_answer(facts: dict[str, Any], text: str) -> None:
-    """Print what was asked for on standard output: as text or, with --json, as JSON."""
+    """Print the result on standard output: as text or, with --json, as JSON."""
     if not _printed_as_json(facts):
         write_result(text, result=facts)
 
@@ -368,7 +366,7 @@ def print_summary(facts: dict[str, Any], sentence: str) -> None:
 
 
 def _printed_as_json(facts: dict[str, Any]) -> bool:
-    """Print JSON if it is asked for; return whether there is nothing more to print."""
+    """Print JSON with --json; return whether nothing more is to be printed."""
     if is_set("as_json"):
         click.echo(json.dumps(facts))
     return is_set("as_json") or is_set("quiet")

@@ -16,15 +16,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.checks import check_choice, check_count
 from lwcs.comparing.methods import FULL, METHODS, Problem, missing, sized, solutions
-from lwcs.comparing.result import (
-    KIND,
-    CompareResult,
-    Key,
-    Setup,
-    Trial,
-    from_table,
-    read_setup,
-)
+from lwcs.comparing.result import KIND, CompareResult, Key, Setup, Trial, from_table, read_setup
 from lwcs.geometry import Geometry
 from lwcs.passes import euclidean_cost
 from lwcs.runtime.journal import Journal
@@ -53,7 +45,7 @@ SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a comparison, as far as they can be checked without data."""
+    """Settings of a comparison, checked as far as that is possible without data."""
 
     ks: list[int]
     sizes: list[int]

@@ -20,21 +20,11 @@ if TYPE_CHECKING:
 
 
 KIND = "comparison"
-_LEAST = {
-    "n_clusters": 1,
-    "polish": 0,
-    "size": 0,
-    "seed": 0,
-    "build_seconds": 0.0,
-    "solve_seconds": 0.0,
-    "cost": 0.0,
-}
-"""The least values of columns of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What identifies a solution; a comparison has one solution per key."""
+    """Identifies a solution; a comparison has one solution per key."""
 
     data: str
     n_clusters: int
@@ -80,12 +70,12 @@ class Setup:
     def check_same(self, other: Setup, path: str) -> None:
         """Refuse to resume from the file of another experiment."""
         for field in fields(self):
-            own, theirs = getattr(self, field.name), getattr(other, field.name)
-            if own != theirs and not (
-                field.name == "spread" and np.isclose(own, theirs, rtol=1e-6, atol=0.0)
+            value, saved = getattr(self, field.name), getattr(other, field.name)
+            if value != saved and not (
+                field.name == "spread" and np.isclose(value, saved, rtol=1e-6, atol=0.0)
             ):
                 raise ValueError(
-                    f"{path!r} holds a comparison with {field.name}={theirs!r}, not {own!r}; "
+                    f"{path!r} holds a comparison with {field.name}={saved!r}, not {value!r}; "
                     "choose another file, or delete this one to start again"
                 )
 
@@ -261,7 +251,7 @@ class ResultTable:
     title: str
     """The data set and k."""
     full: str
-    """How long k-means on all rows took."""
+    """Times of k-means on all rows."""
     headings: list[str]
     """One per size; methods that use all rows have a column of their own."""
     lines: list[tuple[str, str, list[Cell | None]]]
@@ -344,39 +334,37 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CompareR
 
 def read_setup(metadata: dict[str, Any]) -> Setup:
     """Return the setup that a file was saved with."""
-    own = Fields(metadata).inner("setup")
+    saved = Fields(metadata).inner("setup")
     return Setup(
-        n_samples=own.integer("n_samples", least=1),
-        n_features=own.integer("n_features", least=1),
-        spread=own.number("spread", least=0.0),
-        holdout_rows=own.integer("holdout_rows"),
-        first_seed=own.integer("first_seed"),
+        n_samples=saved.integer("n_samples", least=1),
+        n_features=saved.integer("n_features", least=1),
+        spread=saved.number("spread", least=0.0),
+        holdout_rows=saved.integer("holdout_rows"),
+        first_seed=saved.integer("first_seed"),
     )
 
 
 def _trials(table: pa.Table) -> Iterator[Trial]:
     """Yield the solutions of a table, all of whose columns are checked."""
-    from lwcs.storage.arrow_tables import (
-        check_columns,
-        check_numbers,
-        column_of,
-        numbers_of,
-        texts_of,
-    )
+    from lwcs.storage import arrow_tables as tables
 
     schema = _schema()
-    check_columns(table, schema.names)
+    tables.check_columns(table, schema.names)
     for field in schema:
         if table[field.name].type != field.type:
             raise ValueError(
                 f"column {field.name!r} holds {table[field.name].type}, must be {field.type}"
             )
-    for name in ("data", "method"):
-        texts_of(table, name)
-    for name, least in _LEAST.items():
-        check_numbers(column_of(table, name), name, least)
+    texts = ("data", "method")
+    for name in texts:
+        tables.texts_of(table, name)
+    for name in schema.names:
+        if name not in (*texts, "holdout_cost"):
+            tables.check_numbers(
+                tables.column_of(table, name), name, 1 if name == "n_clusters" else 0
+            )
     held = table["holdout_cost"].combine_chunks().drop_null()
-    check_numbers(numbers_of(held, "holdout_cost"), "holdout_cost", 0.0)
+    tables.check_numbers(tables.numbers_of(held, "holdout_cost"), "holdout_cost", 0.0)
     keys = set()
     for row in table.to_pylist():
         key = Key(**{field.name: row.pop(field.name) for field in fields(Key)})

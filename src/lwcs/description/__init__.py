@@ -49,7 +49,7 @@ class Difference(NamedTuple):
     column: int
     name: str
     deviations: float
-    """Of its center from the overall mean, in standard deviations of the column."""
+    """Difference of its center from the overall mean, in standard deviations of the column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Description:
     model: Any
     coreset: Coreset
     geometry: Geometry
-    """How distances are measured; for a mixture, in standard deviations of the columns."""
+    """Geometry of distances; for a mixture, in standard deviations of the columns."""
     is_mixture: bool
     """Whether the clusters are components of a mixture."""
     names: tuple[str, ...]
@@ -262,7 +262,7 @@ def _coreset(model: Any, given: Any) -> Coreset:
 
 
 def _measures(judge: Clusters | Components, coreset: Coreset) -> tuple[Geometry, FloatArray]:
-    """How distances from centers are measured, and the centers."""
+    """Return the geometry of distances from the centers, and the centers."""
     if isinstance(judge, Clusters):
         return judge.geometry, np.asarray(judge.centers, dtype=np.float64)
     deviation = weighted_moments(copied(coreset.host_points), coreset.host_weights)[1]

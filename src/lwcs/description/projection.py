@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from lwcs.arrays.rows import (
-    as_dense,
-    is_sparse,
-    product_around,
-    scaled_around,
-    weighted_moments,
-)
+from lwcs.arrays.rows import as_dense, is_sparse, product_around, scaled_around, weighted_moments
 from lwcs.storage.fields import SMALLEST_SCALE
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
@@ -114,7 +108,7 @@ class Projection:
     points: FloatArray
     centers: FloatArray
     axes: tuple[str, str]
-    """What the two axes show."""
+    """Labels of the two axes."""
     explained: tuple[float, float] | None
     """Part of the variance along each axis; None if the axes are columns."""
     view: View

@@ -189,8 +189,8 @@ def _chosen_columns(features: Any, description: Description) -> list[int]:
     if isinstance(features, Integral):
         n = check_count(features, "features")
         return [int(each) for each in description.telling_columns[:n]]
-    wanted = [features] if isinstance(features, str) else list(_listed(features, "features"))
-    return [_column(each, description) for each in _not_empty(wanted, "features")]
+    wanted = [features] if isinstance(features, str) else _listed(features, "features")
+    return [_column(each, description) for each in wanted]
 
 
 def _column(wanted: Any, description: Description) -> int:
@@ -208,21 +208,19 @@ def _chosen_clusters(clusters: Any, description: Description) -> list[int]:
     if isinstance(clusters, Integral):
         n = check_count(clusters, "clusters")
         return [int(each) for each in np.argsort(-description.share, kind="stable")[:n]]
-    wanted = _not_empty(list(_listed(clusters, "clusters")), "clusters")
-    return [check_count(each, "clusters", least=0, most=description.k - 1) for each in wanted]
+    most = description.k - 1
+    return [check_count(j, "clusters", least=0, most=most) for j in _listed(clusters, "clusters")]
 
 
-def _listed(values: Any, name: str) -> Any:
+def _listed(values: Any, name: str) -> list[Any]:
+    """Return a list of at least one value."""
     try:
-        return iter(values)
+        listed = list(values)
     except TypeError:
         raise TypeError(f"{name}={values!r} is not allowed; pass a number or a list") from None
-
-
-def _not_empty(values: list[Any], name: str) -> list[Any]:
-    if not values:
+    if not listed:
         raise ValueError(f"{name} is empty; pass at least one, or a number of them")
-    return values
+    return listed
 
 
 _SIZE = (6.0, 4.6)

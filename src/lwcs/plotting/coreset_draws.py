@@ -13,16 +13,7 @@ from lwcs.description.projection import BLUE, ORANGE, quantiles, view_of, within
 from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.validation import coreset_of_stream
 from lwcs.plotting.cluster_map import draw_points, projection_of, remark, weight_legend
-from lwcs.plotting.style import (
-    INK,
-    MUTED,
-    Display,
-    dress,
-    log_ticks,
-    look,
-    number_tick,
-    pyplot,
-)
+from lwcs.plotting.style import INK, MUTED, Display, dress, log_ticks, look, number_tick, pyplot
 from lwcs.runtime.formatting import percent, plain_percent
 
 if TYPE_CHECKING:

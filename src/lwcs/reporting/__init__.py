@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -24,7 +24,6 @@ from lwcs.reporting.cluster_table import TELLING, table_of
 from lwcs.reporting.facts import Origin, answers
 from lwcs.reporting.figures import (
     Profiles,
-    as_json,
     bokeh,
     histogram_figure,
     of_distances,
@@ -69,6 +68,7 @@ class Script:
 
 def render(description: Description, certificate: Certificate | None, origin: Origin) -> str:
     """The HTML of the report."""
+    from bokeh.embed import json_item
     from jinja2 import Environment, StrictUndefined
 
     colours = themes(description.k)
@@ -114,9 +114,9 @@ def render(description: Description, certificate: Certificate | None, origin: Or
         command=typed,
         timed="the fit" if facts.has_timings(description) else "the coreset",
         versions=facts.versions(),
-        figures={name: as_json(figure) for name, figure in figures.items()},
+        figures={name: json_item(figure) for name, figure in figures.items()},
         settings={
-            "themes": {name: theme.plain() for name, theme in colours.items()},
+            "themes": {name: asdict(theme) for name, theme in colours.items()},
             "view": description.projection.view,
             "shown_rows": SHOWN_ROWS,
             "what": description.called,

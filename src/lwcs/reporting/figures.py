@@ -5,7 +5,7 @@ Every figure has colours for a light and for a dark page.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,10 +35,6 @@ class Theme:
     clusters: list[str]
     heat: list[str]
     """From far below the mean to far above it."""
-
-    def plain(self) -> dict[str, Any]:
-        """The colours as JSON can hold them."""
-        return asdict(self)
 
 
 def themes(k: int) -> dict[str, Theme]:
@@ -142,13 +138,6 @@ def new_figure(name: str, height: int, **options: Any) -> Any:
     made.axis.major_tick_out = 4
     made.grid.grid_line_width = 1
     return made
-
-
-def as_json(made: Any) -> dict[str, Any]:
-    """A figure as JSON that the page shows; arrays are in base64."""
-    from bokeh.embed import json_item
-
-    return dict(json_item(made))
 
 
 HEIGHT = 300

@@ -75,7 +75,8 @@ class MapPoints:
         columns: list[int] = []
         values: list[npt.NDArray[Any]] = []
         leading = description.telling_columns[:MOST_COLUMNS]
-        for j, given in zip(leading, _columns(description, leading, chosen).T, strict=True):
+        given_values = some_columns(copied(description.coreset.host_points), leading)[chosen]
+        for j, given in zip(leading, given_values.T, strict=True):
             column = _compact(given)
             left -= _in_file(column)
             if left < 0:
@@ -130,11 +131,6 @@ def _compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if np.abs(wide).max(initial=0.0) < _WHOLE:
         return wide.astype(np.float32)
     return wide
-
-
-def _columns(description: Description, columns: IntArray, chosen: IntArray) -> npt.NDArray[Any]:
-    """The values of some columns, in the units of the data."""
-    return some_columns(copied(description.coreset.host_points), columns)[chosen]
 
 
 HEIGHT = 520
@@ -192,8 +188,10 @@ def map_figure(description: Description, points: MapPoints, theme: Theme) -> Any
         line_color=None, fill_alpha=0.6, fill_color=colours, nonselection_fill_alpha=0.6,
     )  # fmt: skip
     wheel = WheelZoomTool(modifiers={"ctrl": True})
+    formatted = ("@weight", *(f"@v{j}" for j in range(len(points.values))))
+    formatters: Any = dict.fromkeys(formatted, "printf")
     hover = HoverTool(
-        renderers=[drawn], tooltips=_tooltips(description, points), formatters=_formatters(points),
+        renderers=[drawn], tooltips=_tooltips(description, points), formatters=formatters,
         point_policy="snap_to_data", limit=1, attachment="horizontal",
     )  # fmt: skip
     pan = PanTool()
@@ -211,10 +209,6 @@ def _tooltips(description: Description, points: MapPoints) -> list[tuple[str, st
         (shortened(description.names[j], _LABEL), f"@v{place}{{%.7g}}")
         for place, j in enumerate(points.columns)
     ]
-
-
-def _formatters(points: MapPoints) -> Any:
-    return dict.fromkeys(("@weight", *(f"@v{j}" for j in range(len(points.values)))), "printf")
 
 
 def _diameters(weights: Any) -> Any:

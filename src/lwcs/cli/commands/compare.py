@@ -35,9 +35,7 @@ _SIZES = "1000,2000,5000,10000,20000"
 )
 @click.option("--sizes", default=_SIZES, type=options.INTEGERS, help="Coreset sizes m.")
 @click.option(
-    "--methods",
-    type=options.NAMES,
-    help="Names of methods, separated by commas.  [default: all]",
+    "--methods", type=options.NAMES, help="Names of methods, separated by commas.  [default: all]"
 )
 @click.option(
     "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
@@ -57,10 +55,7 @@ _SIZES = "1000,2000,5000,10000,20000"
 @click.option("--paper", is_flag=True, help="DATA are data sets of the paper, given as NAME=PATH.")
 @click.option("--seed", default=0, type=click.IntRange(0), help="First random seed.")
 @click.option(
-    "-o",
-    "--output",
-    default="comparison",
-    help="Folder for results, tables and figures.",
+    "-o", "--output", default="comparison", help="Folder for results, tables and figures."
 )
 @options.reading
 @options.output
@@ -221,7 +216,7 @@ def _report(result: CompareResult, output: str, *, holdout: bool) -> None:
     from rich.console import Console
 
     from lwcs.comparing.result import to_rich
-    from lwcs.plotting import CompareDisplay
+    from lwcs.plotting.curves import CompareDisplay
     from lwcs.storage.atomic_write import explaining, replacing
 
     show = not (is_set("quiet") or is_set("as_json"))

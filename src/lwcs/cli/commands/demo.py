@@ -24,16 +24,10 @@ COLUMNS, CLUSTERS = 16, 50
 
 @click.command()
 @options.with_default(
-    "--rows",
-    default=1_000_000,
-    type=click.IntRange(10_000),
-    help="Number of rows to generate.",
+    "--rows", default=1_000_000, type=click.IntRange(10_000), help="Number of rows to generate."
 )
 @options.with_default(
-    "--size",
-    default=10_000,
-    type=click.IntRange(100),
-    help="Number of draws per coreset.",
+    "--size", default=10_000, type=click.IntRange(100), help="Number of draws per coreset."
 )
 @options.with_default(
     "--repeats",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.commands.certify import drawn_coreset, open_in_units_of
+from lwcs.cli.commands.evaluate import MODEL_FIRST, drawn_coreset, open_in_units_of
 from lwcs.cli.errors import ARGUMENTS, without_passwords, without_queries
 from lwcs.cli.inputs import access_to, load_model
 from lwcs.cli.logs import progress
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
     from lwcs.evaluation.certified import Target
     from lwcs.statistics.certificate import Certificate
-
-
-MODEL_FIRST = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
 
 
 @click.command()
