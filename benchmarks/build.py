@@ -25,13 +25,13 @@ DENSE = (
 
 
 def bare_read(X: np.ndarray) -> None:
-    """The limit: `np.max` over the same threads."""
+    """The limit: `np.max` on the same threads."""
     with ThreadPoolExecutor(usable_cores()) as pool:
         list(pool.map(lambda a: X[a : a + 65_536].max(), range(0, len(X), 65_536)))
 
 
 def textbook(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 1 as one would write it."""
+    """Algorithm 1 in plain NumPy."""
     mean = X.mean(axis=0)
     distances = ((X - mean) ** 2).sum(axis=1)
     q = 0.5 / len(X) + 0.5 * distances / distances.sum()
@@ -40,7 +40,7 @@ def textbook(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def textbook_sparse(X: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
-    """The same for CSR: ‖x − μ‖² = ‖x‖² − 2x·μ + ‖μ‖²."""
+    """Algorithm 1 for CSR rows: ‖x − μ‖² = ‖x‖² − 2x·μ + ‖μ‖²."""
     mean = np.asarray(X.mean(axis=0)).ravel()
     distances = np.asarray(X.power(2).sum(axis=1)).ravel() - 2.0 * (X @ mean) + mean @ mean
     q = 0.5 / X.shape[0] + 0.5 * distances / distances.sum()
@@ -81,7 +81,7 @@ def benchmarks() -> Iterator[Result]:
 
 
 def memory() -> Iterator[Result]:
-    """Peak memory above the data, in a process of its own, and what is allowed."""
+    """Peak memory beyond the data, in a separate process, and its limit."""
     for rows, columns in ((8_000_000, 8), (2_000_000, 74)):
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.build", str(rows), str(columns)],
@@ -99,7 +99,7 @@ def memory() -> Iterator[Result]:
 
 def _peak_above(rows: int, columns: int) -> int:
     X = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
-    # Libraries and kernels are loaded before the count starts; they are no part of a build.
+    # Libraries and kernels are loaded before memory is counted; they are not part of a build.
     lwcs.build(X[: kernels_from(columns)], 10, random_state=0)
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
     before = _status("VmRSS")

@@ -78,7 +78,7 @@ def run() -> list[Cell]:
 
 
 def measured(cells: list[Cell]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws a cluster, mean error and experiment of the cells whose error stands out of chance."""
+    """Draws per cluster, mean error and experiment of cells whose error is larger than chance."""
     kept = [
         cell for cell in cells if cell.key.method == "lightweight" and cell.error > cell.interval
     ]
@@ -91,7 +91,7 @@ def measured(cells: list[Cell]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fit(cells: list[Cell]) -> tuple[float, float]:
-    """A and p of error = (A·k/m)^p: one slope for all, A for nine in ten of the cells."""
+    """A and p of error = (A·k/m)^p: one p for all cells, and an A that holds for 90 % of them."""
     draws, errors, experiment = measured(cells)
     x, y = np.log(draws), np.log(errors)
     for group in range(experiment.max() + 1):

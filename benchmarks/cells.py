@@ -20,14 +20,14 @@ from sklearn import datasets
 
 import lwcs
 from benchmarks.paper import RESULTS, available
-from lwcs.comparing.paper_data import read_known
+from lwcs.comparing.comparison_data import read_known
 
 BEST = RESULTS / "best_known.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Rows of a data set, and its title, which tells if rows are missing."""
+    """Rows of a data set, and its title, which says if rows are missing."""
 
     title: str
     rows: np.ndarray[Any, np.dtype[Any]]
@@ -72,7 +72,7 @@ CELLS = {
 
 @lru_cache(maxsize=1)
 def read(name: str) -> Data | None:
-    """A data set by its short name; None, with a word, if its file is not there."""
+    """A data set by its short name; None, and a message, if its file is missing."""
     if name in MADE:
         return Data(name, MADE[name]())
     path = available(Path(os.environ.get("LWCS_DATA", ""))).get(name)
@@ -85,7 +85,7 @@ def read(name: str) -> Data | None:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best solution known of a cell, and how hard it was looked for."""
+    """The best known solution of a cell, and how many runs were made to find it."""
 
     data: str
     k: int
@@ -96,7 +96,7 @@ class Best:
 
 
 class BestKnown:
-    """The best solutions known, in a file that several benchmarks may write to."""
+    """The best known solutions, in a file that several benchmarks may write to."""
 
     def __init__(self, path: Path = BEST) -> None:
         self._path = path
@@ -107,11 +107,11 @@ class BestKnown:
         self._cells = {(entry["data"], entry["k"]): Best(**entry) for entry in found}
 
     def get(self, data: str, k: int) -> Best | None:
-        """What is known of a cell."""
+        """The best known solution of a cell."""
         return self._cells.get((data, k))
 
     def cost(self, data: str, k: int) -> float:
-        """The cost to compare with; infinite where nothing is known."""
+        """The cost to compare with; infinite if no solution is known."""
         best = self.get(data, k)
         return np.inf if best is None else best.cost
 

@@ -23,7 +23,7 @@ from benchmarks.measure import machine
 
 ROWS, RUNS, TARGET = 20_000, 100, 0.95
 COLUMNS = (2, 10, 50)
-# Numbers of clusters, those that are tried, and the draws that so many take.
+# True numbers of clusters, numbers that are tried, and draws for the largest of them.
 CLUSTERS = {3: (range(2, 9), 3_000), 10: (range(6, 15), 4_000), 30: (range(28, 34), 6_000)}
 RATIOS = {"equal": 1.0, "unequal, 20 : 1": 20.0}
 NOISE: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
@@ -35,7 +35,7 @@ TIMED = range(2, 51)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How often k was as it should be, over some runs."""
+    """How often k was right, over some runs."""
 
     what: str
     columns: int

@@ -1,4 +1,4 @@
-"""The same work on 1, 2, 4, … threads: what more cores are worth, against limits and peers.
+"""Scaling: the same work on 1, 2, 4, … threads, against limits and peers.
 
 Peers get as many threads in the same run: faiss by `omp_set_num_threads`, scikit-learn by
 threadpoolctl, the bare read and pyarrow by pools of that size. LWCS_BENCH_SCALE=0.1 takes a tenth
@@ -159,7 +159,7 @@ def _labels(X: np.ndarray, k: int, on_two: float, on_sixteen: float) -> Iterator
 
 
 def _products(X: np.ndarray, centers: np.ndarray) -> None:
-    """The limit: all scores, a few MB at a time, which nobody looks at."""
+    """The limit: all scores, computed a few MB at a time and discarded."""
     step = 2**19 // len(centers)
     out = np.empty((step, len(centers)), dtype=X.dtype)
     for start in range(0, len(X) - step, step):

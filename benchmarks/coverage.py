@@ -84,10 +84,10 @@ class Repetition:
     """Whether z standard errors on either side cover."""
     offered: bool
     covered: bool
-    """By the interval that is given."""
+    """Whether the reported interval covers."""
     bernstein: bool | None
     width: float
-    """Of the interval that is given, as a part of the cost: half of it."""
+    """Half the width of the reported interval, relative to the cost."""
     bernstein_width: float
 
 

@@ -39,7 +39,7 @@ class Score:
 
 
 def ours(**options: Any) -> Fit:
-    """Our estimator; all that is not given is the default."""
+    """Our estimator with its defaults, except for what is given."""
     return lambda X, k, seed: CoresetKMeans(k, random_state=seed, **options).fit(X).cluster_centers_
 
 
@@ -86,7 +86,7 @@ def benchmarks() -> Iterator[Result]:
 
 
 def isotropic() -> Data:
-    """One Gaussian of 784 columns: nothing to find, and every sample is as good as another."""
+    """One Gaussian of 784 columns: there are no clusters, and all samples are equally good."""
     rng = np.random.default_rng(0)
     return Data("isotropic, made", rng.standard_normal((70_000, 784), dtype=np.float32))
 

@@ -56,7 +56,7 @@ def benchmarks() -> Iterator[Result]:
 
 @njit
 def kl_pass(data: Any, indices: Any, indptr: Any, mean: Any) -> Any:
-    """Σ x·ln(x/m) − x + m of every row: what a second pass cannot do without."""
+    """Σ x·ln(x/m) − x + m of every row, which any second pass must compute."""
     total, out = mean.sum(), np.empty(len(indptr) - 1)
     for i in range(len(out)):
         d = total

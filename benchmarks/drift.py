@@ -25,7 +25,7 @@ from lwcs import CoresetKMeans
 FILE, TIME = RESULTS / "drift.md", "## Time"
 PART = float(os.environ.get("LWCS_RUNS", "1"))
 ROWS, REAL_ROWS, K, COLUMNS = 3_000, 50_000, 10, 5
-# Threads have nothing to do where rows are few.
+# Few rows occupy one thread.
 JOBS = 1
 FALSE_ALARMS, DETECTED = 0.05, 0.95
 NEW_SHARE, DROPPED, LEAST_SHARE = 0.02, 0.3, 0.05
@@ -156,7 +156,7 @@ CHANGES: dict[str, Change] = {
     "moved center": moved,
 }
 
-# Those that the targets are about.
+# The changes that have a target.
 NEW_CLUSTERS = ("new cluster, near", "new cluster, far")
 
 
@@ -189,7 +189,7 @@ def measured(population: Population) -> str:
 
 
 def reached(false: float, new: list[float]) -> str:
-    """Whether the targets are reached, or which are not."""
+    """Say whether the targets are reached, or which are not."""
     missed = ["false alarms"] * (false > FALSE_ALARMS)
     missed += [title for title, rate in zip(NEW_CLUSTERS, new, strict=True) if rate < DETECTED]
     return f"no: {'; '.join(missed)}" if missed else "yes"
@@ -225,7 +225,7 @@ def _percent(part: float) -> str:
 
 
 def page(names: list[str]) -> Iterator[str]:
-    """The tables; lines that are not asked for stay as they are."""
+    """The tables; lines that were not measured in this run are kept."""
     before = FILE.read_text("utf-8").splitlines() if names else []
     versions = machine().split(", ", 1)[1]
     yield from ("# How often drift is right", "")

@@ -58,7 +58,7 @@ def fit(data: Any) -> lwcs.CoresetKMeans:
 def _building(
     name: str, ours: Any, parts: list[np.ndarray], few: Any = None, most: float = np.inf
 ) -> Result:
-    """Against the local build; less what the engine takes for as many partitions of `few` rows."""
+    """Against the local build, after subtracting the time for as many partitions of `few` rows."""
     local = lwcs.PartitionedSource(parts)
     contestants = {"ours": partial(build, ours), "local": partial(build, local)}
     if few is not None:
@@ -75,7 +75,7 @@ def _building(
 
 
 def _against_bare(frame: Any) -> Result:
-    """A build reads twice what Spark hands over to Python; so does this, and does nothing."""
+    """The limit: read twice what Spark passes to Python, as a build does, and do nothing."""
 
     def over(batches: Any) -> Any:
         yield pa.record_batch({"n": [sum(batch.num_rows for batch in batches)]})
@@ -93,7 +93,7 @@ def _against_bare(frame: Any) -> Result:
 
 
 def _fitting(name: str, parts: list[np.ndarray], ours: float, cost: float, theirs: Any) -> Result:
-    """One run of theirs, which takes minutes; ours the best of three."""
+    """One run of Spark's own k-means, which takes minutes; the best of three of ours."""
     start = time.perf_counter()
     centers = theirs()
     seconds = time.perf_counter() - start

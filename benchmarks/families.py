@@ -33,7 +33,7 @@ ESTIMATORS: dict[str, Callable[[int, int], CoresetKMeans]] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a table: a figure over all seeds, the time, and how many seeds were warned of."""
+    """One line of a table: a figure over all seeds, the time, and how many seeds had a warning."""
 
     family: str
     k: int

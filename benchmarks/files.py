@@ -25,16 +25,16 @@ FILES = int(os.environ.get("LWCS_BENCH_FILES", "30"))
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How files are written, and what a build of them may cost, in bare scans."""
+    """How files are written, and the limit of a build of them, in multiples of a bare scan."""
 
     group: int
     most: float
     compression: str = "snappy"
     texts: int = 0
-    """Number of columns of text, which are not wanted."""
+    """Number of columns of text, which are not read."""
 
     def __str__(self) -> str:
-        """Words for a line of the table."""
+        """The label of a line of the table."""
         beside = f", {self.texts} unwanted columns of text" if self.texts else ""
         return f"row groups of {self.group:,}, {self.compression}{beside}"
 
@@ -74,13 +74,13 @@ def written(folder: Path, files: int, kind: Kind) -> str:
 
 
 def bare_scan(folder: str) -> None:
-    """The limit: every batch, decoded by pyarrow on its own threads, and dropped."""
+    """The limit: every batch, decoded by pyarrow on its own threads and discarded."""
     for _ in ds.dataset(folder).to_batches(columns=NAMES):
         pass
 
 
 def rows_of(file: int) -> np.ndarray:
-    """Heavy-tailed clusters, a million rows a file."""
+    """Heavy-tailed clusters, a million rows per file."""
     rng = np.random.default_rng(file)
     centers = 6.0 * np.random.default_rng(99).standard_normal((60, COLUMNS), dtype=np.float32)
     shares = 1.0 / np.arange(1, 61)

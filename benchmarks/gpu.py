@@ -30,7 +30,7 @@ def tested() -> str:
     """The verdict of the tests that need a GPU."""
     folders = [folder for folder in DEVICE_TESTS if Path(folder).exists()]
     command = ["pytest", "-q", "-m", "gpu", *folders]
-    # What the other tests share needs pyarrow; these need nothing of it.
+    # The shared fixtures of other tests need pyarrow; these tests do not.
     without = [] if importlib.util.find_spec("pyarrow") else ["--noconftest"]
     # Side by side, since most of their time goes into compiling kernels.
     if importlib.util.find_spec("xdist"):
@@ -44,7 +44,7 @@ def tested() -> str:
 
 
 def chosen_sizes(options: argparse.Namespace) -> Sizes:
-    """As asked for, and as the memory of the device allows."""
+    """The requested sizes, as far as the memory of the device allows."""
     if options.cpu_smoke:
         return SMOKE
     if not torch.cuda.is_available():
@@ -74,14 +74,14 @@ def main() -> None:
         for line in _measured(name, sizes, rows):
             lines.append(cells(line, sizes.full))
             print(lines[-1], flush=True)
-            # At once: the machine may be lent for a few minutes only.
+            # Printed at once: the machine may be available for a few minutes only.
             if options.markdown:
                 text = page(lines, sizes.device, _arguments(options), verdict)
                 options.markdown.write_text(text, encoding="utf-8")
 
 
 def _arguments(options: argparse.Namespace) -> str:
-    """What decides on the figures: not where they are written to."""
+    """The arguments that affect the figures, without the file that they are written to."""
     flags = {"--quick": options.quick, "--cpu-smoke": options.cpu_smoke, "--tests": options.tests}
     return " ".join([*(flag for flag, given in flags.items() if given), *options.cases])
 

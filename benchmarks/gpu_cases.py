@@ -1,4 +1,4 @@
-"""What is measured on a GPU: one function per case, which yields the lines of its table.
+"""Cases of the benchmark on a GPU: one function per case, which yields the lines of its table.
 
 A case makes its rows on the device, runs ours and its peers or limits in turns, and reports the
 best times. What fails within a case is a line that says why.
@@ -26,7 +26,7 @@ from lwcs.runtime.parallel import usable_cores
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured."""
+    """Sizes of what is measured."""
 
     device: str = "cuda"
     rows: int = 100_000_000
@@ -65,7 +65,7 @@ class Rows:
         self._X: Any = None
 
     def __call__(self, make: Callable[..., torch.Tensor], rows: int, columns: int) -> torch.Tensor:
-        """Those of the last call, or others in their place."""
+        """The rows of the last call, or others that replace them."""
         if self._key != (make, rows, columns):
             self._key, self._X = (), None
             if self.device == "cuda":
@@ -76,7 +76,7 @@ class Rows:
 
 
 def race(rounds: int, **contestants: Callable[[], object]) -> dict[str, Time]:
-    """The best time of each, or the reason why there is none."""
+    """The best time of each, or the reason why there is no time."""
     found: dict[str, Time] = {}
     runs: dict[str, Callable[[], object]] = {}
     for name, contestant in contestants.items():
@@ -118,7 +118,7 @@ def _rate(amount: float, seconds: Time, unit: str) -> Time:
 
 
 def limits(sizes: Sizes, rows: Rows) -> Iterator[Line]:
-    """What the machine can do."""
+    """Limits of the machine."""
     X = rows(peers.normal, sizes.rows, sizes.columns)
     n_bytes, flops = X.numel() * X.element_size(), 2 * sizes.side**3
     half = X[: len(X) // 2]
@@ -200,7 +200,7 @@ def _nearest(X: torch.Tensor, centers: torch.Tensor, mode: str) -> torch.Tensor:
 
 
 def _or_raise(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """What `make` makes; if it fails, a function that fails in the same way."""
+    """The result of `make`; if it fails, a function that raises the same error."""
     try:
         return make()
     except Exception as error:
@@ -213,7 +213,7 @@ def _or_raise(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
 
 
 def _wrong(run: Callable[[], Any], exact: torch.Tensor) -> str:
-    """How many of the first rows have another label than in float64."""
+    """How many of the first rows have a label that differs from that in float64."""
     found = torch.as_tensor(run(), device=exact.device)[: len(exact)]
     share = float((found.to(exact.dtype) != exact).double().mean())
     return f"{share:.1e} of labels differ from float64" if share else "labels as in float64"
@@ -255,7 +255,7 @@ def _fit(X: torch.Tensor, sizes: Sizes, least: float) -> Iterator[Line]:
 
 
 def _excess(X: torch.Tensor, ours: Any, theirs: Any) -> float | None:
-    """How much our cost is above theirs; None if there is none of one."""
+    """The excess of our cost over theirs; None if either is missing."""
     if ours is None or theirs is None:
         return None
     return peers.cost(X, ours) / peers.cost(X, theirs) - 1.0

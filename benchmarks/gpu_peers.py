@@ -1,4 +1,4 @@
-"""What lwcs is measured against on a GPU, and on which rows.
+"""Peers and limits of the benchmark on a GPU, and the rows that it uses.
 
 The limits (a bare read, a copy, matrix products), textbook torch, flash-kmeans, and Lloyd's
 algorithm on all rows by our own kernels. Costs of all of them come from one function, in float64.
@@ -17,7 +17,7 @@ CANDIDATES = 8
 
 
 def sync() -> None:
-    """Wait until the device has done what it was asked to do."""
+    """Wait until the device has finished."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -54,7 +54,7 @@ def as_centers(centers: Any, X: torch.Tensor) -> torch.Tensor:
 
 
 def read(X: torch.Tensor) -> torch.Tensor:
-    """The limit of whatever looks at every row."""
+    """The limit of anything that reads every row."""
     return X.amax()
 
 
@@ -154,7 +154,7 @@ def full_lloyd(X: torch.Tensor, centers: Any, iterations: int) -> torch.Tensor:
 
 
 def torch_seeding(rows: torch.Tensor, weights: torch.Tensor, k: int) -> torch.Tensor:
-    """Greedy k-means++ in plain torch, without a word to the host."""
+    """Greedy k-means++ in plain torch, without synchronizing with the host."""
     uniforms = torch.from_numpy(np.random.default_rng(0).random((k, CANDIDATES))).to(rows.device)
     norms, light = (rows * rows).sum(1), weights.to(rows.dtype)
     picked = torch.zeros(k, dtype=torch.int64, device=rows.device)

@@ -1,4 +1,4 @@
-"""The table of `benchmarks.gpu`, and the page that it stands on."""
+"""The table of `benchmarks.gpu`, and the page that has it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Line:
     peer: str = ""
     theirs: Time = ""
     limit: bool = False
-    """Whether the peer is a limit, which nothing can be faster than."""
+    """Whether the peer is a limit, so that nothing can be faster."""
     most: float | None = None
-    """Ours may take so many times as long as that limit."""
+    """Target: at most this multiple of the time of the limit."""
     least: float | None = None
-    """Ours is to be so many times faster than a peer."""
+    """Target: at least this many times faster than the peer."""
     excess: float | None = None
-    """Our cost over theirs, less 1."""
+    """Our cost over theirs, minus 1."""
     above: float | None = None
     """The largest excess."""
 

@@ -1,4 +1,4 @@
-"""Four families of data on which coresets fail: many rows alike, and few that matter.
+"""Four families of data on which coresets fail: many similar rows, and few that matter.
 
 After Draganov, Saulpic and Schwiegelshohn, "Settling Time vs. Accuracy Tradeoffs for Clustering
 Big Data" (2024), who compare summaries by their distortion on data of this kind. All are clusters
@@ -109,7 +109,7 @@ def around_the_mean(d: int, k: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _rounded(n: int, shares: FloatArray) -> IntArray:
-    """Whole sizes ≥ 1 in proportion to `shares`, n in all: the largest takes what is left."""
+    """Integer sizes ≥ 1 in proportion to `shares`, with the sum n: the largest takes the rest."""
     sizes = np.maximum(1, np.floor(n * shares / shares.sum())).astype(np.int64)
     sizes[np.argmax(sizes)] += n - sizes.sum()
     return sizes

@@ -27,7 +27,7 @@ from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 
 SHAPES = ((1_000, 100), (5_000, 100), (20_000, 500))
-# Rows, k, repetitions and seeds of weighted points that are made.
+# Rows, k, repetitions and seeds of generated weighted points.
 LARGE = ((10_000, 100, 5, 10), (100_000, 1_000, 2, 1))
 
 

@@ -27,7 +27,7 @@ LIBRARIES = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the table: what was measured, ours, the other's, and what was aimed at."""
+    """One line of the table: what was measured, our time, the other's, and the target."""
 
     what: str
     rows: int

@@ -32,7 +32,7 @@ SEEDS = 3
 REAL = {"KDD": 100, "RNA": 200, "covtype": 100, "GloVe": 100}
 ROWS, COLUMNS, CLUSTERS = 100_000, 20, 20
 FAILING = FAMILIES | {"at the mean": AT_THE_MEAN}
-# Data on which no method is wrong, and which is none of the above.
+# Other data, on which no method is wrong.
 OTHERS = ("normal", "Student t", "customers")
 # Draws per cluster where the size is given.
 DRAWS = (10, 50)
@@ -41,7 +41,7 @@ HEADINGS = (
     "| data | k | draws | measured | predicted by uniform | by lightweight | by refined | warned |"
 )
 WRONG = "not right for this data"
-# What times of one fit differ by from run to run.
+# Difference of the times of one fit between runs.
 NOISE = 0.1
 # Data, clusters and seeds that no threshold was set by.
 UNSEEN_REAL, UNSEEN_CLUSTERS, UNSEEN_SEED = (
@@ -62,13 +62,13 @@ class Cell:
 
     @cached_property
     def source(self) -> lwcs.Source:
-        """The rows, to price centers."""
+        """The rows, on which centers are evaluated."""
         return lwcs.scan(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fit: its error, its time, what it said."""
+    """One fit: its error, its time and its warnings."""
 
     error: float
     seconds: float
@@ -78,7 +78,7 @@ class Fit:
 
 
 def real() -> Iterator[Cell]:
-    """The data sets whose files are there."""
+    """The data sets whose files exist."""
     best = BestKnown()
     for name, k in REAL.items():
         data = read(name)
@@ -119,7 +119,7 @@ def unseen() -> Iterator[Cell]:
 
 
 def fit(cell: Cell, method: str, seed: int, **options: object) -> Fit:
-    """Fit once, and price the centers on all rows."""
+    """Fit once, and evaluate the centers on all rows."""
     spent, plain = [0.0], fitting.diagnose
 
     def timed(*arguments: object) -> object:
@@ -143,7 +143,7 @@ def fit(cell: Cell, method: str, seed: int, **options: object) -> Fit:
 
 
 def chosen_sizes(cell: Cell, *, labels: bool, shares: list[float]) -> Iterator[str]:
-    """Lines of a table: every method with the sizes that the target asks for."""
+    """Lines of a table: every method with the sizes of the target."""
     found: dict[str, list[Fit]] = {name: [] for name in (*METHODS, "auto")}
     fit(cell, "auto", SEEDS, compute_labels=labels)  # compiles, and fills the caches
     for seed in range(SEEDS):
@@ -258,7 +258,7 @@ def given_sizes(cell: Cell, tally: Tally, first_seed: int = 0) -> Iterator[str]:
 
 
 def percent(part: float) -> str:
-    """A part as a percentage."""
+    """A fraction as a percentage."""
     return f"{100.0 * part:.1f} %" if abs(part) < 10.0 else f"{100.0 * part:.1e} %"
 
 

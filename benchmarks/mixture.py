@@ -1,4 +1,4 @@
-"""Mixtures: a fit on a coreset against scikit-learn's GaussianMixture on everything."""
+"""Mixtures: a fit on a coreset against scikit-learn's GaussianMixture on all rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS, COLUMNS, K, SIZE = 1_000_000, 16, 20, 20_000
 
 
 def benchmarks() -> Iterator[Result]:
-    """Full covariances, as the target asks; what is lost is measured on held-out rows."""
+    """Full covariances, as in the target; the loss is measured on held-out rows."""
     X, held_out = rows(0, ROWS), rows(1, 100_000)
     model = lwcs.CoresetMixture(K, coreset_size=SIZE, random_state=0)
     with warnings.catch_warnings():

@@ -61,7 +61,7 @@ class Store:
 
 @contextmanager
 def serving(folder: Path, seconds: float) -> Iterator[Store]:
-    """Serve a folder as a bucket, by a process of its own, with so many seconds per request."""
+    """Serve a folder as a bucket, in a separate process, with a latency in seconds per request."""
     command = [sys.executable, "-m", "benchmarks.object_store", str(folder), str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def main() -> None:
@@ -160,7 +160,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
-    # The parent may be gone without a word.
+    # The parent may have been killed.
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     server.serve_forever()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import lwcs
 from benchmarks.measure import machine
+from lwcs.comparing.comparison_data import KNOWN, read_known
 from lwcs.comparing.methods import FULL, PEERS, title
-from lwcs.comparing.paper_data import KNOWN, read_known
 from lwcs.comparing.result import Cell, CompareResult, error_text, speedup_text
 
 RESULTS = Path("docs/results")
@@ -75,7 +75,7 @@ PAPER = {
 
 
 def available(folder: Path) -> dict[str, Path]:
-    """The data sets whose files are there."""
+    """The data sets whose files exist."""
     return {
         name: folder / file
         for name, files in FILES.items()
@@ -85,7 +85,7 @@ def available(folder: Path) -> dict[str, Path]:
 
 
 def run(folder: Path) -> CompareResult:
-    """Run everything that can be run."""
+    """Run all experiments whose data exists."""
     result = CompareResult(())
     for name, path in available(folder).items():
         called, rows = read_known(name, path)
@@ -126,7 +126,7 @@ def run_steps(folder: Path) -> None:
 
 
 def there() -> CompareResult:
-    """What was run before."""
+    """Results of earlier runs."""
     result = CompareResult(())
     for name in KNOWN:
         path = RESULTS / "paper" / f"{name}.parquet"
@@ -136,7 +136,7 @@ def there() -> CompareResult:
 
 
 def beside_the_paper(result: CompareResult) -> str:
-    """Every cell of Table 1 that there is data for, ours and the paper's."""
+    """Every cell of Table 1 whose data exists, ours and the paper's."""
     lines = [
         "| k | data | method | m | error, ours | error, paper | agrees | speedup, ours | paper |",
         "|---:|---|---|---:|---:|---:|---|---:|---:|",
@@ -157,7 +157,7 @@ def beside_the_paper(result: CompareResult) -> str:
 
 
 def verdict(cell: Cell, error: float, half: float) -> str:
-    """Whether the two intervals meet."""
+    """Whether the two intervals overlap."""
     gap = 100 * cell.error - error
     if abs(gap) <= half + 100 * cell.interval:
         return "yes"
@@ -165,7 +165,7 @@ def verdict(cell: Cell, error: float, half: float) -> str:
 
 
 def targets(result: CompareResult) -> str:
-    """What the refined coreset is to reach, cell by cell; and the other libraries."""
+    """Targets of the refined coreset, cell by cell; and the other libraries."""
     lines = ["| data | k | claim | measured | holds |", "|---|---:|---|---|---|"]
     for name in result.data:
         for k in result.clusters(name):
@@ -263,7 +263,7 @@ def write(result: CompareResult) -> None:
                     lines.append(f"| {name} | {k} | {claim} | {measured} | {said} |")
         text = [*lines, "", steps.to_markdown()]
         (RESULTS / "paper_steps.md").write_text("\n".join(text), encoding="utf-8")
-    # For the front page: the data set that the paper opens with.
+    # For the front page: the first data set of the paper.
     first = CompareResult(tuple(t for t in result.trials if t.key.data == "KDD"))
     if first.trials:
         front = lwcs.CompareDisplay.from_result(first, x="time")

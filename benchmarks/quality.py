@@ -39,7 +39,7 @@ from lwcs.solvers.lloyd import cluster
 FITS = RESULTS / "quality.jsonl"
 SEEDS = int(os.environ.get("LWCS_SEEDS", "20"))
 RUNS = 10
-# Lloyd runs on all rows take minutes where rows × columns × clusters is large: the truth is then
+# Lloyd runs on all rows take minutes if rows × columns × clusters is large: the true error is then
 # known for the first seeds only.
 TRUTH_SEEDS = ((2e8, 20), (2e9, 6), (np.inf, 2))
 # Variants that are measured for comparison have fewer seeds.
@@ -56,7 +56,7 @@ VARIANTS: dict[str, Callable[[int, int], CoresetKMeans]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fit: its cost on all rows, what it said of itself, and the truth where it is known."""
+    """One fit: its cost on all rows, its estimated error, and its true error if that is known."""
 
     data: str
     k: int
@@ -72,19 +72,19 @@ class Fit:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """What identifies a fit."""
+        """The key of a fit."""
         return self.data, self.k, self.variant, self.seed
 
 
 def fits() -> list[Fit]:
-    """What was measured before."""
+    """Fits of earlier runs."""
     if not FITS.exists():
         return []
     return [Fit(**json.loads(line)) for line in FITS.read_text("utf-8").splitlines()]
 
 
 def cells(names: list[str]) -> Iterator[tuple[str, Data, int]]:
-    """Every cell whose data is there."""
+    """Every cell whose data exists."""
     for name in names:
         data = read(name)
         if data is not None:
@@ -155,7 +155,7 @@ def polished_cost(rows: np.ndarray, k: int, centers: np.ndarray) -> float:
 
 
 def look_for_best(names: list[str]) -> None:
-    """Ten runs each of scikit-learn and of ours on all rows, less those that are counted."""
+    """Ten runs each of scikit-learn and of ours on all rows, minus those that were made before."""
     best = BestKnown()
     for name, data, k in cells(names):
         source = lwcs.scan(data.rows)
@@ -183,7 +183,7 @@ def forget() -> None:
 
 
 def write() -> None:
-    """The tables of the fits that are there."""
+    """The tables of all fits so far."""
     order = {title: at for at, title in enumerate(dict.fromkeys(fit.data for fit in fits()))}
     known = sorted(fits(), key=lambda fit: (order[fit.data], fit.k))
     grouped = {cell: list(own) for cell, own in groupby(known, key=lambda fit: (fit.data, fit.k))}

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     Cells = dict[tuple[str, int], list[Fit]]
 
 MEAN, WORST = 0.03, 0.06
-# Two sums over all rows differ by less.
+# Two sums over all rows differ by less than this.
 ROUNDING = 1e-6
 POINT, PART, WITHIN, COVERED, REACHED, TARGET = 0.01, 0.4, 0.9, 0.95, 0.9, 0.01
 
 
 def page(cells: Cells, best: BestKnown, truth_seeds: Sequence[tuple[float, int]]) -> str:
-    """All tables, with what they are to show."""
+    """All tables, each with its claim."""
     limits = ", ".join(
         f"{seeds} otherwise" if np.isinf(limit) else f"{seeds} up to {limit:.0e}"
         for limit, seeds in truth_seeds

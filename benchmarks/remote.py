@@ -26,7 +26,7 @@ LATENCY, MOST = 0.03, 1.3
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows lie in Parquet files."""
+    """The layout of rows in Parquet files."""
 
     files: int
     groups: int
@@ -35,7 +35,7 @@ class Layout:
     columns: int
 
     def __str__(self) -> str:
-        """Words for a line of the table."""
+        """The label of a line of the table."""
         return f"{self.files} × {self.groups} row groups of {self.rows:,}"
 
     def write(self, folder: Path) -> None:
@@ -86,7 +86,7 @@ def _reading(store: Store, name: str, layout: Layout, by: str) -> Iterator[Resul
         if by == "fsspec":
             import s3fs
 
-            # An instance that knows no listing from before.
+            # A new instance, without cached listings.
             filesystem = s3fs.S3FileSystem(**store.storage_options, skip_instance_cache=True)
         pq.read_table(f"{BUCKET}/{name}", filesystem=filesystem)
         counts["theirs"] = sum(store.requests().values())

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.report [--markdown FILE]`: sizes of reports, and how fast they answer.
+"""`python -m benchmarks.report [--markdown FILE]`: sizes of reports, and how fast they respond.
 
 Reports are opened in a headless Chromium, that of the system or else the one that Playwright has
 downloaded. It has no graphics processor, so that the browser draws all points by itself: the
@@ -73,7 +73,7 @@ def browser() -> Iterator[Any]:
 
 
 def measured(own: Any, k: int, size: int, folder: Path) -> list[str]:
-    """The cells of a line: megabytes, seconds to write and to load, milliseconds to answer."""
+    """The cells of a line: megabytes, seconds to write and to load, milliseconds to respond."""
     model, path = fitted(k, size), folder / f"{k}.html"
     start = time.perf_counter()
     lwcs.report(model, path)

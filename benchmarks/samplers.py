@@ -1,4 +1,4 @@
-"""Sensitivity and refined coresets: a D² round against a bare read, one against the other."""
+"""Sensitivity and refined coresets: a D² round against a bare read, and against each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import lwcs
 from benchmarks.build import bare_read
 from benchmarks.measure import Result, interleaved
-from lwcs.comparing.paper_data import read_known
+from lwcs.comparing.comparison_data import read_known
 
 ROUNDS = 50
 SHAPES = ((2_000_000, 74), (8_000_000, 8), (1_000_000, 90))
@@ -19,7 +19,7 @@ REAL = (("KDD", "kdd_bio_train.parquet", 3.0), ("RNA", "cod_rna_331152.parquet",
 
 
 def benchmarks() -> Iterator[Result]:
-    """Every line of this table; the real data sets where LWCS_DATA names their folder."""
+    """Every line of this table; real data sets only if LWCS_DATA names their folder."""
     for rows, columns in SHAPES:
         X = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
         yield _round("a D² round", X)
@@ -40,7 +40,7 @@ def benchmarks() -> Iterator[Result]:
 
 
 def _round(what: str, X: np.ndarray) -> Result:
-    """What one center more costs: the time of many over the time of one, by their number."""
+    """The time per additional center: that of many centers less that of one, by their number."""
     times = interleaved(
         5,
         many=lambda: _build(X, "sensitivity", 1 + ROUNDS),

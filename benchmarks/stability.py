@@ -37,7 +37,7 @@ APART = {"equal": 6.5, "1 to 20": 8.0}
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of whole clusters, of parts of one, and of whatever else k-means has found."""
+    """Scores of whole clusters, of parts of one, and of all other clusters of k-means."""
 
     whole: list[float] = field(default_factory=list)
     parts: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Scores:
 
 
 def mixture(shape: str, d: int, k: int, sizes: str, rng: Rng) -> tuple[Array, Array]:
-    """Rows of k Gaussians, and whose they are."""
+    """Rows of k Gaussians, and the Gaussian of each."""
     weights = np.ones(k) if sizes == "equal" else np.geomspace(1.0, 20.0, k)
     whose = np.repeat(np.arange(k), np.round(ROWS * weights / weights.sum()).astype(int))
     rows = rng.normal(size=(len(whose), d))
@@ -137,7 +137,7 @@ def _neighbours(X: Array, k: int, init: object = "local-search") -> tuple[Neighb
 
 
 def alone(found: Neighbours) -> float:
-    """Which part of the clusters is told apart from all others."""
+    """The fraction of clusters that are told apart from all others."""
     groups = found.groups()
     return float(np.mean(np.bincount(groups)[groups] == 1))
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.starts [--markdown FILE]`: what a start is worth on a coreset.
+"""`python -m benchmarks.starts [--markdown FILE]`: how much a further start gains on a coreset.
 
 Ways to start Lloyd's algorithm, and to go on after it, on one coreset of each cell and seed: the
 error of the centers on all rows against the best solution known, their error on the coreset
@@ -62,7 +62,7 @@ Way = Callable[[Problem], Centers]
 
 
 def starts(n: int, steps: int = 0) -> Way:
-    """The best of some starts, each with some steps of local search and all of Lloyd."""
+    """The best of some starts, each with some steps of local search and Lloyd to convergence."""
 
     def solve(problem: Problem) -> Centers:
         found = [problem.lloyd(problem.seeded(steps, attempt)) for attempt in range(n)]
@@ -72,7 +72,7 @@ def starts(n: int, steps: int = 0) -> Way:
 
 
 def given_up(n: int, kept: int, steps: int, iterations: int = 0) -> Way:
-    """Starts of which only the cheapest, after some iterations of Lloyd, are solved."""
+    """Several starts; only the cheapest after some iterations of Lloyd are solved."""
 
     def solve(problem: Problem) -> Centers:
         seeds = (problem.seeded(steps, attempt) for attempt in range(n))
@@ -141,12 +141,12 @@ WAYS: dict[str, Way] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Errors and times of one way over the seeds."""
+    """Errors and times of one strategy over the seeds."""
 
     errors: np.ndarray
     """On all rows, against the best solution known."""
     excess: np.ndarray
-    """On the coreset, against the best of all ways."""
+    """On the coreset, against the best of all strategies."""
     seconds: np.ndarray
 
 
@@ -160,7 +160,7 @@ def points_of(rows: np.ndarray, weights: np.ndarray | None, cost: float) -> Poin
 
 
 def measure(name: str, k: int, size: int, best: BestKnown) -> dict[str, Outcome] | None:
-    """All ways on one cell; None if its data is not there."""
+    """All strategies on one cell; None if its data is missing."""
     data = read(name)
     if data is None:
         return None
@@ -187,7 +187,7 @@ def measure(name: str, k: int, size: int, best: BestKnown) -> dict[str, Outcome]
 def table(
     outcomes: dict[str, dict[str, Outcome]], of: Callable[[Outcome], np.ndarray]
 ) -> list[str]:
-    """One line per way, one column per cell: mean / worst error, time in that of one start."""
+    """One line per strategy, one column per cell: mean / worst error, and relative time."""
     lines = [f"| | {' | '.join(outcomes)} |", f"|---|{'---:|' * len(outcomes)}"]
     firsts = {cell: ways["one start"].seconds.mean() for cell, ways in outcomes.items()}
     times = " | ".join(f"{1e3 * seconds:.0f} ms" for seconds in firsts.values())

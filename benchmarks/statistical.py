@@ -19,7 +19,8 @@ import lwcs
 from benchmarks.measure import machine
 from lwcs.description.projection import BLACK, BLUE
 from lwcs.passes import euclidean_cost
-from lwcs.plotting.style import log_ticks, look, number_tick, percent_tick, save_figure, subplots
+from lwcs.plotting.style import log_ticks, look, number_tick, save_figure, subplots
+from lwcs.runtime.formatting import plain_percent
 
 RESULTS = Path("docs/results")
 D, K, M, N, FRESH, SEEDS = 5, 20, 1_000, 200_000, 1_000_000, 10
@@ -38,7 +39,7 @@ def draw(rng: np.random.Generator, rows: int, rare: float) -> np.ndarray:
 
 
 def excesses(rare: float, seed: int) -> tuple[float, float]:
-    """Expected cost of both summaries' solutions, relative to that of all N rows, less 1."""
+    """Expected cost of both summaries' solutions, relative to that of all N rows, minus 1."""
     rng = np.random.default_rng((seed, int(1e6 * rare)))
     sample, fresh = draw(rng, N, rare), lwcs.scan(draw(rng, FRESH, rare))
     model = lwcs.CoresetKMeans(K, coreset_size=M, random_state=seed)
@@ -92,14 +93,14 @@ def plot(ks: list[float], means: np.ndarray, half: np.ndarray) -> None:
             ax.plot(ks, means[:, i], color=colour, marker=marker, label=label)
         ax.set_ylim(0.004, None)
         log_ticks(ax.xaxis, number_tick)
-        log_ticks(ax.yaxis, percent_tick)
+        log_ticks(ax.yaxis, plain_percent)
         ax.legend(loc="lower left", title="mean and 95 % interval", alignment="left")
     for ending in ("svg", "png"):
         save_figure(figure, RESULTS / f"statistical.{ending}")
 
 
 def drawn() -> tuple[list[float], np.ndarray, np.ndarray]:
-    """What the table of the last run says, to be drawn again."""
+    """The table of the last run, to be drawn again."""
     lines = (RESULTS / "statistical.md").read_text(encoding="utf-8").splitlines()
     rows = [re.findall(r"[\d.]+", line) for line in lines if re.match(r"\| [\d.]+ \|", line)]
     numbers = np.array([[float(each) for each in row] for row in rows])

@@ -7,47 +7,48 @@ than importing NumPy.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.5.0"
 
-_HOMES = {
-    "Certificate": "lwcs.statistics.certificate",
-    "ClusterMapDisplay": "lwcs.plotting",
-    "ColumnWarning": "lwcs.runtime.warnings",
-    "CompareDisplay": "lwcs.plotting",
-    "CompareResult": "lwcs.comparing",
-    "Coreset": "lwcs.coreset.coreset",
-    "CoresetDisplay": "lwcs.plotting",
-    "CoresetKMeans": "lwcs.estimators.coreset_kmeans",
-    "CoresetMixture": "lwcs.estimators.coreset_mixture",
-    "Diagnosis": "lwcs.statistics.diagnosis",
-    "Drift": "lwcs.evaluation.drift_detection",
-    "ElbowDisplay": "lwcs.plotting",
-    "FittedOn": "lwcs.statistics.record",
-    "KChoice": "lwcs.evaluation.k_choice",
-    "Lightweight": "lwcs.samplers",
-    "PartitionedSource": "lwcs.sources.memory.partitioned",
-    "ProfileDisplay": "lwcs.plotting",
-    "Progress": "lwcs.runtime.progress",
-    "Refined": "lwcs.samplers",
-    "Sensitivity": "lwcs.samplers",
-    "SilhouetteDisplay": "lwcs.plotting",
-    "Source": "lwcs.sources",
-    "Stability": "lwcs.sizing.stability_result",
-    "StreamingCoreset": "lwcs.coreset.streaming",
-    "Uniform": "lwcs.samplers",
-    "build": "lwcs.coreset.building",
-    "certify": "lwcs.evaluation.certification",
-    "choose_k": "lwcs.evaluation.k_selection",
-    "compare": "lwcs.comparing",
-    "divergences": "lwcs.divergences",
-    "drift": "lwcs.evaluation.drift_detection",
-    "load": "lwcs.loading",
-    "report": "lwcs.reporting",
-    "scan": "lwcs.sources",
-    "theory": "lwcs.statistics",
+_PUBLIC = {
+    "lwcs.comparing": ["CompareResult", "compare"],
+    "lwcs.coreset.building": ["build"],
+    "lwcs.coreset.coreset": ["Coreset"],
+    "lwcs.coreset.streaming": ["StreamingCoreset"],
+    "lwcs.divergences": ["divergences"],
+    "lwcs.estimators.coreset_kmeans": ["CoresetKMeans"],
+    "lwcs.estimators.coreset_mixture": ["CoresetMixture"],
+    "lwcs.evaluation.certification": ["certify"],
+    "lwcs.evaluation.drift_detection": ["Drift", "drift"],
+    "lwcs.evaluation.k_choice": ["KChoice"],
+    "lwcs.evaluation.k_selection": ["choose_k"],
+    "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
+    "lwcs.plotting.cluster_profiles": ["ProfileDisplay", "SilhouetteDisplay"],
+    "lwcs.plotting.coreset_draws": ["CoresetDisplay"],
+    "lwcs.plotting.curves": ["CompareDisplay", "ElbowDisplay"],
+    "lwcs.reporting": ["report"],
+    "lwcs.runtime.progress": ["Progress"],
+    "lwcs.runtime.warnings": ["ColumnWarning"],
+    "lwcs.samplers": ["Lightweight", "Refined", "Sensitivity", "Uniform"],
+    "lwcs.sizing.stability_result": ["Stability"],
+    "lwcs.sources": ["Source", "scan"],
+    "lwcs.sources.memory.partitioned": ["PartitionedSource"],
+    "lwcs.statistics": ["theory"],
+    "lwcs.statistics.certificate": ["Certificate"],
+    "lwcs.statistics.diagnosis": ["Diagnosis"],
+    "lwcs.statistics.record": ["FittedOn"],
 }
+"""Public names by the module that they are in."""
+_HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
+_READERS = {
+    "coreset": "lwcs.coreset.io",
+    "comparison": "lwcs.comparing.result",
+    "kmeans": "lwcs.estimators.kmeans_io",
+    "mixture": "lwcs.estimators.mixture_io",
+    "stream": "lwcs.coreset.streaming_io",
+}
+"""The module that reads each kind of file, imported when needed: only models need scikit-learn."""
 
 __all__ = [
     "Certificate",
@@ -89,6 +90,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
     from lwcs import divergences
     from lwcs.comparing import CompareResult, compare
     from lwcs.coreset.building import build
@@ -100,15 +104,10 @@ if TYPE_CHECKING:
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_choice import KChoice
     from lwcs.evaluation.k_selection import choose_k
-    from lwcs.loading import load
-    from lwcs.plotting import (
-        ClusterMapDisplay,
-        CompareDisplay,
-        CoresetDisplay,
-        ElbowDisplay,
-        ProfileDisplay,
-        SilhouetteDisplay,
-    )
+    from lwcs.plotting.cluster_map import ClusterMapDisplay
+    from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
+    from lwcs.plotting.coreset_draws import CoresetDisplay
+    from lwcs.plotting.curves import CompareDisplay, ElbowDisplay
     from lwcs.reporting import report
     from lwcs.runtime.progress import Progress
     from lwcs.runtime.warnings import ColumnWarning
@@ -120,6 +119,49 @@ if TYPE_CHECKING:
     from lwcs.statistics.certificate import Certificate
     from lwcs.statistics.diagnosis import Diagnosis
     from lwcs.statistics.record import FittedOn
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Load an object that was saved by lwcs.
+
+    Parameters
+    ----------
+    path : str or path
+        File written by `save`, or by `lwcs.compare` with ``path=``; also a URI, such as
+        ``s3://bucket/name``.
+    filesystem : pyarrow or fsspec file system, optional
+        File system that the file is on; by default, that of the path or URI.
+    storage_options : dict, optional
+        Options of fsspec for the file system of a URI, such as ``{"anon": True}``.
+
+    Returns
+    -------
+    Coreset, StreamingCoreset, CoresetKMeans, CoresetMixture or CompareResult
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> coreset = lwcs.build(np.eye(8), size=5, random_state=0)
+    >>> coreset.save("eye.coreset.parquet")
+    >>> lwcs.load("eye.coreset.parquet") == coreset
+    True
+    """
+    from lwcs.storage.locations import Access
+    from lwcs.storage.persistence import read_table
+
+    table, metadata = read_table(path, Access(filesystem, storage_options))
+    kind = metadata.get("kind")
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise ValueError(
+            f"{str(path)!r} holds an object of kind {kind!r}, which this version of lwcs cannot "
+            "load"
+        )
+    return import_module(_READERS[kind]).from_table(table, metadata, str(path))
 
 
 def __getattr__(name: str) -> object:

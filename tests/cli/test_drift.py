@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.cli.commands.drift import WORSE
+from lwcs.cli.commands.evaluate import WORSE
 from tests.cli.answers import arrow_stream, rows_of
 from tests.cli.running import run
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.comparing.methods import METHODS, Problem, answers
+from lwcs.comparing.methods import METHODS, Problem, solutions
 from lwcs.comparing.result import CompareResult, Key, Trial
 from lwcs.passes import euclidean_cost
 
@@ -99,9 +99,9 @@ def test_a_stopped_run_goes_on_where_it_was(X, tmp_path, monkeypatch):
         done.append(method)
         if len(done) == 9:
             raise KeyboardInterrupt
-        return answers(method, *args)
+        return solutions(method, *args)
 
-    monkeypatch.setattr("lwcs.comparing.runner.answers", interrupted)
+    monkeypatch.setattr("lwcs.comparing.solutions", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lwcs.compare(X, 4, **options)
     before = lwcs.load(path)
@@ -171,11 +171,11 @@ def test_rows_held_out_are_unseen_and_reported(X):
     seen, unseen = result.cells("data", 4), result.cells("data", 4, holdout=True)
     assert [cell.error for cell in seen] != [cell.error for cell in unseen]
     # Costs of the two parts add up to that of all rows, for the same centers.
-    from lwcs.comparing.runner import _held_out
+    from lwcs.comparing import _held_out
 
     train, test = _held_out(lwcs.scan(X), 500, 0)
     assert (train.n_rows, test.n_rows) == (2_500, 500)
-    (answer,) = answers("full", Problem(train, 4, 0, 1), 0, (0,))
+    (answer,) = solutions("full", Problem(train, 4, 0, 1), 0, (0,))
     total = euclidean_cost(train, answer.centers) + euclidean_cost(test, answer.centers)
     assert total == pytest.approx(euclidean_cost(lwcs.scan(X), answer.centers))
     with pytest.raises(ValueError, match="no rows were held out"):
@@ -233,7 +233,7 @@ def test_the_table_shows_every_method(result):
 
 
 def test_a_full_cost_of_zero_has_no_relative_errors_but_zero_and_infinity():
-    from lwcs.plotting import CompareDisplay
+    from lwcs.plotting.curves import CompareDisplay
 
     keys = [Key("d", 4, method, 0, size, 0) for method, size in (("full", 0), ("uniform", 5))]
     exact, worse = (

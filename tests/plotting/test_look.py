@@ -10,7 +10,8 @@ import pytest
 
 import lwcs
 from lwcs.description.projection import DISTINCT, cluster_colours
-from lwcs.plotting.style import name_text, number_tick, percent_tick, thinned
+from lwcs.plotting.style import name_text, number_tick, thinned
+from lwcs.runtime.formatting import plain_percent
 from tests.plotting.models import model
 
 # What colours look like to those who lack one kind of cone (Machado et al. 2009).
@@ -81,7 +82,7 @@ def test_names_are_shown_as_they_are():
 
 
 def test_numbers_at_ticks_are_short():
-    assert [percent_tick(x) for x in (0.0012, 0.5, 12.0)] == ["0.12 %", "50 %", "1,200 %"]
+    assert [plain_percent(x) for x in (0.0012, 0.5, 12.0)] == ["0.12 %", "50 %", "1,200 %"]
     assert [number_tick(x) for x in (0, -0.5, 12_345, 3.2e11)] == ["0", "−0.5", "12,345", "3.2e11"]
 
 

@@ -185,7 +185,7 @@ def test_a_file_stays_as_it_was_if_the_report_fails(model, tmp_path, monkeypatch
     def fail(*_, **__):
         raise RuntimeError("stop")
 
-    monkeypatch.setattr("lwcs.reporting.page.answers", fail)
+    monkeypatch.setattr("lwcs.reporting.answers", fail)
     with pytest.raises(RuntimeError, match="stop"):
         lwcs.report(model, path)
     assert path.read_text() == "before"
@@ -271,8 +271,8 @@ def test_clusters_that_the_first_view_does_not_show_are_named(tmp_path):
 
 
 def test_commands_in_sentences_are_set_as_code(model, tmp_path):
+    from lwcs.reporting import write_report
     from lwcs.reporting.facts import Origin
-    from lwcs.reporting.page import write_report
     from lwcs.storage.locations import Access
 
     own = Origin(command="lwcs fit <b>")

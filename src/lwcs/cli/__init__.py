@@ -1,4 +1,4 @@
-"""The command line interface, one file per command."""
+"""The command line interface: the group of all commands, whose modules are in `commands`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import click
 from click.shell_completion import get_completion_class
 
 import lwcs
+from lwcs.cli import options
 from lwcs.cli.commands.assign import assign
 from lwcs.cli.commands.build import build
-from lwcs.cli.commands.certify import certify
 from lwcs.cli.commands.choose_k import choose_k
 from lwcs.cli.commands.compare import compare
 from lwcs.cli.commands.demo import demo
-from lwcs.cli.commands.drift import drift
-from lwcs.cli.commands.fit import fit
+from lwcs.cli.commands.evaluate import certify, drift
+from lwcs.cli.commands.fit import fit, mixture
 from lwcs.cli.commands.inspect import inspect
-from lwcs.cli.commands.mixture import mixture
 from lwcs.cli.commands.report import report
 from lwcs.cli.errors import Commands
-from lwcs.cli.options import logging
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +27,7 @@ def main() -> None:
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@logging
+@options.log
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 

@@ -1,8 +1,8 @@
-"""What commands write: sentences, or with --log-json one JSON object per line on standard error.
+"""How commands write messages: as sentences, or with --log-json as JSON on standard error.
 
-Then log records, progress, warnings, the result and errors are all objects with the fields `time`
-(ISO 8601, UTC), `level`, `event` and `message`; those of a stage also have `stage`, `rows`, `bytes`
-and `seconds`.
+With --log-json, log records, progress, warnings, the result and errors are one object per line with
+the fields `time` (ISO 8601, UTC), `level`, `event` and `message`; records of a stage also have
+`stage`, `rows`, `bytes` and `seconds`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def write(
     message: str, *, level: int = logging.INFO, event: str = "message", **fields: Any
 ) -> None:
     """Write a sentence, or a record with further fields."""
-    if _meta().get(AS_JSON):
+    if is_set(AS_JSON):
         LOG.log(level, "%s", message, extra={"event": event, **fields})
     else:
         click.echo(message, err=True)
 
 
 def write_result(message: str, **fields: Any) -> None:
-    """Write what a command was asked for: on standard output, or as a record."""
-    if _meta().get(AS_JSON):
+    """Write the result of a command: on standard output, or as a record."""
+    if is_set(AS_JSON):
         write(message, event="result", **fields)
     else:
         click.echo(message)
@@ -50,34 +50,34 @@ def write_result(message: str, **fields: Any) -> None:
 def report(error: Exception, message: str) -> None:
     """Write an error as a record; with --debug, it has the traceback."""
     fields = {}
-    if _meta().get("debug") and not isinstance(error, click.ClickException):
+    if is_set("debug") and not isinstance(error, click.ClickException):
         fields["traceback"] = "".join(traceback.format_exception(error))
     write(message, level=logging.ERROR, event="error", **fields)
 
 
-def progress(quiet: bool) -> bool | Callback:
-    """What commands pass as `progress` or `verbose`."""
-    if quiet or not _meta().get(AS_JSON):
-        return not quiet
+def progress() -> bool | Callback:
+    """What commands pass to functions as `progress`, and to models as `verbose`."""
+    if is_set("quiet") or not is_set(AS_JSON):
+        return not is_set("quiet")
     pace = Pace(LINES_EVERY)
 
-    def tell(now: Progress) -> None:
-        if not now.finished and pace.is_due():
+    def log(state: Progress) -> None:
+        if not state.finished and pace.is_due():
             write(
-                str(now), event="progress", stage=now.stage, done=now.done, total=now.total,
-                rows=now.rows, seconds=now.seconds,
+                str(state), event="progress", stage=state.stage, done=state.done,
+                total=state.total, rows=state.rows, seconds=state.seconds,
             )  # fmt: skip
 
-    return tell
+    return log
 
 
 @contextmanager
 def logging_as_json(ctx: click.Context) -> Iterator[None]:
-    """Write what is logged as JSON, if that is asked for."""
+    """Write what is logged as JSON, if the option is given."""
     if not ctx.meta.get(AS_JSON):
         yield
         return
-    handler, level = _Lines(ctx), LOG.level
+    handler, level = _JsonHandler(ctx), LOG.level
     LOG.addHandler(handler)
     LOG.setLevel(logging.DEBUG)
     try:
@@ -87,7 +87,7 @@ def logging_as_json(ctx: click.Context) -> Iterator[None]:
         LOG.setLevel(level)
 
 
-class _Lines(logging.Handler):
+class _JsonHandler(logging.Handler):
     """One JSON object per line, for records that the options of the command let through."""
 
     def __init__(self, ctx: click.Context) -> None:
@@ -95,24 +95,28 @@ class _Lines(logging.Handler):
         self._meta = ctx.meta
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Errors with --quiet, everything with --debug; the options are known only by and by."""
+        """Let errors pass with --quiet, everything with --debug.
+
+        The options are looked up for every record: some records are written before all are parsed.
+        """
         least = logging.DEBUG if self._meta.get("debug") else logging.INFO
         return record.levelno >= (logging.ERROR if self._meta.get("quiet") else least)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
-        own = vars(record)
+        fields = vars(record)
         when = datetime.fromtimestamp(record.created, UTC)
         line = {
             "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname,
-            "event": own.get("event", "message"),
-            **{name: own[name] for name in _FIELDS if name in own},
+            "event": fields.get("event", "message"),
+            **{name: fields[name] for name in _FIELDS if name in fields},
             "message": record.getMessage(),
         }
         click.echo(json.dumps(line), err=True)
 
 
-def _meta() -> dict[str, Any]:
+def is_set(flag: str) -> bool:
+    """Whether a flag about output is given: quiet, as_json, debug or log_json."""
     ctx = click.get_current_context(silent=True)
-    return {} if ctx is None else ctx.meta
+    return ctx is not None and bool(ctx.meta.get(flag))

@@ -1,4 +1,8 @@
-"""Kinds of values that options take: lists of numbers and of names, amounts of memory."""
+"""Options that several commands have, and how commands write their result.
+
+Flags about output (--quiet, --json, --debug, --log-json) are not passed to commands: they are in
+the context's meta, where `logs.is_set` and the group of commands look them up.
+"""
 
 from __future__ import annotations
 
@@ -11,99 +15,156 @@ import click
 
 from lwcs.arrays.checks import parse_bytes
 from lwcs.cli.inputs import FORMATS, STORAGE_OPTION
-from lwcs.cli.logs import FLAG, write, write_result
+from lwcs.cli.logs import FLAG, is_set, write, write_result
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.samplers import available as available_samplers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lwcs.coreset.coreset import Coreset
     from lwcs.divergences import Divergence
 
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-class IntegerList(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Parameter type: integers separated by commas."""
 
-    name = "numbers"
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """Parameter type: the value of a text; `expected` says what a text must be, and an example."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], expected: str) -> None:
+        self.name, self._parse, self._expected = name, parse, expected
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 1000,2000 into [1000, 2000]."""
+        """Parse the text; None or an error means that it is not as expected."""
         if not isinstance(value, str):
             return value
         try:
-            return [int(part.replace("_", "")) for part in value.split(",")]
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a list of integers; pass for example 1000,2000", param, ctx
-            )
+            parsed = self._parse(value)
+        except (ValueError, csv.Error):
+            parsed = None
+        if parsed is None:
+            self.fail(f"{value!r} is not {self._expected}", param, ctx)
+        return parsed
 
 
-class Bytes(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: an amount of memory."""
+def _integers(text: str) -> list[int]:
+    return [int(part.replace("_", "")) for part in text.split(",")]
 
-    name = "size"
+
+def _names(text: str) -> list[str]:
+    return next(csv.reader([text], strict=True)) or [""]
+
+
+INTEGERS = Parsed("numbers", _integers, "a list of integers; pass for example 1000,2000")
+BYTES = Parsed("size", parse_bytes, "an amount of memory; pass for example 512MB or 2GB")
+NAMES = Parsed(
+    "names",
+    _names,
+    "a list of names; separate them by commas, and put a name that has a comma, a quote or a line "
+    "break in double quotes, with its own quotes doubled",
+)
+"""Names as in a line of a CSV file: a,b or "a,b"."""
+
+
+class NumberOrWord(click.ParamType):  # type: ignore[type-arg]
+    """Parameter type: a number in a range, or one word, which stands for `meaning`."""
+
+    def __init__(self, number: click.ParamType, word: str, meaning: Any) -> None:  # type: ignore[type-arg]
+        self._number, self._word, self._meaning = number, word, meaning
+        self.name = f"{number.name.removesuffix(' range')}|{word}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn 512MB into 512000000."""
-        if not isinstance(value, str):
-            return value
-        amount = parse_bytes(value)
-        if amount is None:
-            self.fail(
-                f"{value!r} is not an amount of memory; pass for example 512MB or 2GB", param, ctx
-            )
-        return amount
-
-
-class Names(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: names separated by commas, written as in a line of a CSV file."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn a,b into ["a", "b"], and "a,b" in double quotes into ["a,b"]."""
-        if not isinstance(value, str):
-            return value
+        """Turn the word into its meaning, anything else into a number."""
+        if value in (self._word, self._meaning):
+            return self._meaning
         try:
-            return next(csv.reader([value], strict=True)) or [""]
-        except csv.Error:
-            self.fail(
-                f"{value!r} is not a list of names; separate them by commas, and put a name that "
-                "has a comma, a quote or a line break in double quotes, with its own quotes "
-                "doubled",
-                param,
-                ctx,
-            )
+            return self._number.convert(value, param, ctx)
+        except click.BadParameter as bad:
+            self.fail(f"{bad.message.rstrip('.')}; pass a number or {self._word!r}", param, ctx)
 
 
-DIVERGENCES = tuple(name for name in available() if name != Mahalanobis.name)
+class LazyChoice(click.Choice):  # type: ignore[type-arg]
+    """Parameter type: a choice whose values are looked up when needed, since that imports scipy."""
+
+    def __init__(self, find: Callable[[], Iterable[str]]) -> None:
+        self._find, self.case_sensitive = find, True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The values that are registered."""
+        return tuple(self._find())
 
 
-def _noted(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
-    """Tell the group of commands, which reports errors and warnings."""
+def _families() -> Iterable[str]:
+    from lwcs.solvers import families
+
+    return families.available()
+
+
+def _covariances() -> Iterable[str]:
+    from lwcs.solvers.families.gaussian import COVARIANCES
+
+    return COVARIANCES
+
+
+def _options(*options: Decorator) -> Decorator:
+    """One decorator for several options, in the order in which --help lists them."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def with_default(*names: str, default: Any, **attributes: Any) -> Decorator:
+    """An option whose default is shown by --help."""
+    return click.option(*names, default=default, show_default=True, **attributes)
+
+
+def _in_meta(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
     ctx.meta[str(option.name)] = value
     return value
 
 
-_CHOOSING = [
+def _output_flag(*names: str, **attributes: Any) -> Decorator:
+    """A flag about output, which is in the context's meta."""
+    return click.option(
+        *names, is_flag=True, expose_value=False, is_eager=True, callback=_in_meta, **attributes
+    )
+
+
+# Decorators of commands, such as @options.device; --help lists options in the order of decorators.
+data = click.argument("data", nargs=-1)
+model_output = click.option(
+    "-o", "--output", required=True, help="Model file (Parquet); - for standard output."
+)
+seed = click.option(
+    "--seed", type=click.IntRange(0), help="Random seed; the same seed gives the same result."
+)
+device = click.option(
+    "--device",
+    help="Device that rows go through, block by block, such as cuda or cuda:1; requires torch.  "
+    "[default: none, computed on the CPU]",
+)
+selection = _options(
     click.option(
         "--columns",
-        type=Names(),
+        type=NAMES,
         help="Names or patterns of the columns to use, separated by commas; a name that has a "
         "comma in double quotes.",
     ),
     click.option(
         "--exclude",
-        type=Names(),
+        type=NAMES,
         help="Names or patterns of columns not to use, separated by commas.",
     ),
     click.option("--weight", help="Column with the weight of each row."),
-    click.option(
+    with_default(
         "--missing",
         type=click.Choice(["error", "drop"]),
         default="error",
-        show_default=True,
         help="Whether a missing value is an error or its row is dropped.",
     ),
     click.option("--delimiter", help="Character between values of CSV files.  [default: found]"),
@@ -122,45 +183,38 @@ _CHOOSING = [
         help="Format of files whose names do not say it, or of standard input.  "
         "[default: by the ending; Parquet and Arrow are recognized]",
     ),
-]
-_READING = [
-    *_CHOOSING,
+)
+"""Which columns and rows of files are used, and how the files are written."""
+reading = _options(
+    selection,
     click.option("--jobs", type=click.IntRange(1), help="Number of threads.  [default: all cores]"),
     click.option(
         "--memory",
-        type=Bytes(),
+        type=BYTES,
         help="Maximum memory for rows that are being read, for example 512MB, on top of about "
         "250MB for Python and its libraries.  [default: 1GB, or 256MB per core]",
     ),
-]
-_METHOD = click.option(
-    "--method",
-    default="lightweight",
-    show_default=True,
-    type=click.Choice(list(available_samplers())),
-    help="Sampling method.",
 )
-_METHOD_OR_AUTO = click.option(
-    "--method",
-    default="auto",
-    show_default=True,
-    type=click.Choice(["auto", *available_samplers()]),
-    help="Sampling method; auto: chosen by the data.",
+_METHODS = list(available_samplers())
+sampling = _options(
+    with_default(
+        "--method", default="lightweight", type=click.Choice(_METHODS), help="Sampling method."
+    ),
+    seed,
 )
-_DEVICE = click.option(
-    "--device",
-    help="Device that rows go through, block by block, such as cuda or cuda:1; requires torch.  "
-    "[default: none, computed on the CPU]",
+auto_sampling = _options(
+    with_default(
+        "--method",
+        default="auto",
+        type=click.Choice(["auto", *_METHODS]),
+        help="Sampling method; auto: chosen by the data.",
+    ),
+    seed,
 )
-SEED = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Random seed; the same seed gives the same result.",
-)
-_MEASURING = [
+divergence = _options(
     click.option(
         "--divergence",
-        type=click.Choice(DIVERGENCES),
+        type=click.Choice([name for name in available() if name != Mahalanobis.name]),
         help="Divergence that costs are measured by.  "
         "[default: sqeuclidean; for a coreset, its own]",
     ),
@@ -180,78 +234,87 @@ _MEASURING = [
         is_flag=True,
         help="Divide each column by its standard deviation when distances are measured.",
     ),
-]
-_LOGGING = [
-    click.option(
-        FLAG,
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_noted,
-        help="Log to standard error, one JSON object per line; with --debug, also decisions.",
+)
+accuracy = _options(
+    with_default(
+        "--target-error",
+        default="0.02",
+        metavar="FLOAT|none",
+        type=NumberOrWord(click.FloatRange(0.0, min_open=True), "none", None),
+        help="Without --size: how far the answer may be off because of sampling; more rows are "
+        "drawn until it is nearer. none: one draw, without an estimate.",
     ),
-]
-_SAYING = [
-    click.option(
-        "--quiet", "-q", is_flag=True, is_eager=True, callback=_noted, help="Print only errors."
+    with_default(
+        "--holdout",
+        default=0.0,
+        type=click.FloatRange(0.0, 0.5),
+        help="With --size, or for a coreset: part of the draws that is held back to estimate how "
+        "far the answer is off.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_noted,
-        help="Show the traceback of an error.",
+    with_default(
+        "--n-init",
+        default="auto",
+        metavar="INTEGER|auto",
+        type=NumberOrWord(click.IntRange(1), "auto", "auto"),
+        help="Number of restarts; the best one is kept. auto: several where they are cheap.",
     ),
-    *_LOGGING,
-]
+)
+log = _output_flag(
+    FLAG, help="Log to standard error, one JSON object per line; with --debug, also decisions."
+)
+output = _options(
+    _output_flag("--quiet", "-q", help="Print only errors."),
+    _output_flag("--json", "as_json", help="Print the result as JSON."),
+    _output_flag("--debug", help="Show the traceback of an error."),
+    log,
+)
 
 
-def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for which columns and rows of a file to use, and how it is written."""
-    return _with(command, _CHOOSING)
+def size(size_help: str) -> Decorator:
+    """The option --size, a number of draws."""
+    return click.option("--size", type=click.IntRange(1), help=size_help)
 
 
-def reading(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reading rows."""
-    return _with(command, _READING)
+def confidence(confidence_help: str) -> Decorator:
+    """The option --confidence, a probability that is neither 0 nor 1."""
+    return with_default(
+        "--confidence",
+        default=0.95,
+        type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+        help=confidence_help,
+    )
 
 
-def drawing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for sampling."""
-    return _with(command, [_METHOD, SEED])
+def interval(*, size_help: str, confidence_help: str) -> Decorator:
+    """Options of estimates with an interval: --confidence, --size and --seed."""
+    return _options(confidence(confidence_help), size(size_help), seed)
 
 
-def drawing_or_auto(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for sampling, where the method may be chosen by the data."""
-    return _with(command, [_METHOD_OR_AUTO, SEED])
+def iteration(max_iter: int, tol: Any, **attributes: Any) -> Decorator:
+    """The options --max-iter and --tol with these defaults; `attributes` are those of --tol."""
+    return _options(
+        with_default(
+            "--max-iter",
+            default=max_iter,
+            type=click.IntRange(1),
+            help="Maximum number of iterations per restart.",
+        ),
+        with_default("--tol", default=tol, **attributes),
+    )
 
 
-def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the divergence and the scale."""
-    return _with(command, _MEASURING)
+def family(family_help: str, covariance_help: str) -> Decorator:
+    """The options --family and --covariance of mixtures."""
+    return _options(
+        with_default("--family", default="gaussian", type=LazyChoice(_families), help=family_help),
+        with_default(
+            "--covariance", default="full", type=LazyChoice(_covariances), help=covariance_help
+        ),
+    )
 
 
-def computing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for the device that computes."""
-    return _with(command, [_DEVICE])
-
-
-def logging(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for logs, which the others for output include."""
-    return _with(command, _LOGGING)
-
-
-def saying(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for output and errors."""
-    return _with(command, _SAYING)
-
-
-def _with(command: Callable[..., Any], options: list[Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
+FIT_PARAMETERS = ("method", "target_error", "holdout", "n_init", "max_iter", "tol")
+"""Options of `fit` and `mixture` that are parameters of the models, under the same names."""
 
 
 def divergence_of(
@@ -270,103 +333,40 @@ def divergence_of(
     return kind(**options)
 
 
-def rows_words(rows: int, dropped: int) -> str:
+def coreset_size(draws: int | None, k: int, flag: str) -> int | str:
+    """The value of --size as the parameter of a model with `k` clusters, which `flag` gave."""
+    if draws is not None and draws < k:
+        raise click.UsageError(
+            f"--size {draws} is smaller than {flag} {k}; pass --size {k} or more"
+        )
+    return "auto" if draws is None else draws
+
+
+def rows_text(rows: int, dropped: int) -> str:
     """How many rows were used, and of how many if some were dropped."""
     return f"{rows - dropped:,} of {rows:,} rows" if dropped else f"{rows:,} row{'s' * (rows != 1)}"
 
 
-def dropped_words(dropped: int) -> str:
+def dropped_text(dropped: int) -> str:
     """The part of a sentence that tells how many rows were dropped."""
     rows = "row with a missing value was" if dropped == 1 else "rows with missing values were"
     return f"; {dropped:,} {rows} dropped" if dropped else ""
 
 
-def answer(facts: dict[str, Any], words: str, *, quiet: bool, as_json: bool) -> None:
-    """Print what a command has found out: on standard output, in words or as JSON."""
-    if as_json:
-        click.echo(json.dumps(facts))
-    elif not quiet:
-        write_result(words, result=facts)
+def print_answer(facts: dict[str, Any], text: str) -> None:
+    """Print the result on standard output: as text or, with --json, as JSON."""
+    if not _printed_as_json(facts):
+        write_result(text, result=facts)
 
 
-def say(facts: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> None:
-    """Print the result: JSON on standard output, or a sentence on standard error."""
-    if as_json:
-        click.echo(json.dumps(facts))
-    elif not quiet:
+def print_summary(facts: dict[str, Any], sentence: str) -> None:
+    """Print what a command did: a sentence on standard error or, with --json, JSON."""
+    if not _printed_as_json(facts):
         write(sentence, event="result", result=facts)
 
 
-class OrWord(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Parameter type: a number in a range, or one word, which stands for `meaning`."""
-
-    def __init__(self, number: click.ParamType, word: str, meaning: Any) -> None:  # type: ignore[type-arg]
-        self._number, self._word, self._meaning = number, word, meaning
-        self.name = f"{number.name.removesuffix(' range')}|{word}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn the word into its meaning, anything else into a number."""
-        if value in (self._word, self._meaning):
-            return self._meaning
-        try:
-            return self._number.convert(value, param, ctx)
-        except click.BadParameter as bad:
-            self.fail(f"{bad.message.rstrip('.')}; pass a number or {self._word!r}", param, ctx)
-
-
-_SIZING = [
-    click.option(
-        "--target-error",
-        default="0.02",
-        show_default=True,
-        metavar="FLOAT|none",
-        type=OrWord(click.FloatRange(0.0, min_open=True), "none", None),
-        help="Without --size: how far the answer may be off because of sampling; more rows are "
-        "drawn until it is nearer. none: one draw, without an estimate.",
-    ),
-    click.option(
-        "--holdout",
-        default=0.0,
-        show_default=True,
-        type=click.FloatRange(0.0, 0.5),
-        help="With --size, or for a coreset: part of the draws that is held back to estimate how "
-        "far the answer is off.",
-    ),
-    click.option(
-        "--n-init",
-        default="auto",
-        show_default=True,
-        metavar="INTEGER|auto",
-        type=OrWord(click.IntRange(1), "auto", "auto"),
-        help="Number of restarts; the best one is kept. auto: several where they are cheap.",
-    ),
-]
-
-
-def sizing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --target-error, --holdout and --n-init."""
-    for option in reversed(_SIZING):
-        command = option(command)
-    return command
-
-
-def judging(size: str, confidence: str) -> Callable[[Any], Any]:
-    """Add --confidence, --size and --seed to a command that draws rows, with words of help."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        command = SEED(command)
-        command = click.option("--size", type=click.IntRange(1), help=size)(command)
-        return confidence_option(confidence)(command)
-
-    return add
-
-
-def confidence_option(words: str) -> Callable[[Any], Any]:
-    """The option --confidence, a probability that is neither 0 nor 1, with these words of help."""
-    return click.option(
-        "--confidence",
-        default=0.95,
-        show_default=True,
-        type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-        help=words,
-    )
+def _printed_as_json(facts: dict[str, Any]) -> bool:
+    """Print JSON with --json; return whether nothing more is to be printed."""
+    if is_set("as_json"):
+        click.echo(json.dumps(facts))
+    return is_set("as_json") or is_set("quiet")

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from lwcs.cli.inputs import access_to, keywords, refuse_unused
+from lwcs.cli.logs import is_set
 from lwcs.sources.scan_options import PACKED
 from lwcs.storage.atomic_write import (
     STANDARD_OUTPUT,
@@ -96,7 +97,7 @@ def _flush() -> None:
 def _check_place(output: str, inputs: Iterable[str]) -> None:
     """Refuse a path that cannot be written, a terminal, and the inputs of the command."""
     if output == "-":
-        if click.get_current_context().params.get("as_json"):
+        if is_set("as_json"):
             raise click.UsageError(
                 "--json and --output - both write to standard output; leave out --json, or pass "
                 "the name of a file"

@@ -2,8 +2,8 @@
 
 All have the same settings: k, one start by greedy k-means++, at most `MAX_ITER` iterations, and
 `TOL`. Other libraries keep the defaults that make them fast. Times include building a coreset
-and solving it; evaluation is not timed. "auto" is a CoresetKMeans of which nothing but k is given:
-its time includes the labels of all rows, by which it checks its answer.
+and solving it; evaluation is not timed. "auto" is a CoresetKMeans with nothing but k given: its
+time includes the labels of all rows, by which it checks its solution.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class TimedSolution:
     """Centers, and the time that it took to find them."""
 
     polish: int
@@ -94,20 +94,22 @@ def missing(method: str, source: LocalSource) -> str | None:
     return None
 
 
-def answers(method: str, problem: Problem, size: int, polishes: tuple[int, ...]) -> list[Solution]:
-    """Run one method; a coreset method gives one answer per number of polish steps."""
+def solutions(
+    method: str, problem: Problem, size: int, polishes: tuple[int, ...]
+) -> list[TimedSolution]:
+    """Run one method; a coreset method gives one solution per number of polish steps."""
     with warnings.catch_warnings():
         # Convergence is not part of the comparison.
         warnings.simplefilter("ignore")
         if sized(method):
             return list(_on_coreset(method, problem, size, polishes))
         centers, seconds = _timed(lambda: _ALL_ROWS[method](problem))
-        return [Solution(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
+        return [TimedSolution(0, np.asarray(centers, dtype=np.float64), 0.0, seconds)]
 
 
 def _on_coreset(
     method: str, problem: Problem, size: int, polishes: tuple[int, ...]
-) -> Iterator[Solution]:
+) -> Iterator[TimedSolution]:
     source = problem.source
     coreset, build_seconds = _timed(
         lambda: build(
@@ -127,7 +129,7 @@ def _on_coreset(
             centers = polish(source, centers, problem.n_jobs).centers
             seconds += time.perf_counter() - start
         done = steps
-        yield Solution(steps, centers.points, build_seconds, seconds)
+        yield TimedSolution(steps, centers.points, build_seconds, seconds)
 
 
 def _solved(problem: Problem, points: Any, weights: FloatArray) -> Centers:

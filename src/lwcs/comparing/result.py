@@ -1,158 +1,30 @@
-"""Tables in the layout of Table 1 of the paper: error ± 95 % interval, speedup."""
+"""Results of comparisons: solutions, their errors and speedups, tables of them, and their file."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, fields
+from io import StringIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.comparing.methods import FULL, METHODS, title
-from lwcs.storage import persistence as storage
-from lwcs.storage.atomic_write import check_target
 from lwcs.storage.fields import Fields, reading
-from lwcs.storage.locations import DEFAULT
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from rich.table import Table
 
-    from lwcs.storage.locations import Access
-
-
-def _columns(result: CompareResult) -> list[int]:
-    """Return the sizes of a table's columns; 0 is for methods that use all rows."""
-    return sorted({trial.key.size for trial in result.trials})
-
-
-def _heading(size: int) -> str:
-    return f"m = {size:,}" if size else "all rows"
-
-
-class Line(NamedTuple):
-    """One line of a table: a method, its number of seeds, and its cell (or None) per size."""
-
-    title: str
-    seeds: str
-    cells: list[Cell | None]
-
-
-def table_lines(result: CompareResult, data: str, k: int, *, holdout: bool) -> list[Line]:
-    """Return the lines of the table for one data set and one k."""
-    lines: dict[str, dict[int, Cell]] = {}
-    for cell in result.cells(data, k, holdout=holdout):
-        lines.setdefault(title(cell.key.method, cell.key.polish), {})[cell.key.size] = cell
-    return [
-        Line(
-            name,
-            "–".join(map(str, sorted({len(cell.errors) for cell in by_size.values()}))),
-            [by_size.get(size) for size in _columns(result)],
-        )
-        for name, by_size in lines.items()
-    ]
-
-
-def error_text(cell: Cell | None) -> str:
-    """Format an error with the half-width of its 95 % interval, such as 18.5 % ± 0.2."""
-    if cell is None:
-        return ""
-    half = "" if np.isnan(cell.interval) else f" ± {100 * cell.interval:.1f}"
-    return f"{100 * cell.error:.1f} %{half}"
-
-
-def speedup_text(cell: Cell | None) -> str:
-    """Format a speedup, such as 828×; below ten, with one decimal."""
-    if cell is None:
-        return ""
-    return f"{cell.speedup:,.1f}×" if cell.speedup < 10 else f"{cell.speedup:,.0f}×"
-
-
-def to_markdown(result: CompareResult, *, holdout: bool = False) -> str:
-    """Return one Markdown table per data set and k: first the errors, then the speedups."""
-    sizes = [_heading(size) for size in _columns(result)]
-    head = ["method", "seeds", *(f"error, {s}" for s in sizes), *(f"speedup, {s}" for s in sizes)]
-    parts = []
-    for data in result.data:
-        for k in result.clusters(data):
-            lines = [
-                f"**{data}, k = {k}** ({full_text(result, data, k)})",
-                "",
-                f"| {' | '.join(head)} |",
-                f"|---|{'---:|' * (len(head) - 1)}",
-            ]
-            for line in table_lines(result, data, k, holdout=holdout):
-                cells = [*map(error_text, line.cells), *map(speedup_text, line.cells)]
-                lines.append(f"| {' | '.join([line.title, line.seeds, *cells])} |")
-            parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
-
-
-def to_tables(result: CompareResult, *, holdout: bool = False) -> list[Table]:
-    """Return one table per data set and k for a terminal, with speedups below errors."""
-    from rich.table import Table
-    from rich.text import Text
-
-    tables = []
-    for data in result.data:
-        for k in result.clusters(data):
-            table = Table(
-                # As Text: rich would take a data set [b] for markup.
-                title=Text(f"{data}, k = {k} ({full_text(result, data, k)})", style="table.title"),
-                caption="error relative to full ± 95 % interval, speedup",
-            )
-            table.add_column("method (seeds)")
-            for size in _columns(result):
-                table.add_column(_heading(size), justify="right", no_wrap=True)
-            for line in table_lines(result, data, k, holdout=holdout):
-                cells = [f"{error_text(cell)}\n{speedup_text(cell)}" for cell in line.cells]
-                table.add_row(f"{line.title} ({line.seeds})", *cells)
-            tables.append(table)
-    return tables
-
-
-def to_text(result: CompareResult) -> str:
-    """Return the tables as plain text."""
-    from io import StringIO
-
-    from rich.console import Console
-
-    text = StringIO()
-    console = Console(width=200, file=text)
-    for table in to_tables(result):
-        console.print(table)
-    return text.getvalue()
-
-
-def full_text(result: CompareResult, data: str, k: int) -> str:
-    """Return how long k-means on all rows took."""
-    times = [
-        f"{title(cell.key.method)} {cell.seconds:.3g} s"
-        for cell in result.cells(data, k)
-        if cell.key.method in FULL
-    ]
-    return ", ".join(times)
-
 
 KIND = "comparison"
-_LEAST = {
-    "n_clusters": 1,
-    "polish": 0,
-    "size": 0,
-    "seed": 0,
-    "build_seconds": 0.0,
-    "solve_seconds": 0.0,
-    "cost": 0.0,
-}
-"""The least values of columns of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What identifies a solution; a comparison has one solution per key."""
+    """Identifies a solution; a comparison has one solution per key."""
 
     data: str
     n_clusters: int
@@ -198,12 +70,12 @@ class Setup:
     def check_same(self, other: Setup, path: str) -> None:
         """Refuse to resume from the file of another experiment."""
         for field in fields(self):
-            own, theirs = getattr(self, field.name), getattr(other, field.name)
-            if own != theirs and not (
-                field.name == "spread" and np.isclose(own, theirs, rtol=1e-6, atol=0.0)
+            value, saved = getattr(self, field.name), getattr(other, field.name)
+            if value != saved and not (
+                field.name == "spread" and np.isclose(value, saved, rtol=1e-6, atol=0.0)
             ):
                 raise ValueError(
-                    f"{path!r} holds a comparison with {field.name}={theirs!r}, not {own!r}; "
+                    f"{path!r} holds a comparison with {field.name}={saved!r}, not {value!r}; "
                     "choose another file, or delete this one to start again"
                 )
 
@@ -319,12 +191,30 @@ class CompareResult(Tabular):
         return pa.Table.from_pylist([trial.record() for trial in self.trials], schema=_schema())
 
     def to_markdown(self, *, holdout: bool = False) -> str:
-        """Return Markdown tables like Table 1 of the paper."""
-        return to_markdown(self, holdout=holdout)
+        """Return Markdown tables like Table 1 of the paper: first the errors, then the speedups."""
+        parts = []
+        for table in _tables(self, holdout):
+            names = [f"{what}, {each}" for what in ("error", "speedup") for each in table.headings]
+            lines = [
+                f"**{table.title}** ({table.full})",
+                "",
+                f"| {' | '.join(['method', 'seeds', *names])} |",
+                f"|---|{'---:|' * (len(names) + 1)}",
+            ]
+            for method, seeds, cells in table.lines:
+                texts = [*map(error_text, cells), *map(speedup_text, cells)]
+                lines.append(f"| {' | '.join([method, seeds, *texts])} |")
+            parts.append("\n".join(lines))
+        return "\n\n".join(parts) + "\n"
 
     def __str__(self) -> str:
+        from rich.console import Console
 
-        return to_text(self)
+        text = StringIO()
+        console = Console(width=200, file=text)
+        for table in to_rich(self):
+            console.print(table)
+        return text.getvalue()
 
     def __repr__(self) -> str:
         return f"CompareResult({len(self.trials):,} solutions of {', '.join(self.data)})"
@@ -354,23 +244,85 @@ def _relative_error(cost: float, reference: float) -> float:
     return cost / reference - 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """The table of one data set and k, in the layout of Table 1 of the paper."""
+
+    title: str
+    """The data set and k."""
+    full: str
+    """Times of k-means on all rows."""
+    headings: list[str]
+    """One per size; methods that use all rows have a column of their own."""
+    lines: list[tuple[str, str, list[Cell | None]]]
+    """Per method its title, its number of seeds, and its cell (or None) per size."""
+
+
+def _tables(result: CompareResult, holdout: bool) -> Iterator[ResultTable]:
+    sizes = sorted({trial.key.size for trial in result.trials})
+    headings = [f"m = {size:,}" if size else "all rows" for size in sizes]
+    for data in result.data:
+        for k in result.clusters(data):
+            methods: dict[str, dict[int, Cell]] = {}
+            for cell in result.cells(data, k, holdout=holdout):
+                method = title(cell.key.method, cell.key.polish)
+                methods.setdefault(method, {})[cell.key.size] = cell
+            lines = [
+                (method, "–".join(map(str, sorted({len(each.errors) for each in cells.values()}))),
+                 [cells.get(size) for size in sizes])
+                for method, cells in methods.items()
+            ]  # fmt: skip
+            full = ", ".join(
+                f"{title(cell.key.method)} {cell.seconds:.3g} s"
+                for cell in result.cells(data, k)
+                if cell.key.method in FULL
+            )
+            yield ResultTable(f"{data}, k = {k}", full, headings, lines)
+
+
+def error_text(cell: Cell | None) -> str:
+    """Format an error with the half-width of its 95 % interval, such as 18.5 % ± 0.2."""
+    if cell is None:
+        return ""
+    half = "" if np.isnan(cell.interval) else f" ± {100 * cell.interval:.1f}"
+    return f"{100 * cell.error:.1f} %{half}"
+
+
+def speedup_text(cell: Cell | None) -> str:
+    """Format a speedup, such as 828×; below ten, with one decimal."""
+    if cell is None:
+        return ""
+    return f"{cell.speedup:,.1f}×" if cell.speedup < 10 else f"{cell.speedup:,.0f}×"
+
+
+def to_rich(result: CompareResult, *, holdout: bool = False) -> list[Table]:
+    """Return one table per data set and k for a terminal, with speedups below errors."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = []
+    for each in _tables(result, holdout):
+        table = Table(
+            # As Text: rich would take a data set [b] for markup.
+            title=Text(f"{each.title} ({each.full})", style="table.title"),
+            caption="error relative to full ± 95 % interval, speedup",
+        )
+        table.add_column("method (seeds)")
+        for heading in each.headings:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for method, seeds, cells in each.lines:
+            texts = (f"{error_text(cell)}\n{speedup_text(cell)}" for cell in cells)
+            table.add_row(f"{method} ({seeds})", *texts)
+        made.append(table)
+    return made
+
+
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("data", pa.string()),
-            ("n_clusters", pa.int64()),
-            ("method", pa.string()),
-            ("polish", pa.int64()),
-            ("size", pa.int64()),
-            ("seed", pa.int64()),
-            ("build_seconds", pa.float64()),
-            ("solve_seconds", pa.float64()),
-            ("cost", pa.float64()),
-            ("holdout_cost", pa.float64()),
-        ]
-    )
+    texts = {"data": pa.string(), "method": pa.string()}
+    keys = [(field.name, texts.get(field.name, pa.int64())) for field in fields(Key)]
+    return pa.schema(keys + [(field.name, pa.float64()) for field in fields(Trial)[1:]])
 
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CompareResult:
@@ -382,39 +334,37 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CompareR
 
 def read_setup(metadata: dict[str, Any]) -> Setup:
     """Return the setup that a file was saved with."""
-    own = Fields(metadata).inner("setup")
+    saved = Fields(metadata).inner("setup")
     return Setup(
-        n_samples=own.integer("n_samples", least=1),
-        n_features=own.integer("n_features", least=1),
-        spread=own.number("spread", least=0.0),
-        holdout_rows=own.integer("holdout_rows"),
-        first_seed=own.integer("first_seed"),
+        n_samples=saved.integer("n_samples", least=1),
+        n_features=saved.integer("n_features", least=1),
+        spread=saved.number("spread", least=0.0),
+        holdout_rows=saved.integer("holdout_rows"),
+        first_seed=saved.integer("first_seed"),
     )
 
 
 def _trials(table: pa.Table) -> Iterator[Trial]:
     """Yield the solutions of a table, all of whose columns are checked."""
-    from lwcs.storage.arrow_tables import (
-        check_columns,
-        check_numbers,
-        column_of,
-        numbers_of,
-        texts_of,
-    )
+    from lwcs.storage import arrow_tables as tables
 
     schema = _schema()
-    check_columns(table, schema.names)
+    tables.check_columns(table, schema.names)
     for field in schema:
         if table[field.name].type != field.type:
             raise ValueError(
                 f"column {field.name!r} holds {table[field.name].type}, must be {field.type}"
             )
-    for name in ("data", "method"):
-        texts_of(table, name)
-    for name, least in _LEAST.items():
-        check_numbers(column_of(table, name), name, least)
+    texts = ("data", "method")
+    for name in texts:
+        tables.texts_of(table, name)
+    for name in schema.names:
+        if name not in (*texts, "holdout_cost"):
+            tables.check_numbers(
+                tables.column_of(table, name), name, 1 if name == "n_clusters" else 0
+            )
     held = table["holdout_cost"].combine_chunks().drop_null()
-    check_numbers(numbers_of(held, "holdout_cost"), "holdout_cost", 0.0)
+    tables.check_numbers(tables.numbers_of(held, "holdout_cost"), "holdout_cost", 0.0)
     keys = set()
     for row in table.to_pylist():
         key = Key(**{field.name: row.pop(field.name) for field in fields(Key)})
@@ -424,35 +374,3 @@ def _trials(table: pa.Table) -> Iterator[Trial]:
             raise ValueError(f"{key} is there twice, must be there once")
         keys.add(key)
         yield Trial(key, **row)
-
-
-class Log:
-    """The file of a running comparison, replaced atomically so that it is always complete."""
-
-    def __init__(
-        self, path: str | os.PathLike[str] | None, setup: Setup, access: Access = DEFAULT
-    ) -> None:
-        self._path, self._setup, self._access = path, setup, access
-        self.trials: dict[Key, Trial] = {}
-        if path is None:
-            return
-        check_target(path, access)
-        if access.place(path).exists():
-            table, metadata = storage.read_table(path, access)
-            if metadata.get("kind") != KIND:
-                raise ValueError(f"{str(path)!r} is not a saved comparison; choose another file")
-            found = from_table(table, metadata, str(path))
-            setup.check_same(read_setup(metadata), str(path))
-            self.add(found.trials, write=False)
-
-    def add(self, trials: Iterable[Trial], *, write: bool = True) -> None:
-        """Append solutions, and save them."""
-        self.trials |= {trial.key: trial for trial in trials}
-        if write and self._path is not None:
-            table = self.result().to_arrow()
-            sealed = storage.with_metadata(table, KIND, {"setup": asdict(self._setup)})
-            storage.write_table(sealed, self._path, self._access)
-
-    def result(self) -> CompareResult:
-        """Return the solutions so far, in order."""
-        return CompareResult(tuple(self.trials[key] for key in sorted(self.trials, key=astuple)))

@@ -1,4 +1,9 @@
-"""Colours of clusters: a cluster has the same one in figures and in the report."""
+"""Map and colours of clusters, which are the same in figures and in the report.
+
+The axes of the map are chosen without the outermost values, since a few rows of a heavy tail would
+choose both otherwise; these rows are still drawn, outside of the first view. For a divergence,
+columns are scaled by √φ″ at the mean, as distances near the mean are.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from lwcs.arrays.rows import (
-    as_dense,
-    is_sparse,
-    product_around,
-    scaled_around,
-    weighted_moments,
-)
+from lwcs.arrays.rows import as_dense, is_sparse, product_around, scaled_around, weighted_moments
 from lwcs.storage.fields import SMALLEST_SCALE
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
@@ -37,8 +36,8 @@ ON_DARK = (
     "#437AAF", "#EEB831", "#22A96B", "#F06319", "#62BAF7", "#D786B3", "#9D7BFF", "#B44600",
     "#BCCFBC", "#7F6868",
 )  # fmt: skip
-"""The same ten on a dark page: as near to those as a contrast of 3 with the page allows."""
-# Multiples of these two cover the plane of hues and lightnesses evenly, however many there are.
+"""These ten on a dark page, as similar as a contrast of 3 with the page allows."""
+# Multiples of these two steps cover the plane of hues and lightnesses evenly, for any number.
 _HUE_STEP, _LIGHTNESS_STEP = 0.569840290998, 0.754877666247
 _FIRST_HUE, _CHROMA = 250.0, 0.13
 # Ends of the lightness in OKLCH: on a light page, and on a dark one.
@@ -46,9 +45,9 @@ _LIGHT, _DARK = (0.42, 0.67), (0.60, 0.84)
 
 
 def cluster_colours(n_clusters: int, *, dark: bool = False) -> list[str]:
-    """One colour per cluster: ten that are told apart, or a hue and a lightness for each.
+    """One colour per cluster: up to ten distinct ones, or a hue and a lightness for each.
 
-    Clusters with neighbouring numbers look different. A dark page has lighter colours.
+    Clusters with neighbouring numbers look different. Colours for a dark page are lighter.
     """
     distinct, (low, high) = (ON_DARK, _DARK) if dark else (DISTINCT, _LIGHT)
     if n_clusters <= len(distinct):
@@ -85,21 +84,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.arrays.types import FloatArray, Mask
-    from lwcs.description.description import Description
+    from lwcs.description import Description
 
     View = tuple[tuple[float, float], tuple[float, float]]
 
-# A covariance matrix of more columns is not formed.
+# Up to this number of columns, the covariance matrix is formed.
 _MOST_COLUMNS = 1_024
-# Vectors and steps of the subspace iteration instead: a picture needs no more than two digits.
+# Vectors and steps of the subspace iteration otherwise: a map needs no more than two digits.
 _VECTORS, _STEPS = 10, 8
-# Rows further out than this quantile of their column are brought in before axes are chosen: a few
-# rows of a heavy tail would choose both axes otherwise.
+# Values beyond this quantile of their column, on either side, are clipped before axes are chosen.
 _TAIL = 0.005
 # The part of the weight on either side that the first view leaves out.
 _OUTSIDE = 0.01
 _MARGIN = 0.08
-# How far the edge is from a center, as a part of the width.
+# Distance of the edge from a center, as a part of the width.
 _CENTER_MARGIN = 0.06
 
 
@@ -110,7 +108,7 @@ class Projection:
     points: FloatArray
     centers: FloatArray
     axes: tuple[str, str]
-    """What the two axes show."""
+    """Labels of the two axes."""
     explained: tuple[float, float] | None
     """Part of the variance along each axis; None if the axes are columns."""
     view: View
@@ -121,22 +119,22 @@ class Projection:
     """Clusters whose centers are not in this view."""
 
     def viewed(self, view: View, weights: FloatArray) -> Projection:
-        """The same points in another view."""
+        """These points in another view."""
         away = weights[~within(self.points, view)].sum() / weights.sum()
         hidden = tuple(np.flatnonzero(~within(self.centers, view)).tolist())
         return replace(self, view=view, outside=float(away), hidden=hidden)
 
 
-def project(found: Description) -> Projection:
+def project(description: Description) -> Projection:
     """Project the points of a description, and its centers."""
-    points, centers, axes, explained = _coordinates(found)
-    weights = found.coreset.host_weights
+    points, centers, axes, explained = _coordinates(description)
+    weights = description.coreset.host_weights
     view = view_of(points, centers, weights)
     return Projection(points, centers, axes, explained, view).viewed(view, weights)
 
 
 def view_of(points: FloatArray, centers: FloatArray, weights: FloatArray) -> View:
-    """Ends of both axes that have almost all of the weight, and the centers that are not far."""
+    """Ends of both axes, which have almost all of the weight, and all centers but distant ones."""
     across, along = (
         _with_near(_ends(values, weights), own)
         for values, own in zip(points.T, centers.T, strict=True)
@@ -145,14 +143,14 @@ def view_of(points: FloatArray, centers: FloatArray, weights: FloatArray) -> Vie
 
 
 def within(points: FloatArray, view: View) -> Mask:
-    """Which points are in a view."""
+    """Whether each point is in a view."""
     low, high = np.array(view).T
     inside: Mask = ((points >= low) & (points <= high)).all(axis=1)
     return inside
 
 
 def _with_near(ends: tuple[float, float], centers: FloatArray) -> tuple[float, float]:
-    """The ends of an axis that has all centers but those that are very far out."""
+    """Extend the ends of an axis to all centers within the width of the axis from them."""
     low, high = ends
     width = high - low
     near = centers[(centers > low - width) & (centers < high + width)]
@@ -164,23 +162,26 @@ def _with_near(ends: tuple[float, float], centers: FloatArray) -> tuple[float, f
 
 
 def _coordinates(
-    found: Description,
+    description: Description,
 ) -> tuple[FloatArray, FloatArray, tuple[str, str], tuple[float, float] | None]:
-    d, own = len(found.names), found.own_centers.points
+    d, own = len(description.names), description.own_centers.points
     if d == 1:
-        values = (as_dense(found.points) + found.zeros)[:, 0]
-        apart = np.abs(values - own[found.labels, 0])
+        values = (as_dense(description.points) + description.zeros)[:, 0]
+        apart = np.abs(values - own[description.labels, 0])
         flat = np.column_stack([own[:, 0], np.zeros(len(own))])
-        axes = (found.names[0], "distance from the center")
+        axes = (description.names[0], "distance from the center")
         return np.column_stack([values, apart]), flat, axes, None
     if d == 2:
-        one, other = found.names
-        return as_dense(found.points) + found.zeros, own, (one, other), None
-    directions, explained = _directions(found)
-    scaled = directions / _scale(found)[:, None]
+        one, other = description.names
+        return as_dense(description.points) + description.zeros, own, (one, other), None
+    directions, explained = _directions(description)
+    scaled = directions / _scale(description)[:, None]
     points, centers = (
-        _in_units(product_around(rows, mean, scaled), found)
-        for rows, mean in ((found.points, found.mean - found.zeros), (own, found.mean))
+        _in_units(product_around(rows, mean, scaled), description)
+        for rows, mean in (
+            (description.points, description.mean - description.zeros),
+            (own, description.mean),
+        )
     )
     axes = (_axis("first", explained[0]), _axis("second", explained[1]))
     return points, centers, axes, explained
@@ -191,37 +192,41 @@ def _axis(which: str, part: float) -> str:
     return f"{which} principal component ({shown} % of the variance)"
 
 
-def _scale(found: Description) -> FloatArray:
-    """What columns are divided by, as distances do; for a divergence 1/√φ″ at the mean."""
-    own, d = found.geometry, len(found.names)
+def _scale(description: Description) -> FloatArray:
+    """The scale of the columns in distances; for a divergence 1/√φ″ at the mean."""
+    own, d = description.geometry, len(description.names)
     if own.scale is not None:
         return np.asarray(own.scale)
     if own.squared:
-        # A common factor: squares at either end of the range of numbers are not numbers.
-        finite = found.deviation[np.isfinite(found.deviation)]
+        # A common factor keeps squares within the range of floating point.
+        finite = description.deviation[np.isfinite(description.deviation)]
         return np.full(d, max(float(finite.max(initial=0.0)), SMALLEST_SCALE))
-    step = 1e-4 * np.maximum(np.abs(found.mean), SMALLEST_SCALE)
+    step = 1e-4 * np.maximum(np.abs(description.mean), SMALLEST_SCALE)
     with np.errstate(all="ignore"):
-        change = own.divergence.gradient(found.mean + step) - own.divergence.gradient(found.mean)
+        change = own.divergence.gradient(description.mean + step) - own.divergence.gradient(
+            description.mean
+        )
         slopes = change / step
     return np.divide(1.0, np.sqrt(slopes), out=np.ones(d), where=np.isfinite(slopes) & (slopes > 0))
 
 
-def _in_units(points: FloatArray, found: Description) -> FloatArray:
-    """Coordinates in the units of distances, unless these are beyond the range of numbers."""
-    own = found.geometry
+def _in_units(points: FloatArray, description: Description) -> FloatArray:
+    """Coordinates in the units of distances, unless they would overflow."""
+    own = description.geometry
     if own.scale is not None or not own.squared:
         return points
     with np.errstate(over="ignore"):
-        wide: FloatArray = points * _scale(found)[0]
+        wide: FloatArray = points * _scale(description)[0]
     return wide if np.isfinite(wide).all() else points
 
 
-def _directions(found: Description) -> tuple[FloatArray, tuple[float, float]]:
+def _directions(description: Description) -> tuple[FloatArray, tuple[float, float]]:
     """Two principal directions of the weighted points, and their parts of the variance."""
-    weights = found.coreset.host_weights / found.coreset.host_weights.sum()
+    weights = description.coreset.host_weights / description.coreset.host_weights.sum()
     roots = np.sqrt(weights)
-    whole: Any = scaled_around(found.points, found.mean - found.zeros, _scale(found))
+    whole: Any = scaled_around(
+        description.points, description.mean - description.zeros, _scale(description)
+    )
     sparse = is_sparse(whole)
     rows: Any = whole if sparse else _without_tails(whole, weights)
     mean, d = np.asarray(rows.T @ weights), rows.shape[1]
@@ -256,14 +261,14 @@ def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
 
 
 def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Rows whose outermost values in each column are brought in to its quantiles."""
+    """Rows with the outermost values of each column clipped to its quantiles."""
     ends = [quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in rows.T]
     low, high = np.array(ends).T
     return np.clip(rows, low, high)
 
 
 def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Ends of an axis: quantiles of the points, or all of them if that is not much further out."""
+    """Ends of an axis: quantiles of the points, or their extremes if these are not far beyond."""
     low, high = map(float, quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
     lowest, highest = float(values.min()), float(values.max())
     if highest - lowest <= 2.0 * (high - low):
@@ -275,6 +280,6 @@ def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
 def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
     """Weighted quantiles: the smallest values with at least these parts of the weight."""
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[order])
-    places = np.searchsorted(below, np.array(at) * below[-1])
-    return values[order[np.minimum(places, len(values) - 1)]]
+    cumulative = np.cumsum(weights[order])
+    positions = np.searchsorted(cumulative, np.array(at) * cumulative[-1])
+    return values[order[np.minimum(positions, len(values) - 1)]]

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from lwcs.statistics.drift_tests import CostShift
 
 _MOST_NAMED = 5
-# Digits of larger parts are not written as powers of ten.
-_LARGE = 10.0
 # A regret that is worth a word in the verdict.
 _BETTER = 0.05
 
@@ -190,9 +188,7 @@ def _interval(found: Estimate) -> str:
 
 
 def _percent(part: float | None) -> str:
-    if part is None:
-        return "–"
-    return f"{100.0 * part:,.0f} %" if abs(part) >= _LARGE else f"{100.0 * part:.3g} %"
+    return "–" if part is None else markup.plain_percent(part)
 
 
 def _unlike(one: float, other: float) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The clusters of a model on a map of its coreset."""
+"""ClusterMapDisplay, and how the points of a coreset are drawn on a map."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lwcs.arrays.types import FloatArray
-    from lwcs.description import Description, Projection
+    from lwcs.description import Description
+    from lwcs.description.projection import Projection
 
 
-# More clusters have no legend, and no more have their number on the map.
+# Maximum numbers of clusters: with a legend, with their numbers on the map, named in the remark.
 _IN_LEGEND = 10
 _NUMBERED = 30
 _NAMED = 4
-# How far numbers are apart at least, as parts of the width and of the height.
+# Minimum distance of numbers, as parts of the width and of the height.
 _APART = (0.06, 0.055)
 _SIZE = (6.4, 4.4)
 
@@ -96,33 +97,33 @@ class ClusterMapDisplay(Display):
 
     def plot(self, ax: Any = None) -> ClusterMapDisplay:
         """Plot the map again, in a new figure or in the given axes."""
-        found = self.description
+        description = self.description
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
-        colours = cluster_colours(found.k)
-        shown = projection_of(found)
+        colours = cluster_colours(description.k)
+        shown = projection_of(description)
         with look(ax):
-            own = [colours[label] for label in found.labels]
-            self.points_ = draw_points(self.ax_, shown, found.coreset.host_weights, own)
+            own = [colours[label] for label in description.labels]
+            self.points_ = draw_points(self.ax_, shown, description.coreset.host_weights, own)
             if shown.outside > 0.0:
                 remark(self.ax_, f"{percent(shown.outside)} of the weight is outside{_with(shown)}")
             self._number(colours, shown)
-            if 1 < found.k <= _IN_LEGEND:
+            if 1 < description.k <= _IN_LEGEND:
                 self._legend(colours)
             self.ax_.set_title(self._title())
         return self
 
     def _number(self, colours: list[str], shown: Projection) -> None:
-        """Numbers at the centers in the view, the largest first, as far as they do not touch."""
-        found, kept = self.description, dict[int, Any]()
+        """Draw numbers at the centers in the view, the largest first, unless two would touch."""
+        description, kept = self.description, dict[int, Any]()
         ends = np.array(shown.view)
         places = (shown.centers - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-        for cluster in np.argsort(-found.share, kind="stable"):
-            own = places[cluster]
-            if len(kept) == _NUMBERED or not ((own >= 0.0) & (own <= 1.0)).all():
+        for cluster in np.argsort(-description.share, kind="stable"):
+            place = places[cluster]
+            if len(kept) == _NUMBERED or not ((place >= 0.0) & (place <= 1.0)).all():
                 continue
-            touching = any((np.abs(own - other) < _APART).all() for other in kept.values())
-            if found.k <= _IN_LEGEND or not touching:
-                kept[int(cluster)] = own
+            touching = any((np.abs(place - other) < _APART).all() for other in kept.values())
+            if description.k <= _IN_LEGEND or not touching:
+                kept[int(cluster)] = place
         self.text_ = [self._at_center(each, shown.centers, colours) for each in sorted(kept)]
 
     def _at_center(self, cluster: int, centers: FloatArray, colours: list[str]) -> Any:
@@ -138,28 +139,28 @@ class ClusterMapDisplay(Display):
     def _legend(self, colours: list[str]) -> None:
         from matplotlib.lines import Line2D
 
-        found = self.description
+        description = self.description
         handles = [
             Line2D([], [], linestyle="none", marker="o", markersize=6.0, color=colour)
             for colour in colours
         ]
-        labels = [f"{cluster}   {percent(part)}" for cluster, part in enumerate(found.share)]
+        labels = [f"{cluster}   {percent(part)}" for cluster, part in enumerate(description.share)]
         self.ax_.legend(
-            handles, labels, title=f"{found.called}, share", loc="center left", frameon=False,
+            handles, labels, title=f"{description.called}, share", loc="center left", frameon=False,
             bbox_to_anchor=(1.01, 0.5), fontsize=SMALL, title_fontsize=SMALL,
         )  # fmt: skip
 
     def _title(self) -> str:
-        found = self.description
-        what = f"{found.called}{'s' * (found.k != 1)}"
-        words = f"{found.k:,} {what} of {found.n_rows:,} rows"
-        if found.k > _IN_LEGEND and len(self.text_) < found.k:
+        description = self.description
+        what = f"{description.called}{'s' * (description.k != 1)}"
+        words = f"{description.k:,} {what} of {description.n_rows:,} rows"
+        if description.k > _IN_LEGEND and len(self.text_) < description.k:
             words += f", {len(self.text_)} of them numbered"
         return words
 
 
 def _with(shown: Projection) -> str:
-    """Which centers are not on the map, as far as there is room."""
+    """The part of a remark that names the centers outside of the map."""
     hidden = shown.hidden
     if not hidden:
         return ""
@@ -168,17 +169,17 @@ def _with(shown: Projection) -> str:
     return f", with center{'s' * (len(hidden) > 1)} {', '.join(map(str, hidden))}"
 
 
-# Part of the panel that the points would cover if they did not overlap; areas in points².
+# Part of the panel that points would cover without overlap; largest and smallest area in points².
 _COVERED = 0.50
 _LARGEST, _SMALLEST = 160.0, 1.0
-# More points are drawn as pixels also in files of vectors, which would be slow to open otherwise.
+# More points are drawn as pixels in vector formats too, whose files are slow to open otherwise.
 _MANY = 3_000
 _AXIS_NAME = 60
 _GOLDEN = 0.618033988749895
 
 
 def areas(ax: Any, weights: FloatArray) -> FloatArray:
-    """Areas in points², in proportion to the weights; no point is so small that it is not seen."""
+    """Areas in points² in proportion to the weights, and at least a visible one."""
     figure, box = ax.figure, ax.get_position()
     width, height = figure.get_size_inches() * 72.0
     room = _COVERED * width * box.width * height * box.height
@@ -187,16 +188,16 @@ def areas(ax: Any, weights: FloatArray) -> FloatArray:
     return np.maximum(weights * per_weight, _SMALLEST)
 
 
-def projection_of(found: Description) -> Projection:
+def projection_of(description: Description) -> Projection:
     """The map of a description; rows of one column are spread over the height of the panel."""
-    own = found.projection
-    if len(found.names) > 1:
-        return own
-    # Multiples of the golden section are spread evenly, wherever one looks.
-    heights = (np.arange(len(own.points)) * _GOLDEN) % 1.0 * 2.0 - 1.0
-    points = np.column_stack([own.points[:, 0], heights])
-    flat = replace(own, points=points, axes=(own.axes[0], ""))
-    return flat.viewed((own.view[0], (-1.5, 1.5)), found.coreset.host_weights)
+    projection = description.projection
+    if len(description.names) > 1:
+        return projection
+    # Multiples of the golden section are evenly spread in any range of points.
+    heights = (np.arange(len(projection.points)) * _GOLDEN) % 1.0 * 2.0 - 1.0
+    points = np.column_stack([projection.points[:, 0], heights])
+    flat = replace(projection, points=points, axes=(projection.axes[0], ""))
+    return flat.viewed((projection.view[0], (-1.5, 1.5)), description.coreset.host_weights)
 
 
 def draw_points(
@@ -222,7 +223,7 @@ def draw_points(
 
 
 def weight_legend(ax: Any, weights: FloatArray, colour: str) -> None:
-    """Say which area is which weight, if weights differ."""
+    """Explain the areas by points of some weights, if weights differ."""
     from matplotlib.lines import Line2D
 
     low, high = np.quantile(weights, (0.05, 1.0))

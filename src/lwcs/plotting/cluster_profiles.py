@@ -1,4 +1,4 @@
-"""What makes clusters special: their centers against the overall mean, column by column."""
+"""ProfileDisplay and SilhouetteDisplay: how clusters differ from the mean and from each other."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from lwcs.description import Description
 
 
-# Colours go up to as many standard deviations, at least and at most.
+# The strongest colour is at the largest difference, but within these standard deviations.
 _LEAST_DEVIATIONS, _MOST_DEVIATIONS = 1.0, 3.0
-# Larger tables have colours alone, and of more clusters the share is not written.
+# Maximum number of clusters with values in cells, and with shares below their numbers.
 _WRITTEN, _SHARES = 12, 12
 _CELL, _ROW = 0.44, 0.26
-# With fewer columns, the label of the scale takes two lines.
+# With fewer columns, the label of the colour bar has two lines.
 _LOW = 8
 
 
@@ -101,14 +101,14 @@ class ProfileDisplay(Display):
         -------
         ProfileDisplay
         """
-        found = describe(model, coreset)
-        columns = _chosen_columns(features, found)
-        return cls(found, columns, _chosen_clusters(clusters, found)).plot(ax)
+        description = describe(model, coreset)
+        columns = _chosen_columns(features, description)
+        return cls(description, columns, _chosen_clusters(clusters, description)).plot(ax)
 
     def plot(self, ax: Any = None) -> ProfileDisplay:
         """Plot the heat map again, in a new figure or in the given axes."""
-        found = self.description
-        values = found.profile[np.ix_(self.clusters, self.columns)].T
+        description = self.description
+        values = description.profile[np.ix_(self.clusters, self.columns)].T
         size = (
             min(max(_CELL * len(self.clusters) + 3.0, 4.2), 9.0),
             max(_ROW * len(self.columns) + 1.2, 2.6),
@@ -128,17 +128,17 @@ class ProfileDisplay(Display):
         return self
 
     def _label(self) -> None:
-        ax, found = self.ax_, self.description
+        ax, description = self.ax_, self.description
         if len(self.clusters) <= _SHARES:
-            labels = [f"{each}\n{percent(found.share[each])}" for each in self.clusters]
+            labels = [f"{each}\n{percent(description.share[each])}" for each in self.clusters]
         else:
             labels = [str(each) for each in self.clusters]
         crowded = len(labels) > 30
         ax.set_xticks(range(len(labels)), labels, rotation=90 if crowded else 0)
-        names = [name_text(found.names[each]) for each in self.columns]
+        names = [name_text(description.names[each]) for each in self.columns]
         ax.set_yticks(range(len(names)), names)
         order = " and its share" if len(self.clusters) <= _SHARES else ", largest first"
-        ax.set_xlabel(f"{found.called}{order}")
+        ax.set_xlabel(f"{description.called}{order}")
         dress(ax, grid=None)
         ax.tick_params(which="both", length=0.0)
         ax.spines[:].set_visible(False)
@@ -149,7 +149,7 @@ class ProfileDisplay(Display):
         ax.tick_params(which="minor", length=0.0)
 
     def _write(self, values: Any, limit: float) -> None:
-        """Values in the cells, where there is room for them."""
+        """Write the values into the cells, if there is room."""
         self.text_ = []
         if values.shape[1] > _WRITTEN:
             return
@@ -172,64 +172,59 @@ class ProfileDisplay(Display):
         bar.set_label(f"standard deviations{chr(10) if low else ' '}from the mean", fontsize=SMALL)
 
     def _title(self) -> str:
-        """How much of the table is shown."""
-        found = self.description
+        """The numbers of columns and clusters that are shown, of all."""
+        description = self.description
         parts = []
         for shown, all_of, name in (
-            (len(self.columns), len(found.names), "column"),
-            (len(self.clusters), found.k, found.called),
+            (len(self.columns), len(description.names), "column"),
+            (len(self.clusters), description.k, description.called),
         ):
             of = f" of {all_of:,}" if shown < all_of else ""
             parts.append(f"{shown:,}{of} {name}{'s' * (max(all_of, shown) != 1)}")
         return ", ".join(parts)
 
 
-def _chosen_columns(features: Any, found: Description) -> list[int]:
+def _chosen_columns(features: Any, description: Description) -> list[int]:
     """Numbers of the columns to show."""
     if isinstance(features, Integral):
         n = check_count(features, "features")
-        return [int(each) for each in found.telling_columns[:n]]
-    wanted = [features] if isinstance(features, str) else list(_listed(features, "features"))
-    return [_column(each, found) for each in _not_empty(wanted, "features")]
+        return [int(each) for each in description.telling_columns[:n]]
+    wanted = [features] if isinstance(features, str) else _listed(features, "features")
+    return [_column(each, description) for each in wanted]
 
 
-def _column(wanted: Any, found: Description) -> int:
+def _column(wanted: Any, description: Description) -> int:
     if isinstance(wanted, Integral):
-        return check_count(wanted, "features", least=0, most=len(found.names) - 1)
-    if wanted not in found.names:
-        check_choice(wanted, "features", _few(found))
-    return found.names.index(wanted)
+        return check_count(wanted, "features", least=0, most=len(description.names) - 1)
+    if wanted not in description.names:
+        # With very many columns, the error lists those that tell clusters apart best.
+        telling = description.telling_columns[:200]
+        check_choice(wanted, "features", [description.names[each] for each in telling])
+    return description.names.index(wanted)
 
 
-def _few(found: Description) -> list[str]:
-    """The names of all columns; of very many, those that are most telling."""
-    return [found.names[each] for each in found.telling_columns[:200]]
-
-
-def _chosen_clusters(clusters: Any, found: Description) -> list[int]:
+def _chosen_clusters(clusters: Any, description: Description) -> list[int]:
     """Clusters to show, the largest first unless they are listed."""
     if isinstance(clusters, Integral):
         n = check_count(clusters, "clusters")
-        return [int(each) for each in np.argsort(-found.share, kind="stable")[:n]]
-    wanted = _not_empty(list(_listed(clusters, "clusters")), "clusters")
-    return [check_count(each, "clusters", least=0, most=found.k - 1) for each in wanted]
+        return [int(each) for each in np.argsort(-description.share, kind="stable")[:n]]
+    most = description.k - 1
+    return [check_count(j, "clusters", least=0, most=most) for j in _listed(clusters, "clusters")]
 
 
-def _listed(values: Any, name: str) -> Any:
+def _listed(values: Any, name: str) -> list[Any]:
+    """Return a list of at least one value."""
     try:
-        return iter(values)
+        listed = list(values)
     except TypeError:
         raise TypeError(f"{name}={values!r} is not allowed; pass a number or a list") from None
-
-
-def _not_empty(values: list[Any], name: str) -> list[Any]:
-    if not values:
+    if not listed:
         raise ValueError(f"{name} is empty; pass at least one, or a number of them")
-    return values
+    return listed
 
 
 _SIZE = (6.0, 4.6)
-# Space between clusters, and the least between two of their labels, as parts of the axis.
+# Space between clusters, and minimum distance of two labels, as parts of the axis.
 _GAP, _BETWEEN_LABELS = 0.012, 0.031
 
 
@@ -301,18 +296,20 @@ class SilhouetteDisplay(Display):
 
     def plot(self, ax: Any = None) -> SilhouetteDisplay:
         """Plot the silhouettes again, in a new figure or in the given axes."""
-        found = self.description
-        if found.k < 2:
+        description = self.description
+        if description.k < 2:
             raise ValueError(
                 "this model has one cluster, and a silhouette compares the own center with the "
                 "next one; fit a model with at least two clusters"
             )
-        weights, values = found.coreset.host_weights, found.silhouette
-        totals = np.bincount(found.labels, weights, found.k).astype(np.float64, copy=False)
-        sums = np.bincount(found.labels, weights * values, found.k)
+        weights, values = description.coreset.host_weights, description.silhouette
+        totals = np.bincount(description.labels, weights, description.k).astype(
+            np.float64, copy=False
+        )
+        sums = np.bincount(description.labels, weights * values, description.k)
         self.mean_ = float(sums.sum() / totals.sum())
         self.cluster_means_: FloatArray = np.divide(
-            sums, totals, out=np.full(found.k, np.nan), where=totals > 0.0
+            sums, totals, out=np.full(description.k, np.nan), where=totals > 0.0
         )
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
         order = np.argsort(-totals, kind="stable")[: self.clusters]
@@ -323,37 +320,42 @@ class SilhouetteDisplay(Display):
         return self
 
     def _blocks(self, shown: list[int], totals: FloatArray) -> None:
-        """One block per cluster, from top to bottom, with its label where there is room."""
-        found, colours = self.description, cluster_colours(self.description.k)
+        """Draw one block per cluster, from top to bottom, with a label where there is room."""
+        description, colours = self.description, cluster_colours(self.description.k)
         total = float(totals[shown].sum())
         top, ticks, names, last = 0.0, [], [], -1.0
         span = 1.0 + _GAP * (len(shown) - 1)
         for cluster in shown:
-            own = np.flatnonzero(found.labels == cluster)
-            own = own[np.argsort(-found.silhouette[own], kind="stable")]
-            height = np.concatenate([[0.0], np.cumsum(found.coreset.host_weights[own])]) / total
+            rows = np.flatnonzero(description.labels == cluster)
+            rows = rows[np.argsort(-description.silhouette[rows], kind="stable")]
+            values = description.silhouette[rows]
+            height = (
+                np.concatenate([[0.0], np.cumsum(description.coreset.host_weights[rows])]) / total
+            )
             self.ax_.fill_betweenx(
-                top + height, 0.0, np.append(found.silhouette[own], found.silhouette[own[-1]]),
+                top + height, 0.0, np.append(values, values[-1]),
                 step="post", facecolor=colours[cluster], alpha=0.85, linewidth=0.0,
             )  # fmt: skip
             middle = top + 0.5 * height[-1]
             if last < 0.0 or middle - last >= _BETWEEN_LABELS * span:
                 ticks.append(middle)
-                names.append(f"{cluster}   {percent(found.share[cluster])}")
+                names.append(f"{cluster}   {percent(description.share[cluster])}")
                 last = middle
             top += height[-1] + _GAP
         self.ax_.set_ylim(top - _GAP + 0.005, -0.005)
         self.ax_.set_yticks(ticks, names)
 
     def _mark(self, shown: int) -> None:
-        ax, found = self.ax_, self.description
-        what = found.called
+        ax, description = self.ax_, self.description
+        what = description.called
         ax.axvline(self.mean_, color=INK, linestyle="--", linewidth=1.1)
-        low = min(0.0, float(found.silhouette.min()))
+        low = min(0.0, float(description.silhouette.min()))
         ax.set_xlim(low - 0.02 * (low < 0.0), 1.0)
         ax.set_xlabel("simplified silhouette (1: at its center, 0: halfway to the next)")
         ax.set_ylabel(f"{what} and its share")
-        cut = f", the {shown:,} largest of {found.k:,} {what}s" if shown < found.k else ""
+        cut = (
+            f", the {shown:,} largest of {description.k:,} {what}s" if shown < description.k else ""
+        )
         ax.set_title(f"mean silhouette {self.mean_:.2f}{cut}")
         dress(ax, grid="x")
         ax.tick_params(axis="y", length=0.0)

@@ -1,4 +1,4 @@
-"""What a coreset has drawn, and from where: a map, and weights against distances."""
+"""CoresetDisplay: which rows a coreset has drawn, on a map and by distance from the mean."""
 
 from __future__ import annotations
 
@@ -13,18 +13,8 @@ from lwcs.description.projection import BLUE, ORANGE, quantiles, view_of, within
 from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.validation import coreset_of_stream
 from lwcs.plotting.cluster_map import draw_points, projection_of, remark, weight_legend
-from lwcs.plotting.style import (
-    INK,
-    MUTED,
-    Display,
-    dress,
-    log_ticks,
-    look,
-    number_tick,
-    percent_tick,
-    pyplot,
-)
-from lwcs.runtime.formatting import percent
+from lwcs.plotting.style import INK, MUTED, Display, dress, log_ticks, look, number_tick, pyplot
+from lwcs.runtime.formatting import percent, plain_percent
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray
@@ -32,9 +22,9 @@ if TYPE_CHECKING:
 
 _SIZE = (8.2, 4.0)
 _BINS = 24
-# The part of the weight that is nearer than the left end of the axis of distances.
+# The part of the weight left of the axis of distances.
 _NEAREST = 0.01
-# How far the weights of draws may be off the formula of the paper for it to be drawn.
+# The formula of the paper is drawn if the median weight is off it by at most this part.
 _NEAR = 0.02
 
 
@@ -87,13 +77,13 @@ class CoresetDisplay(Display):
         -------
         CoresetDisplay
         """
-        own = coreset_of_stream(coreset)
-        if not isinstance(own, Coreset):
+        coreset = coreset_of_stream(coreset)
+        if not isinstance(coreset, Coreset):
             raise TypeError(
-                f"coreset is a {type(own).__name__}, not a Coreset; pass the result of lwcs.build, "
-                "or a model's coreset_"
+                f"coreset is a {type(coreset).__name__}, not a Coreset; pass the result of "
+                "lwcs.build, or a model's coreset_"
             )
-        return cls(describe(_around_the_mean(own), own)).plot()
+        return cls(describe(_around_the_mean(coreset), coreset)).plot()
 
     def plot(self) -> CoresetDisplay:
         """Plot the coreset again."""
@@ -118,7 +108,7 @@ class CoresetDisplay(Display):
     def _map(self, ax: Any) -> None:
         coreset, shown = self.description.coreset, projection_of(self.description)
         if shown.axes[1]:
-            # It is the draws that are to be seen, and many of them may be far out.
+            # The view has most of the draws, many of which may be far from most of the weight.
             drawn = coreset.counts.astype(np.float64)
             shown = shown.viewed(view_of(shown.points, shown.centers, drawn), coreset.host_weights)
         draw_points(ax, shown, coreset.host_weights, BLUE)
@@ -136,15 +126,15 @@ class CoresetDisplay(Display):
 
     def _distances(self) -> FloatArray:
         """Distances from the mean, as multiples of the typical one."""
-        found = self.description
-        coreset = found.coreset
-        typical = float(coreset.host_weights @ found.costs / coreset.host_weights.sum())
+        description = self.description
+        coreset = description.coreset
+        typical = float(coreset.host_weights @ description.costs / coreset.host_weights.sum())
         if coreset.total_cost:
             typical = coreset.total_cost / coreset.total_weight
         if not typical > 0.0:
-            return np.zeros(len(found.costs))
-        parts = np.maximum(found.costs, 0.0) / typical
-        return found.geometry.lengths(parts)
+            return np.zeros(len(description.costs))
+        parts = np.maximum(description.costs, 0.0) / typical
+        return description.geometry.lengths(parts)
 
     def _by_distance(self, parts: Any, weights: Any) -> None:
         coreset = self.description.coreset
@@ -161,9 +151,9 @@ class CoresetDisplay(Display):
             label="share of all rows",
         )  # fmt: skip
         parts.set(xscale="log", xlim=(edges[0], edges[-1]))
-        parts.yaxis.set_major_formatter(lambda value, _: percent_tick(value))
+        parts.yaxis.set_major_formatter(lambda value, _: plain_percent(value))
         parts.yaxis.get_major_locator().set_params(nbins=4)
-        # Above the panel, where it hides nothing.
+        # Above the panel, where it covers nothing.
         parts.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
         self._weights(weights, x, edges)
         for ax in (parts, weights):
@@ -171,7 +161,7 @@ class CoresetDisplay(Display):
         parts.tick_params(labelbottom=False)
 
     def _weights(self, ax: Any, x: FloatArray, edges: FloatArray) -> None:
-        """The weight of a draw against its distance, and what the paper says it is."""
+        """Draw weights of draws against distances, with the formula of the paper."""
         coreset = self.description.coreset
         each = coreset.host_weights / coreset.counts
         uniform = coreset.total_weight / coreset.size
@@ -196,24 +186,23 @@ class CoresetDisplay(Display):
         ax.legend(loc="lower left")
 
     def _formula(self, x: FloatArray) -> FloatArray | None:
-        """2·(W/m)/(1 + d/mean d): the weight of lightweight draws, if these have it."""
-        found = self.description
-        coreset = found.coreset
+        """2·(W/m)/(1 + d/mean d), the weight of lightweight draws; None if the draws lack it."""
+        description = self.description
+        coreset = description.coreset
 
         def weight(distances: FloatArray) -> FloatArray:
-            parts = found.geometry.of_lengths(distances)
+            parts = description.geometry.of_lengths(distances)
             return 2.0 * coreset.total_weight / coreset.size / (1.0 + parts)
 
-        # Rows of weight 0 say nothing of the others.
-        some = coreset.host_weights > 0.0
-        each = (coreset.host_weights / coreset.counts)[some]
-        off = np.abs(np.log(each / weight(self.distances_[some])))
-        near = bool(np.isfinite(off).all()) and float(np.median(off)) < _NEAR
+        positive = coreset.host_weights > 0.0
+        each = (coreset.host_weights / coreset.counts)[positive]
+        errors = np.abs(np.log(each / weight(self.distances_[positive])))
+        near = bool(np.isfinite(errors).all()) and float(np.median(errors)) < _NEAR
         return weight(x) if near and not coreset.exact else None
 
 
 def _around_the_mean(coreset: Coreset) -> CoresetKMeans:
-    """A model of one cluster, whose center is the mean."""
+    """A model with one cluster, whose center is the mean."""
     model = CoresetKMeans(1, coreset_size=max(coreset.size, 1), divergence=coreset.divergence)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of the paper for any comparison: error against size or against time."""
+"""CompareDisplay, figures 1 and 2 of the paper for any comparison, and ElbowDisplay."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from lwcs.plotting.style import (
     name_text,
     number_tick,
     number_ticks,
-    percent_tick,
     subplots,
     thinned,
 )
-from lwcs.runtime.formatting import seconds
+from lwcs.runtime.formatting import plain_percent, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,11 +47,12 @@ _STYLE = {
 _LINES = ("-", "--", ":", "-.")
 # Smaller errors are drawn at this value, since a log axis has no zero.
 _FLOOR = 1e-3
-# Shorter error bars are hidden by their marker.
-_VISIBLE = 0.03
-# How far lines are moved aside, in points.
-_ASIDE = 2.4
+# Shorter error bars (in natural logarithms) are hidden by their marker.
+_LONGEST_HIDDEN_BAR = 0.03
+# Distance between lines with the same x, in points.
+_LINE_SHIFT = 2.4
 _PANEL = (4.2, 2.9)
+_INTERVAL = "95 % interval"
 
 
 class CompareDisplay(Display):
@@ -120,7 +120,7 @@ class CompareDisplay(Display):
         names = self.result.data
         if not names:
             raise ValueError("the comparison is empty, so there is nothing to draw")
-        wanted = _checked(methods, self.result)
+        drawn = _methods_to_draw(methods, self.result)
         ks = sorted({k for name in names for k in self.result.clusters(name)})
         size = (_PANEL[0] * len(ks), _PANEL[1] * len(names))
         alone = len(ks) == 1
@@ -128,11 +128,11 @@ class CompareDisplay(Display):
         self.figure_, self.axes_ = subplots(
             len(names), len(ks), size=(size[0] + 1.8 * alone, size[1] + 0.6 * (not alone))
         )
-        self._steps = sorted({t.key.polish for t in self.result.trials if t.key.method in wanted})
+        self._steps = sorted({t.key.polish for t in self.result.trials if t.key.method in drawn})
         with look():
             for row, name in zip(self.axes_, names, strict=True):
                 for ax, k in zip(row, ks, strict=True):
-                    self._panel(ax, name, k, wanted)
+                    self._panel(ax, name, k, drawn)
             for ax in self.axes_[:, 0]:
                 where = ", on held-out rows" if self.holdout else ""
                 ax.set_ylabel(f"error against clustering all rows{where}")
@@ -140,33 +140,39 @@ class CompareDisplay(Display):
                 ax.set_xlabel(
                     "number of draws m" if self.x == "size" else "time to build and solve"
                 )
-            self._legend(wanted, None if alone else size[0])
+            self._legend(drawn, None if alone else size[0])
         return self
 
-    def _panel(self, ax: Any, name: str, k: int, wanted: Sequence[str]) -> None:
+    def _panel(self, ax: Any, name: str, k: int, methods: Sequence[str]) -> None:
+        from matplotlib.transforms import ScaledTranslation
+
         ax.set_title(f"{name_text(name)}, k = {k:,}")
         if k not in self.result.clusters(name):
             ax.set_axis_off()
             return
         lines: dict[tuple[str, int], list[Cell]] = {}
         for cell in self.result.cells(name, k, holdout=self.holdout):
-            if cell.key.method in wanted and np.isfinite(cell.error):
+            if cell.key.method in methods and np.isfinite(cell.error):
                 lines.setdefault((cell.key.method, cell.key.polish), []).append(cell)
         ax.set(xscale="log", yscale="log")
-        # Limits are set below: matplotlib finds none where lines are moved aside.
+        # Limits are set below: matplotlib finds none for shifted lines.
         ax.autoscale(False)
-        every: list[float] = []
-        beside = sum(sized(method) for method, _ in lines)
+        xs: list[float] = []
+        n_sized = sum(sized(method) for method, _ in lines)
         for number, (key, cells) in enumerate(lines.items()):
-            # Lines with the same x stand side by side, so that their bars can be told apart.
-            shift = _ASIDE * (number - 0.5 * (beside - 1)) if self.x == "size" else 0.0
-            every += self._line(ax, key, cells, ax.transData + _points_aside(ax, shift))
-        if every:
-            pad = max((max(every) / min(every)) ** 0.06, 1.05)
-            ax.set_xlim(min(every) / pad, max(every) * pad)
+            # Lines with the same x are drawn side by side, so that their bars do not overlap.
+            shift = _LINE_SHIFT * (number - 0.5 * (n_sized - 1)) if self.x == "size" else 0.0
+            aside = ScaledTranslation(shift / 72.0, 0.0, ax.figure.dpi_scale_trans)
+            xs += self._line(ax, key, cells, ax.transData + aside)
+        if xs:
+            pad = max((max(xs) / min(xs)) ** 0.06, 1.05)
+            ax.set_xlim(min(xs) / pad, max(xs) * pad)
         self._ticks(ax)
 
-    def _line(self, ax: Any, key: tuple[str, int], cells: list[Cell], place: Any) -> list[float]:
+    def _line(
+        self, ax: Any, key: tuple[str, int], cells: list[Cell], transform: Any
+    ) -> list[float]:
+        """Draw a method with its intervals; return its values of x."""
         method, polish = key
         colour, _ = _STYLE[method]
         errors = np.array([max(cell.error, _FLOOR) for cell in cells])
@@ -180,16 +186,16 @@ class CompareDisplay(Display):
         ]
         half = np.nan_to_num(np.array([cell.interval for cell in cells]))
         low = np.maximum(np.minimum(errors - half, errors), 0.1 * _FLOOR)
-        seen = np.log((errors + half) / low) > _VISIBLE
-        if seen.any():
+        visible = np.log((errors + half) / low) > _LONGEST_HIDDEN_BAR
+        if visible.any():
             ax.vlines(
-                np.asarray(x)[seen], low[seen], (errors + half)[seen], transform=place,
+                np.asarray(x)[visible], low[visible], (errors + half)[visible], transform=transform,
                 color=colour, alpha=0.45, linewidth=1.1, zorder=1.5,
             )  # fmt: skip
-        ax.plot(x, errors, transform=place, **self._drawn_as(method, polish))
+        ax.plot(x, errors, transform=transform, **self._line_style(method, polish))
         return x
 
-    def _drawn_as(self, method: str, polish: int) -> dict[str, Any]:
+    def _line_style(self, method: str, polish: int) -> dict[str, Any]:
         colour, marker = _STYLE[method]
         return {
             "color": colour,
@@ -201,7 +207,7 @@ class CompareDisplay(Display):
         }
 
     def _ticks(self, ax: Any) -> None:
-        """Round numbers, in a range that shows every mean; bars may leave it."""
+        """Set limits that show every mean, though not every bar, and ticks at round numbers."""
         means = [y for line in ax.lines for y in line.get_ydata()]
         bars = [y for bar in ax.collections for part in bar.get_segments() for y in part[:, 1]]
         if not means:
@@ -209,7 +215,7 @@ class CompareDisplay(Display):
         low, high = min(means), max([*means, *bars])
         pad = (high / low) ** 0.06
         ax.set_ylim(max(low / pad / 1.05, 0.8 * _FLOOR), high * pad * 1.05)
-        log_ticks(ax.yaxis, _error_text)
+        log_ticks(ax.yaxis, lambda y: f"{'≤ ' if y <= _FLOOR else ''}{plain_percent(y)}")
         if self.x == "size":
             sizes = self.result.sizes()
             shown = thinned(sizes)
@@ -219,23 +225,23 @@ class CompareDisplay(Display):
         else:
             log_ticks(ax.xaxis, seconds)
 
-    def _legend(self, wanted: Sequence[str], width: float | None) -> None:
-        """The methods, and what hollow markers mean; at the right, or below in this width."""
+    def _legend(self, methods: Sequence[str], width: float | None) -> None:
+        """Explain lines and markers: at the right, or below the panels in this width."""
         from matplotlib.lines import Line2D
 
         entries = {}
-        for method in wanted:
+        for method in methods:
             as_line = not sized(method) and self.x == "size"
-            style = self._drawn_as(method, 0 if 0 in self._steps else self._steps[0])
+            style = self._line_style(method, 0 if 0 in self._steps else self._steps[0])
             dotted = {"color": style["color"], "linestyle": (0, (1, 2)), "linewidth": 1.5}
             entries[TITLES[method]] = Line2D([], [], **(dotted if as_line else style))
         for polish in self._steps:
             if polish:
-                style = self._drawn_as("uniform", polish) | {"color": MUTED, "marker": "o"}
+                style = self._line_style("uniform", polish) | {"color": MUTED, "marker": "o"}
                 label = f"+ {polish} step{'s' * (polish > 1)} on all rows"
                 entries[label] = Line2D([], [], **style)
         if any(ax.collections for ax in self.axes_.flat):
-            entries["95 % interval"] = Line2D(
+            entries[_INTERVAL] = Line2D(
                 [], [], color=MUTED, linestyle="none", marker="|", markersize=9.0
             )
         columns = 1 if width is None else legend_columns(list(entries), width)
@@ -245,10 +251,10 @@ class CompareDisplay(Display):
         )  # fmt: skip
 
 
-def _checked(methods: str | Sequence[str] | None, result: CompareResult) -> list[str]:
-    """The methods to draw, in the order of tables; a name that was not compared is refused."""
-    there = {trial.key.method for trial in result.trials}
-    known = [method for method in TITLES if method in there and method not in FULL]
+def _methods_to_draw(methods: str | Sequence[str] | None, result: CompareResult) -> list[str]:
+    """Return the methods in the order of tables; refuse names that were not compared."""
+    compared = {trial.key.method for trial in result.trials}
+    known = [method for method in TITLES if method in compared and method not in FULL]
     if methods is None:
         return known
     chosen = [methods] if isinstance(methods, str) else list(methods)
@@ -262,17 +268,6 @@ def _checked(methods: str | Sequence[str] | None, result: CompareResult) -> list
     if not chosen:
         raise ValueError(f"methods is empty; choose from {', '.join(map(repr, known))}")
     return [method for method in known if method in chosen]
-
-
-def _points_aside(ax: Any, points: float) -> Any:
-    """A shift to the right, in points."""
-    from matplotlib.transforms import ScaledTranslation
-
-    return ScaledTranslation(points / 72.0, 0.0, ax.figure.dpi_scale_trans)
-
-
-def _error_text(error: float) -> str:
-    return f"{'≤ ' if error <= _FLOOR else ''}{percent_tick(error)}"
 
 
 # Costs that span a larger factor are drawn on a log axis.
@@ -350,20 +345,18 @@ class ElbowDisplay(Display):
             below.set_xlim(self.choice.rows[0].k - 1, self.choice.rows[0].k + 1)
 
     def _band(self, ax: Any, name: str, label: str) -> None:
-        """An estimate with its interval."""
+        """Draw an estimate with its interval."""
         ks, values = self._known(name)
         low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
-        found = [value.value for value in values]
-        if not found:
+        estimates = [value.value for value in values]
+        if not estimates:
             return
         if len(ks) > 1:
-            ax.fill_between(
-                ks, low, high, color=BLUE, alpha=0.2, linewidth=0, label="95 % interval"
-            )
+            ax.fill_between(ks, low, high, color=BLUE, alpha=0.2, linewidth=0, label=_INTERVAL)
         else:
-            ax.vlines(ks, low, high, color=BLUE, alpha=0.4, label="95 % interval")
-        ax.plot(ks, found, color=BLUE, marker="o")
-        if name == "cost" and min(low) > 0.0 and max(found) > _WIDE * min(found):
+            ax.vlines(ks, low, high, color=BLUE, alpha=0.4, label=_INTERVAL)
+        ax.plot(ks, estimates, color=BLUE, marker="o")
+        if name == "cost" and min(low) > 0.0 and max(estimates) > _WIDE * min(estimates):
             ax.set_yscale("log")
             log_ticks(ax.yaxis, number_tick)
         else:
@@ -373,7 +366,7 @@ class ElbowDisplay(Display):
             ax.legend(loc="best")
 
     def _indices(self, ax: Any) -> None:
-        """Silhouette and stability, and which numbers of clusters are told apart."""
+        """Draw silhouette and stability, and mark the k whose clusters are all told apart."""
         self._line(ax, "silhouette", GREEN, "D", "silhouette")
         self._line(ax, "stability", RED, "*", "stability")
         apart = [row.k for row in self.choice.rows if row.separated]
@@ -385,27 +378,27 @@ class ElbowDisplay(Display):
         ax.set_ylim(-0.12, 1.05)
         ax.set_ylabel("index (1 is best)")
         if ax.lines:
-            # Above the panel, where it hides nothing.
+            # Above the panel, where it covers nothing.
             ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
 
     def _line(self, ax: Any, name: str, colour: str, marker: str, label: str) -> None:
         ks, values = self._known(name)
         if not len(ks):
             return
-        # The stability is known of a few numbers of clusters, so there is nothing to connect.
+        # The stability is known for a few k only, so its markers are not connected.
         size, style = (10.0, "none") if marker == "*" else (4.0, "-")
         ax.plot(
             ks, values, color=colour, marker=marker, markersize=size, linestyle=style, label=label
         )
 
     def _known(self, name: str) -> tuple[FloatArray, list[Any]]:
-        """Where a column is known, and its values."""
+        """The values of a column, and the k for which it is known."""
         known = [(row.k, getattr(row, name)) for row in self.choice.rows]
         known = [(k, value) for k, value in known if value is not None]
         return np.array([k for k, _ in known], dtype=np.float64), [value for _, value in known]
 
     def _mark(self, top: Any, below: Any) -> None:
-        """A line at the recommended number of clusters, or a title that says why none is."""
+        """Draw a line at the recommended k, or say in the title why there is none."""
         k = self.choice.k
         title = self.choice.reason.split(":")[0] if k is None else f"recommended: k = {k}"
         top.set_title(title)

@@ -1,4 +1,4 @@
-"""The one look of all figures: sizes, lines, what a figure has around its data."""
+"""The style of all figures: fonts, colours, axes, ticks and legends; and how figures are saved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INK, MUTED, FAINT = "#222222", "#666666", "#DDDDDD"
 SMALL = 8.5
 """Font size of tick labels, legends and remarks, in points."""
 
-# Of the user's own style, these are kept.
+# Parameters of the user's style that are kept.
 _KEPT = ("figure.dpi", "font.family", "font.sans-serif", "font.serif", "font.monospace")
 _LOOK = {
     "font.size": 9.0,
@@ -47,7 +47,7 @@ _LOOK = {
 
 @contextmanager
 def look(ax: Any = None) -> Iterator[None]:
-    """Draw in the look of this library, with the fonts of the user; in `ax`, in its own look."""
+    """Draw in the style of this library with the user's fonts; axes `ax` keep their own style."""
     plt = pyplot()
     if ax is not None:
         yield
@@ -60,7 +60,7 @@ def look(ax: Any = None) -> Iterator[None]:
 def subplots(
     n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float], **options: Any
 ) -> tuple[Any, Any]:
-    """A figure of this size in inches, and an array of its axes, in the look of this library."""
+    """A figure of `size` inches in the style of this library, and an array of its axes."""
     with look():
         figure, axes = pyplot().subplots(
             n_rows, n_columns, figsize=size, squeeze=False, layout="constrained", **options
@@ -71,10 +71,10 @@ def subplots(
 
 
 def axes_of(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
-    """The figure and the axes to draw in: those that were given, or others of this size."""
+    """The figure and axes to draw in: those of `ax`, or new ones of this size."""
     if ax is None:
-        figure, found = subplots(size=size)
-        return figure, found[0, 0]
+        figure, axes = subplots(size=size)
+        return figure, axes[0, 0]
     if not hasattr(ax, "get_figure"):
         raise TypeError(
             f"ax is a {type(ax).__name__}, not matplotlib Axes; pass one of those that "
@@ -84,7 +84,7 @@ def axes_of(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def dress(ax: Any, grid: str | None = "both") -> None:
-    """Set ticks and grid: matplotlib makes them late, in the style that it finds then."""
+    """Set ticks and grid: matplotlib makes them when it draws, in the style of that moment."""
     ax.tick_params(which="both", labelsize=SMALL, color=MUTED, labelcolor=INK)
     ax.tick_params(which="major", length=3.0, width=0.8)
     ax.tick_params(which="minor", length=2.0, width=0.5)
@@ -103,30 +103,24 @@ def legend_columns(labels: Sequence[str], width: float) -> int:
 
 
 LONGEST = 28
-"""Longer names are cut."""
+"""Maximum number of characters of a name."""
 _MOST_TICKS = 6
-# No smaller part of the range of an axis between two labels.
+# Minimum distance of two labels, as a part of the range of their axis.
 _LEAST_GAP = 0.13
 _REPLACEMENT = "□"
 
 
 def name_text(name: object, longest: int = LONGEST) -> str:
-    """A name from the data as matplotlib shows it: as it is, and never as mathematics.
+    """A name from the data as text for matplotlib, which takes nothing in it for mathematics.
 
-    Names that are too long lose their middle. Characters that the font does not have, such as
-    emoji, become an empty box.
+    Names that are too long are cut in the middle. Characters that the font lacks, such as emoji,
+    become an empty box.
     """
     text = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in str(name))).strip()
     text = shortened(text, longest)
-    known = _characters(_families())
+    known = _characters(tuple(pyplot().rcParams["font.family"]))
     shown = "".join(c if ord(c) in known or c == " " else _REPLACEMENT for c in text)
     return shown.replace("$", r"\$")
-
-
-def _families() -> tuple[str, ...]:
-    import matplotlib as mpl
-
-    return tuple(mpl.rcParams["font.family"])
 
 
 @lru_cache(maxsize=8)
@@ -138,13 +132,8 @@ def _characters(families: tuple[str, ...]) -> frozenset[int]:
     return frozenset(code for font in fonts for code in font.get_charmap())
 
 
-def percent_tick(value: float) -> str:
-    """A part as a percentage, with as few characters as it takes."""
-    return f"{100.0 * value:.3g} %" if value < 10.0 else f"{100.0 * value:,.0f} %"
-
-
 def number_tick(value: float, digits: int = 3) -> str:
-    """A number with as few characters as it takes."""
+    """A number in few characters."""
     if value == 0.0:
         return "0"
     if 1e-3 <= abs(value) < 1e7:
@@ -155,7 +144,7 @@ def number_tick(value: float, digits: int = 3) -> str:
 
 
 def number_ticks(axis: Any) -> None:
-    """Label a linear axis with numbers, with as many digits as tell its ticks apart."""
+    """Label a linear axis with numbers of as many digits as make its ticks distinct."""
     from matplotlib.ticker import FuncFormatter
 
     class TickNumbers(FuncFormatter):
@@ -172,7 +161,7 @@ def number_ticks(axis: Any) -> None:
 def log_ticks(axis: Any, text: Callable[[float], str]) -> None:
     """Label a logarithmic axis with round numbers, at most six of them.
 
-    It looks at the present range of the axis, so call it once that is known.
+    Call it once the limits of the axis are set, which it depends on.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -203,11 +192,11 @@ def thinned(values: Sequence[float]) -> list[float]:
     """Values that can be labelled on a logarithmic axis without touching, with both ends."""
     if len(values) < 2:
         return list(values)
-    places = np.log(np.asarray(values, dtype=np.float64))
-    gap = _LEAST_GAP * (places[-1] - places[0])
+    positions = np.log(np.asarray(values, dtype=np.float64))
+    gap = _LEAST_GAP * (positions[-1] - positions[0])
     kept = [len(values) - 1]
     for each in range(len(values) - 2, -1, -1):
-        if places[kept[-1]] - places[each] >= gap:
+        if positions[kept[-1]] - positions[each] >= gap:
             kept.append(each)
     kept[-1] = 0
     return [values[each] for each in reversed(kept)]
@@ -236,7 +225,7 @@ def save_figure(figure: Any, path: str | os.PathLike[str], access: Access = DEFA
             f"{str(path)!r} does not end like a figure; choose a name that ends in "
             f"{', '.join(f'.{each}' for each in ENDINGS[:-1])} or .{ENDINGS[-1]}"
         )
-    # Without a date and with ids that are not random, the same figure gives the same file.
+    # No date and no random ids: the same figure gives the same file.
     metadata = {"Date": None} if ending == "svg" else None
     with (
         replacing(path, access) as temporary,
@@ -247,7 +236,7 @@ def save_figure(figure: Any, path: str | os.PathLike[str], access: Access = DEFA
 
 
 class Display:
-    """A figure that was drawn, as `figure_`."""
+    """Base of all displays: a figure in `figure_`, which can be saved."""
 
     figure_: Any
 

@@ -1,4 +1,4 @@
-"""The table of clusters: what is printed of each, and what it is sorted by."""
+"""The table of clusters in the report: the text of every cell, and the number it is sorted by."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """What is printed, in a smaller line below it, and the number that is sorted by."""
+    """The text of a cell, the number that it is sorted by, and a smaller line of text below."""
 
     text: str
     value: float
@@ -31,7 +31,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table, with a sentence on what it shows."""
+    """A column of the table, with a sentence about it."""
 
     title: str
     about: str
@@ -48,7 +48,7 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A cluster."""
+    """A row of the table: a cluster with its colours on light and dark pages."""
 
     number: int
     light: str
@@ -59,47 +59,46 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All clusters."""
+    """The columns, and a row per cluster."""
 
     columns: list[Column]
     rows: list[Row]
 
 
-def table_of(found: Description, themes: dict[str, Theme]) -> Table:
+def table_of(description: Description, themes: dict[str, Theme]) -> Table:
     """Make the table of a description."""
-    columns = dict(_columns(found))
-    own = list(columns.values())
+    columns = dict(_columns(description))
     light, dark = themes["light"].clusters, themes["dark"].clusters
     rows = [
-        Row(j, light[j], dark[j], [cells[j] for cells in own], _telling(found, j))
-        for j in range(found.k)
+        Row(j, light[j], dark[j], list(cells), _telling(description, j))
+        for j, cells in enumerate(zip(*columns.values(), strict=True))
     ]
     return Table(list(columns), rows)
 
 
-def _telling(found: Description, cluster: int) -> list[Telling]:
+def _telling(description: Description, cluster: int) -> list[Telling]:
     return [
         Telling(shortened(each.name, _NAME), signed(each.deviations), each.deviations > 0.0)
-        for each in found.telling(cluster, TELLING)
+        for each in description.telling(cluster, TELLING)
     ]
 
 
-def _columns(found: Description) -> list[tuple[Column, list[TableCell]]]:
+def _columns(description: Description) -> list[tuple[Column, list[TableCell]]]:
     """The columns of numbers, each with a cell per cluster."""
-    mixture = found.is_mixture
-    low, high = found.share_interval
+    mixture = description.is_mixture
+    low, high = description.share_interval
     shares = [
         TableCell(percent(share), float(share), "" if one == other else interval(one, other))
-        for share, one, other in zip(found.share, low, high, strict=True)
+        for share, one, other in zip(description.share, low, high, strict=True)
     ]
-    counted = not found.share_error.any()
+    counted = not description.share_error.any()
     made = [
         (
             Column(
-                "Weight of rows" if found.has_weights else "Rows",
+                "Weight of rows" if description.has_weights else "Rows",
                 "Of all rows." if counted else "Estimated by the coreset.",
             ),
-            [TableCell(size_words(size, found), float(size)) for size in found.size],
+            [TableCell(size_words(size, description), float(size)) for size in description.size],
         ),
         (
             Column(
@@ -108,54 +107,54 @@ def _columns(found: Description) -> list[tuple[Column, list[TableCell]]]:
             ),
             shares,
         ),
-        _likelihood(found) if mixture else _cost(found),
+        _likelihood(description) if mixture else _cost(description),
         (
             Column("Spread", "Typical distance of a row from its center."),
-            _numbers(found.spread),
+            _numbers(description.spread),
         ),
     ]
-    if found.score is not None:
+    if description.score is not None:
         about = "Overlap with the best match in bootstrap coresets: above 0.85 is stable."
-        scores = [TableCell(f"{each:.2f}", float(each)) for each in found.score]
+        scores = [TableCell(f"{each:.2f}", float(each)) for each in description.score]
         made.append((Column("Stability", about), scores))
-    if found.k > 1:
-        made.append(_nearest(found))
+    if description.k > 1:
+        made.append(_nearest(description))
     return made
 
 
-def _cost(found: Description) -> tuple[Column, list[TableCell]]:
-    total = float(found.cost.sum())
-    parts = found.cost / total if total > 0.0 else np.zeros(found.k)
+def _cost(description: Description) -> tuple[Column, list[TableCell]]:
+    total = float(description.cost.sum())
+    parts = description.cost / total if total > 0.0 else np.zeros(description.k)
     cells = [
         TableCell(percent(part), float(cost), number(cost, 3))
-        for part, cost in zip(parts, found.cost, strict=True)
+        for part, cost in zip(parts, description.cost, strict=True)
     ]
     return Column("Cost", "Part of the cost of all clusters, and the cost itself below."), cells
 
 
-def _likelihood(found: Description) -> tuple[Column, list[TableCell]]:
-    size = np.bincount(found.labels, found.coreset.host_weights, found.k)
-    means = np.divide(-found.cost, size, out=np.full(found.k, np.nan), where=size > 0.0)
+def _likelihood(description: Description) -> tuple[Column, list[TableCell]]:
+    size = np.bincount(description.labels, description.coreset.host_weights, description.k)
+    means = np.divide(-description.cost, size, out=np.full(description.k, np.nan), where=size > 0.0)
     return Column("Log-likelihood", "Mean of the rows that most likely belong to it."), _numbers(
         means
     )
 
 
 def _numbers(values: FloatArray) -> list[TableCell]:
-    """Cells of plain numbers; those that are not known are sorted as 0."""
+    """Cells of numbers; unknown ones are sorted as 0."""
     return [
         TableCell(text, float(value) if isfinite(value) else 0.0)
         for value, text in zip(values, aligned(values.tolist()), strict=True)
     ]
 
 
-def _nearest(found: Description) -> tuple[Column, list[TableCell]]:
+def _nearest(description: Description) -> tuple[Column, list[TableCell]]:
     cells = [
         TableCell(str(other), float(apart), f"at {text}")
         for other, apart, text in zip(
-            found.nearest, found.apart, aligned(found.apart.tolist()), strict=True
+            description.nearest, description.apart, aligned(description.apart.tolist()), strict=True
         )
     ]
-    far = f"the {found.geometry.length_name} of the own center from it"
-    about = f"The other {found.called} whose center is nearest, and {far}."
+    far = f"the {description.geometry.length_name} of the own center from it"
+    about = f"The other {description.called} whose center is nearest, and {far}."
     return Column("Nearest", about), cells

@@ -1,4 +1,4 @@
-"""How good the clusters are, in sentences."""
+"""Text of the report: how good the clusters are, how the coreset was drawn, times of stages."""
 
 from __future__ import annotations
 
@@ -35,82 +35,86 @@ _DISTANCES = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A question, and its answer in sentences."""
+    """A question about the clusters, answered in sentences."""
 
     question: str
     sentences: list[str]
 
 
 def distances(measured: Geometry | Coreset) -> str:
-    """What costs are sums of, or what rows were drawn by."""
+    """The name of the distances that a geometry measures, or that rows were drawn by."""
     name = measured.divergence.name
-    said = _DISTANCES.get(name, f"{name} divergences")
-    return said if measured.scale is None else f"{said} in standard deviations"
+    text = _DISTANCES.get(name, f"{name} divergences")
+    return text if measured.scale is None else f"{text} in standard deviations"
 
 
 def answers(
-    found: Description, certificate: Certificate | None, *, typed: bool = False
+    description: Description, certificate: Certificate | None, *, typed: bool = False
 ) -> list[Section]:
-    """What is known of how good the clusters are; advice is for those who typed a command."""
+    """Sections on how good the clusters are; with `typed`, they advise commands, not Python."""
     known = [
-        Section("Log-likelihood" if found.is_mixture else "What they cost", _fit(found)),
-        Section("Sampling error", _sampling(found, typed)),
-        Section("Certificate", _certified(found, certificate, typed)),
-        Section("Separation", _separation(found)),
-        Section("Stability", _stability(found, typed)),
-        Section("Method", _diagnosis(found)),
+        Section(
+            "Log-likelihood" if description.is_mixture else "What they cost", _fit(description)
+        ),
+        Section("Sampling error", _sampling(description, typed)),
+        Section("Certificate", _certified(description, certificate, typed)),
+        Section("Separation", _separation(description)),
+        Section("Stability", _stability(description, typed)),
+        Section("Method", _diagnosis(description)),
     ]
     return [each for each in known if each.sentences]
 
 
-def _fit(found: Description) -> list[str]:
-    model = found.model
-    if found.is_mixture:
+def _fit(description: Description) -> list[str]:
+    model = description.model
+    if description.is_mixture:
         value = getattr(model, "lower_bound_", None)
         where = "on the coreset that was fitted, where it is biased high"
-        if found.coreset.exact:
+        if description.coreset.exact:
             where = "on all rows"
-        said = [] if value is None else [f"The mean log-likelihood is {number(value)} {where}."]
+        sentences = (
+            [] if value is None else [f"The mean log-likelihood is {number(value)} {where}."]
+        )
         family = getattr(model, "family", None)
         if family is not None:
-            said.append(f"The components are {family} distributions.")
+            sentences.append(f"The components are {family} distributions.")
         if getattr(model, "converged_", True) is False:
-            said.append("EM did not converge; pass a larger max_iter.")
-        return said
+            sentences.append("EM did not converge; pass a larger max_iter.")
+        return sentences
     cost = getattr(model, "inertia_", None)
-    cost = float(found.cost.sum()) if cost is None else float(cost)
+    cost = float(description.cost.sum()) if cost is None else float(cost)
     known = getattr(model, "diagnosis_", None)
     where = "as the model was fitted"
     if known is not None:
         where = "on all rows" if known.on_all_rows else "on the coreset, which is biased low"
-    per = "unit of weight" if found.has_weights else "row"
-    said = [
-        f"The cost is {number(cost)} {where}: the sum of {distances(found.geometry)} from the "
-        f"nearest center, {number(cost / found.coreset.total_weight)} per {per}."
+    per = "unit of weight" if description.has_weights else "row"
+    measured, each = distances(description.geometry), cost / description.coreset.total_weight
+    sentences = [
+        f"The cost is {number(cost)} {where}: the sum of {measured} from the nearest center, "
+        f"{number(each)} per {per}."
     ]
-    empty = int((found.share == 0.0).sum())
+    empty = int((description.share == 0.0).sum())
     if empty:
-        said.append(
-            f"{empty:,} of the {found.k:,} clusters have no rows here; fewer clusters would do."
+        sentences.append(
+            f"{empty:,} of the {description.k:,} clusters have no rows here; fewer clusters would "
+            "do."
         )
-    return said
+    return sentences
 
 
-def _sampling(found: Description, typed: bool) -> list[str]:
-    error = float(getattr(found.model, "sampling_error_", float("nan")))
-    bound = float(getattr(found.model, "sampling_error_bound_", float("nan")))
-    if not hasattr(found.model, "sampling_error_"):
+def _sampling(description: Description, typed: bool) -> list[str]:
+    error = float(getattr(description.model, "sampling_error_", float("nan")))
+    bound = float(getattr(description.model, "sampling_error_bound_", float("nan")))
+    if not hasattr(description.model, "sampling_error_"):
         return []
     if error == 0.0 and bound == 0.0:
         return ["All rows were fitted, so that there is no sampling error."]
     if not isfinite(error) or not 0.0 < bound < inf:
-        how = (
-            "without --size, or with --holdout 0.1"
-            if typed
-            else ("with coreset_size='auto', or with holdout=0.1")
-        )
+        how = "with coreset_size='auto', or with holdout=0.1"
+        if typed:
+            how = "without --size, or with --holdout 0.1"
         return [f"How far this is from a fit to all rows is not known; fit {how}, to know it."]
-    if found.is_mixture:
+    if description.is_mixture:
         return [
             f"The log-likelihood is about {number(error, 2)} nats per row below that of a fit to "
             f"all rows, and most likely at most {number(bound, 2)} below."
@@ -121,43 +125,43 @@ def _sampling(found: Description, typed: bool) -> list[str]:
     ]
 
 
-def _certified(found: Description, certificate: Certificate | None, typed: bool) -> list[str]:
+def _certified(description: Description, certificate: Certificate | None, typed: bool) -> list[str]:
     if certificate is not None:
         return [typeset(str(certificate))]
-    known = getattr(found.model, "diagnosis_", None)
+    known = getattr(description.model, "diagnosis_", None)
     if known is not None and known.on_all_rows:
         return ["Not needed: the cost above is that of all rows."]
     how = "`lwcs report MODEL DATA`" if typed else "certificate=lwcs.certify(data, model)"
-    what = "log-likelihood" if found.is_mixture else "cost"
+    what = "log-likelihood" if description.is_mixture else "cost"
     return [
         f"None was made. A report by {how} has one: an interval for the {what} on all rows, by "
         "draws that know nothing of the fit."
     ]
 
 
-def _separation(found: Description) -> list[str]:
-    if found.is_mixture or found.k == 1:
+def _separation(description: Description) -> list[str]:
+    if description.is_mixture or description.k == 1:
         return []
-    weights = found.coreset.host_weights
-    mean = float(weights @ found.silhouette / weights.sum())
+    weights = description.coreset.host_weights
+    mean = float(weights @ description.silhouette / weights.sum())
     return [
         f"The mean silhouette is {mean:.2f}: 1 if clusters are far apart, near 0 if rows are as "
         "close to another center as to their own."
     ]
 
 
-def _stability(found: Description, typed: bool) -> list[str]:
-    known: Any = getattr(found.model, "stability_", None)
+def _stability(description: Description, typed: bool) -> list[str]:
+    known: Any = getattr(description.model, "stability_", None)
     if known is not None:
         return [f"{known.words()}.", pair_words(known.pairs)]
-    if found.is_mixture or not hasattr(found.model, "stability"):
+    if description.is_mixture or not hasattr(description.model, "stability"):
         return []
     how = "`lwcs fit --stability`" if typed else "model.stability()"
     return [f"Not measured. {how} says which clusters are found again in bootstrap coresets."]
 
 
-def _diagnosis(found: Description) -> list[str]:
-    known = getattr(found.model, "diagnosis_", None)
+def _diagnosis(description: Description) -> list[str]:
+    known = getattr(description.model, "diagnosis_", None)
     return [] if known is None else [typeset(str(known))]
 
 
@@ -166,20 +170,20 @@ _LISTED = 12
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a model comes from, as far as that is known."""
+    """The origin of a model, as far as it is known."""
 
     title: str | None = None
     command: str | None = None
     """The command line that fitted it."""
     rewriting: str | None = None
-    """The command line that wrote the report of a model that was there."""
+    """The command line that wrote the report of a saved model."""
     left_out: tuple[str, ...] = ()
     """Columns of the data that are not features."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A name and a value."""
+    """A name with its value."""
 
     name: str
     value: str
@@ -187,7 +191,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """How long a stage of the fit took."""
+    """The time, rows and passes of a stage of the fit, as text."""
 
     name: str
     seconds: str
@@ -198,50 +202,48 @@ class StageTime:
 _NOT_FITTED = Fact("Used for", "this report; the model was fitted on other draws, or on all rows")
 
 
-def title_of(found: Description, origin: Origin) -> str:
+def title_of(description: Description, origin: Origin) -> str:
     """The title of the report."""
     if origin.title:
         return origin.title
-    k, n = found.k, found.n_rows
-    return f"{k:,} {found.called}{'s' * (k != 1)} in {n:,} row{'s' * (n != 1)}"
+    k, n = description.k, description.n_rows
+    return f"{k:,} {description.called}{'s' * (k != 1)} in {n:,} row{'s' * (n != 1)}"
 
 
-def headline(found: Description) -> list[Fact]:
-    """The few numbers that everybody asks for first."""
-    coreset = found.coreset
-    said = [
-        Fact("Rows", f"{found.n_rows:,}"),
-        Fact("Columns", f"{len(found.names):,}"),
-        Fact(f"{found.called}s".capitalize(), f"{found.k:,}"),
+def headline(description: Description) -> list[Fact]:
+    """The numbers at the top of the page."""
+    coreset = description.coreset
+    numbers = [
+        Fact("Rows", f"{description.n_rows:,}"),
+        Fact("Columns", f"{len(description.names):,}"),
+        Fact(f"{description.called}s".capitalize(), f"{description.k:,}"),
         Fact("Rows used" if coreset.exact else "Draws", f"{coreset.size:,}"),
     ]
-    whole = timings_of(found).get(TOTAL)
-    timed = "Time to fit" if has_timings(found) else "Time to draw"
-    return said if whole is None else [*said, Fact(timed, seconds(whole["seconds"]))]
+    whole = timings_of(description).get(TOTAL)
+    timed = "Time to fit" if has_timings(description) else "Time to draw"
+    return numbers if whole is None else [*numbers, Fact(timed, seconds(whole["seconds"]))]
 
 
-def size_words(size: float, found: Description) -> str:
-    """A number of rows, which is an estimate; weights may be any numbers."""
-    if found.has_weights:
+def size_words(size: float, description: Description) -> str:
+    """A number of rows as text; it is an estimate, and weights need not be integers."""
+    if description.has_weights:
         return number(size)
     return "about 1" if 0.0 < size < 1.0 else f"{size:,.0f}"
 
 
-def has_timings(found: Description) -> bool:
-    """Whether it is known how long the fit took."""
-    return bool(getattr(found.model, "timings_", None))
+def has_timings(description: Description) -> bool:
+    """Whether the model has the times of its fit."""
+    return bool(getattr(description.model, "timings_", None))
 
 
-def timings_of(found: Description) -> Timings:
-    """How long the stages of the fit took, or those of the coreset."""
-    if has_timings(found):
-        known: Timings = found.model.timings_
-        return known
-    return found.coreset.details.get(TIMINGS, {})
+def timings_of(description: Description) -> Timings:
+    """The times of the fit or, if they are not known, of drawing the coreset."""
+    known: Timings | None = getattr(description.model, "timings_", None)
+    return known or description.coreset.details.get(TIMINGS, {})
 
 
-def stages(found: Description) -> list[StageTime]:
-    """The stages in the order that they began, and in total."""
+def stages(description: Description) -> list[StageTime]:
+    """The stages in the order in which they began, and their total."""
     return [
         StageTime(
             stage,
@@ -249,19 +251,19 @@ def stages(found: Description) -> list[StageTime]:
             f"{each['rows']:,}" if each["rows"] else "",
             f"{each['passes']:,}" if each["passes"] else "",
         )
-        for stage, each in timings_of(found).items()
+        for stage, each in timings_of(description).items()
     ]
 
 
-def drawn(found: Description, origin: Origin) -> list[Fact]:
-    """How the coreset was drawn."""
-    coreset = found.coreset
+def drawn(description: Description, origin: Origin) -> list[Fact]:
+    """Facts about how the coreset was drawn."""
+    coreset = description.coreset
     weights = coreset.host_weights
-    said = [] if coreset is getattr(found.model, "coreset_", None) else [_NOT_FITTED]
-    said += [
+    facts = [] if coreset is getattr(description.model, "coreset_", None) else [_NOT_FITTED]
+    facts += [
         Fact("Method", coreset.method),
         Fact("Draws", f"{coreset.size:,}"),
-        Fact("Distinct rows", f"{len(coreset):,} of {found.n_rows:,}"),
+        Fact("Distinct rows", f"{len(coreset):,} of {description.n_rows:,}"),
         Fact(
             "Weights",
             f"{number(float(weights.min()), 3)} to {number(float(weights.max()), 3)}; their sum is "
@@ -270,27 +272,27 @@ def drawn(found: Description, origin: Origin) -> list[Fact]:
         Fact("Distances", distances(coreset)),
     ]
     if not coreset.exact:
-        said.append(Fact("Seed", "not known" if coreset.seed is None else str(coreset.seed)))
+        facts.append(Fact("Seed", "not known" if coreset.seed is None else str(coreset.seed)))
     if coreset.depth:
-        said.append(Fact("Depth", f"{coreset.depth}: a union of coresets, or a reduction of one"))
+        facts.append(Fact("Depth", f"{coreset.depth}: a union of coresets, or a reduction of one"))
     dropped = coreset.details.get("dropped", 0)
     if dropped:
-        said.append(Fact("Rows dropped", f"{dropped:,}, for missing values"))
-    said.append(Fact("Columns used", listed(found.names)))
+        facts.append(Fact("Rows dropped", f"{dropped:,}, for missing values"))
+    facts.append(Fact("Columns used", listed(description.names)))
     if origin.left_out:
-        said.append(Fact("Columns left out", listed(origin.left_out)))
-    return said
+        facts.append(Fact("Columns left out", listed(origin.left_out)))
+    return facts
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Names, the first few of them."""
+    """The first names, and how many more there are."""
     shown = ", ".join(shortened(name, 40) for name in names[:_LISTED])
     more = len(names) - _LISTED
     return f"{shown}, and {more:,} more" if more > 0 else shown
 
 
 def versions() -> list[Fact]:
-    """What computed it."""
+    """Versions of Python and of the libraries that computed the report."""
     names = {"numpy": "NumPy", "scikit-learn": "scikit-learn", "bokeh": "Bokeh"}
     return [
         Fact("lwcs", lwcs.__version__),

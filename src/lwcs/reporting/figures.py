@@ -1,8 +1,11 @@
-"""Colours of the report, for a light and for a dark page."""
+"""Figures of the report but for the map: histograms and profiles, with their colours and axes.
+
+Every figure has colours for a light and for a dark page.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +24,7 @@ _HEAT_STEPS = 33
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours that figures have on one kind of page; the style sheet has those of the text."""
+    """Colours of figures on a light or on a dark page; those of text are in the style sheet."""
 
     text: str
     line: str
@@ -33,13 +36,9 @@ class Theme:
     heat: list[str]
     """From far below the mean to far above it."""
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return asdict(self)
-
 
 def themes(k: int) -> dict[str, Theme]:
-    """The colours of both pages, for k clusters."""
+    """The colours of k clusters on both kinds of page."""
     return {
         "light": Theme(
             "#3f4650", "#b9bfc7", "#e8eaed", "#3b6ea5", "#c9ced6",
@@ -81,12 +80,12 @@ def scripts() -> list[str]:
     bokeh()
     from bokeh.resources import Resources
 
-    own = Resources(mode="inline", components=["bokeh", "bokeh-gl"], log_level="error")
-    return [each for each in own.js_raw if not each.startswith("Bokeh.set_log_level")]
+    resources = Resources(mode="inline", components=["bokeh", "bokeh-gl"], log_level="error")
+    return [each for each in resources.js_raw if not each.startswith("Bokeh.set_log_level")]
 
 
 def plain_text(text: str) -> Any:
-    """Text as it is: between dollar signs, Bokeh would take it for a formula."""
+    """Text that is not read as a formula, as Bokeh would read it between dollar signs."""
     from bokeh.models import PlainText
 
     return PlainText(text=text)
@@ -110,7 +109,7 @@ _TICK = """
 
 
 def new_figure(name: str, height: int, **options: Any) -> Any:
-    """An empty figure as wide as the page; its colours are set by the page, by light and dark."""
+    """An empty figure as wide as the page, which sets its colours for light or dark."""
     bokeh()
     from bokeh.models import CustomJSTickFormatter, LinearAxis
     from bokeh.plotting import figure
@@ -141,17 +140,9 @@ def new_figure(name: str, height: int, **options: Any) -> Any:
     return made
 
 
-def as_json(made: Any) -> dict[str, Any]:
-    """A figure as JSON that the page shows; arrays are in base64."""
-    from bokeh.embed import json_item
-
-    found: dict[str, Any] = json_item(made)  # type: ignore[assignment]
-    return found
-
-
 HEIGHT = 300
 BARS = 40
-"""So many clusters have a bar each; more are counted in a histogram."""
+"""With at most this number of clusters, each has a bar; more are counted in a histogram."""
 _BINS = 40
 # Sizes that span a larger factor are drawn on a log axis.
 _WIDE = 30.0
@@ -161,7 +152,7 @@ _TAIL = 0.995
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Bars between edges, and what they are about."""
+    """Bars between edges, with labels of the axes and a sentence."""
 
     name: str
     label: str
@@ -170,24 +161,24 @@ class Histogram:
     right: FloatArray
     top: FloatArray
     words: str
-    """The same in a sentence."""
+    """The main numbers in a sentence."""
     log: bool = False
     clusters: bool = False
     """Whether there is one bar per cluster."""
 
 
-def of_sizes(found: Description) -> Histogram:
+def of_sizes(description: Description) -> Histogram:
     """Sizes of the clusters: one bar each, or a histogram if there are many."""
-    sizes, what = found.size, found.called
-    rows = "weight of rows" if found.has_weights else "rows"
+    sizes, what = description.size, description.called
+    rows = "weight of rows" if description.has_weights else "rows"
     low, middle, high = np.quantile(sizes, [0.0, 0.5, 1.0])
-    least, usual, most = (size_words(each, found) for each in (low, middle, high))
-    has = f"a weight of {least}" if found.has_weights else f"{least} rows"
+    least, usual, most = (size_words(each, description) for each in (low, middle, high))
+    has = f"a weight of {least}" if description.has_weights else f"{least} rows"
     words = f"The smallest {what} has {has}, the median one {usual}, the largest {most}."
-    if found.k == 1:
+    if description.k == 1:
         words = f"The only {what} has all rows."
-    if found.k <= BARS:
-        at = np.arange(found.k, dtype=np.float64)
+    if description.k <= BARS:
+        at = np.arange(description.k, dtype=np.float64)
         order = np.argsort(-sizes, kind="stable")
         return Histogram(
             "sizes", f"{what}, the largest first", rows, at - 0.4, at + 0.4, sizes[order], words,
@@ -197,7 +188,7 @@ def of_sizes(found: Description) -> Histogram:
     log = bool(some.max() > _WIDE * some.min())
     ends = np.log10(some) if log else some
     low, end = _ends(float(ends.min()), float(ends.max()))
-    counts, edges = np.histogram(ends, min(_BINS, 2 * int(np.sqrt(found.k))), (low, end))
+    counts, edges = np.histogram(ends, min(_BINS, 2 * int(np.sqrt(description.k))), (low, end))
     edges = 10.0**edges if log else edges
     return Histogram(
         "sizes", f"{rows} of a {what}", f"{what}s", edges[:-1], edges[1:],
@@ -205,10 +196,10 @@ def of_sizes(found: Description) -> Histogram:
     )  # fmt: skip
 
 
-def of_distances(found: Description) -> Histogram:
+def of_distances(description: Description) -> Histogram:
     """Distances of all rows from their centers, by the weighted points of the coreset."""
-    values, label = _distances(found)
-    weights = found.coreset.host_weights / found.coreset.host_weights.sum()
+    values, label = _distances(description)
+    weights = description.coreset.host_weights / description.coreset.host_weights.sum()
     middle, most, end = map(float, quantiles(values, weights, (0.5, 0.95, _TAIL)))
     low, largest = float(values.min()), float(values.max())
     if largest <= 1.5 * end or end <= low:
@@ -232,70 +223,68 @@ def of_distances(found: Description) -> Histogram:
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
-    """Ends of a histogram; values that are equal to rounding are in its middle."""
+    """Ends of a histogram; if all values are equal up to rounding, they are in its middle."""
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
     half = 0.5 * abs(low) or 0.5
     return low - half, low + half
 
 
-def _distances(found: Description) -> tuple[FloatArray, str]:
+def _distances(description: Description) -> tuple[FloatArray, str]:
     """A value for every point of the coreset, and its name."""
-    if found.is_mixture:
-        return found.costs, "negative log-likelihood"
-    own = found.geometry
-    return own.lengths(found.costs), f"{own.length_name} from the center"
+    if description.is_mixture:
+        return description.costs, "negative log-likelihood"
+    geometry = description.geometry
+    return geometry.lengths(description.costs), f"{geometry.length_name} from the center"
 
 
-def histogram_figure(found: Description, histogram: Histogram, theme: Theme) -> Any:
+def histogram_figure(description: Description, histogram: Histogram, theme: Theme) -> Any:
     """Draw a histogram."""
     from bokeh.models import ColumnDataSource, FixedTicker, HoverTool
 
-    own = histogram
-    made = new_figure(own.name, HEIGHT, x_axis_type="log" if own.log else "auto")
+    made = new_figure(histogram.name, HEIGHT, x_axis_type="log" if histogram.log else "auto")
     source = ColumnDataSource(
         {
-            "left": own.left,
-            "right": own.right,
-            "top": own.top,
-            "count": [number(each, 3) for each in own.top],
+            "left": histogram.left,
+            "right": histogram.right,
+            "top": histogram.top,
+            "count": [number(each, 3) for each in histogram.top],
             "range": [
                 f"{number(low, 3)} to {number(high, 3)}"
-                for low, high in zip(own.left, own.right, strict=True)
+                for low, high in zip(histogram.left, histogram.right, strict=True)
             ],
         }
     )
     drawn = made.quad(
         left="left", right="right", top="top", bottom=0, source=source, name="bars",
-        fill_color=theme.bar, line_color=None if own.clusters else theme.bar,
+        fill_color=theme.bar, line_color=None if histogram.clusters else theme.bar,
         line_alpha=0.0, fill_alpha=0.9,
     )  # fmt: skip
-    first = (found.called, "@cluster") if own.clusters else (own.label, "@range")
-    made.add_tools(HoverTool(renderers=[drawn], tooltips=[first, (own.counted, "@count")]))
+    first = (description.called, "@cluster") if histogram.clusters else (histogram.label, "@range")
+    made.add_tools(HoverTool(renderers=[drawn], tooltips=[first, (histogram.counted, "@count")]))
     made.y_range.start = 0
     made.xgrid.visible = False
-    made.xaxis.axis_label, made.yaxis.axis_label = own.label, own.counted
-    if own.clusters:
-        order = np.argsort(-found.size, kind="stable")
+    made.xaxis.axis_label, made.yaxis.axis_label = histogram.label, histogram.counted
+    if histogram.clusters:
+        order = np.argsort(-description.size, kind="stable")
         source.data["cluster"] = order.astype(np.int32)
-        made.xaxis.ticker = FixedTicker(ticks=list(range(found.k)))
+        made.xaxis.ticker = FixedTicker(ticks=list(range(description.k)))
         made.xaxis.major_label_overrides = {j: str(c) for j, c in enumerate(order)}
     return made
 
 
 MOST_CLUSTERS, MOST_COLUMNS = 40, 30
-# So many clusters have numbers of two digits; fewer with longer ones fit side by side.
+# Up to 100 clusters have numbers of two digits; fewer clusters with longer numbers fit.
 _SHORT, MOST_LONG = 100, 28
 _ROW, _NAME = 22, 26
-# The largest colour stands for this quantile of the differences, and at least for one deviation.
-_SATURATED = 0.98
-# Unless the largest difference is no more than this many times as large.
-_FAR = 1.5
+# The strongest colour stands for this quantile of the differences, and at least for one standard
+# deviation; or for the largest difference, if that is at most _FAR times as large.
+_SATURATED, _FAR = 0.98, 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """The part of the profiles that is shown: the largest clusters, the most telling columns."""
+    """The profiles that are shown: of the largest clusters, in the most telling columns."""
 
     clusters: IntArray
     columns: IntArray
@@ -305,43 +294,45 @@ class Profiles:
     """The difference of the strongest colour; larger ones have it too."""
 
     @classmethod
-    def of(cls, found: Description) -> Profiles:
-        """Choose what is readable."""
-        most = MOST_CLUSTERS if found.k <= _SHORT else MOST_LONG
-        heavy = np.argsort(-found.share, kind="stable")[:most]
-        clusters, columns = np.sort(heavy), found.telling_columns[:MOST_COLUMNS]
-        values = found.profile[np.ix_(clusters, columns)].T
+    def of(cls, description: Description) -> Profiles:
+        """Choose as many clusters and columns as are readable."""
+        most = MOST_CLUSTERS if description.k <= _SHORT else MOST_LONG
+        heavy = np.argsort(-description.share, kind="stable")[:most]
+        clusters, columns = np.sort(heavy), description.telling_columns[:MOST_COLUMNS]
+        values = description.profile[np.ix_(clusters, columns)].T
         sizes = np.abs(values[np.isfinite(values)])
         largest = float(sizes.max(initial=1.0))
         end = float(np.quantile(sizes, _SATURATED)) if sizes.size else largest
         return cls(clusters, columns, values, largest if largest < _FAR * end else max(end, 1.0))
 
-    def words(self, found: Description) -> str:
-        """What is left out, and which colours are cut."""
-        said = []
-        if len(self.clusters) < found.k:
-            said.append(f"the {len(self.clusters)} largest of {found.k:,} {found.called}s")
-        if len(self.columns) < len(found.names):
-            said.append(
-                f"the {len(self.columns)} columns of {len(found.names):,} that tell "
-                f"{found.called}s apart best"
+    def words(self, description: Description) -> str:
+        """Sentences on what is left out, and on the range of the colours."""
+        parts = []
+        if len(self.clusters) < description.k:
+            parts.append(
+                f"the {len(self.clusters)} largest of {description.k:,} {description.called}s"
             )
-        shown = f"Shown are {' and '.join(said)}. " if said else ""
+        if len(self.columns) < len(description.names):
+            parts.append(
+                f"the {len(self.columns)} columns of {len(description.names):,} that tell "
+                f"{description.called}s apart best"
+            )
+        shown = f"Shown are {' and '.join(parts)}. " if parts else ""
         beyond = float(np.abs(self.values).max(initial=0.0)) > self.end * 1.001
         cut = f"; larger differences, up to {number(np.abs(self.values).max(), 3)}, have the same"
         return f"{shown}The strongest colour is ±{number(self.end, 3)} standard deviations" + (
             f"{cut}." if beyond else "."
         )
 
-    def cells(self, found: Description) -> list[tuple[str, list[str]]]:
-        """The same as text: the name of every column, and its differences."""
+    def cells(self, description: Description) -> list[tuple[str, list[str]]]:
+        """The profiles as text: the name of every column, and its differences."""
         return [
-            (found.names[j], [signed(value) for value in row])
+            (description.names[j], [signed(value) for value in row])
             for j, row in zip(self.columns, self.values, strict=True)
         ]
 
 
-def profile_figure(found: Description, profiles: Profiles, theme: Theme) -> Any:
+def profile_figure(description: Description, profiles: Profiles, theme: Theme) -> Any:
     """Draw the profiles as a heat map: one row per column of the data, one column per cluster."""
     from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d
     from bokeh.transform import linear_cmap
@@ -352,7 +343,7 @@ def profile_figure(found: Description, profiles: Profiles, theme: Theme) -> Any:
         y_range=Range1d(start=rows - 0.5, end=-0.5), x_axis_location="above",
     )  # fmt: skip
     y, x = np.divmod(np.arange(rows * columns), columns)
-    clusters, names = profiles.clusters[x], [found.names[j] for j in profiles.columns]
+    clusters, names = profiles.clusters[x], [description.names[j] for j in profiles.columns]
     values = profiles.values.ravel()
     source = ColumnDataSource(
         {
@@ -362,7 +353,7 @@ def profile_figure(found: Description, profiles: Profiles, theme: Theme) -> Any:
             "cluster": clusters.astype(np.int32),
             "name": [shortened(names[place], 60) for place in y],
             "difference": [signed(value) for value in values],
-            "center": [number(float(found.own_centers.points[c, j]))
+            "center": [number(float(description.own_centers.points[c, j]))
                        for c, j in zip(clusters, profiles.columns[y], strict=True)],
         }
     )  # fmt: skip
@@ -376,7 +367,7 @@ def profile_figure(found: Description, profiles: Profiles, theme: Theme) -> Any:
             renderers=[drawn],
             tooltips=[
                 ("column", "@name"),
-                (found.called, "@cluster"),
+                (description.called, "@cluster"),
                 ("difference", "@difference standard deviations"),
                 ("center", "@center"),
             ],
@@ -391,5 +382,5 @@ def profile_figure(found: Description, profiles: Profiles, theme: Theme) -> Any:
     made.axis.axis_line_color = None
     made.axis.major_tick_out = 0
     made.grid.visible = False
-    made.xaxis.axis_label = found.called
+    made.xaxis.axis_label = description.called
     return made

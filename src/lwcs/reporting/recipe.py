@@ -1,4 +1,4 @@
-"""How to get the same result again: a command, or Python, and how far that is sure."""
+"""How to repeat a fit: the command or the Python code, and whether it gives the same result."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _APART = ("verbose", "n_jobs", "random_state")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to run, and in a sentence what that gives."""
+    """The code to run, and a sentence on its result."""
 
     code: str
     words: str
 
 
-def recipe_of(found: Description, origin: Origin) -> Recipe:
-    """What to run for the same result."""
-    what = "components" if found.is_mixture else "clusters"
+def recipe_of(description: Description, origin: Origin) -> Recipe:
+    """Return the command or the code that gives the same result."""
+    what = "components" if description.is_mixture else "clusters"
     if origin.command is not None:
         secret = ", with what it hides by … filled in," if "…" in origin.command else ""
         return Recipe(
@@ -47,7 +47,7 @@ def recipe_of(found: Description, origin: Origin) -> Recipe:
             "This command writes the report again. A saved model does not tell which rows it was "
             "fitted on.",
         )
-    model = found.model
+    model = description.model
     if not isinstance(model, CoresetKMeans | CoresetMixture):
         library = type(model).__module__.partition(".")[0]
         return Recipe(
@@ -59,7 +59,7 @@ def recipe_of(found: Description, origin: Origin) -> Recipe:
 
 
 def _python(model: Any, what: str) -> Recipe:
-    """The fit of a model of this library, as far as the model remembers it."""
+    """Code that repeats the fit of a model of this library, as far as the model has a record."""
     shown, hidden = _parameters(model)
     seed = _seed(model)
     if seed is not None:
@@ -96,7 +96,7 @@ def _them(names: list[str]) -> str:
 
 
 def _import(model: Any) -> tuple[list[str], str]:
-    """Lines that make the class of a model known, and how it is called then."""
+    """Lines that import the class of a model, and the name of the class."""
     kind = type(model)
     if kind in (CoresetKMeans, CoresetMixture):
         return ["import lwcs", ""], f"lwcs.{kind.__name__}"
@@ -106,7 +106,7 @@ def _import(model: Any) -> tuple[list[str], str]:
 
 
 def _fit(model: Any) -> tuple[list[str], list[str]]:
-    """Comments on what is fitted, and the lines that fit it; {} is the model."""
+    """Comments on the data, and the lines that fit the model, which is {} in them."""
     if _in_batches(model):
         comment = "# batches: the rows, in the order in which they were given"
         return [comment], ["model = {}", "for X in batches:", "    model.partial_fit(X)"]
@@ -122,14 +122,14 @@ def _fit(model: Any) -> tuple[list[str], list[str]]:
     options = ["missing='drop'"] * (model.coreset_.details.get("dropped", 0) > 0)
     options += ["scale='standard'"] * (model.coreset_.scale is not None)
     if options:
-        told = ", ".join(["weight=w"] * weighted + options)
-        return [*comments, f"X = lwcs.scan(X, {told})"], ["model = {}.fit(X)"]
+        arguments = ", ".join(["weight=w"] * weighted + options)
+        return [*comments, f"X = lwcs.scan(X, {arguments})"], ["model = {}.fit(X)"]
     weight = ", sample_weight=w" * weighted
     return comments, [f"model = {{}}.fit(X{weight})"]
 
 
 def _has_weights(model: Any) -> bool:
-    """Whether the rows that were fitted count by weights of their own, as far as that is known."""
+    """Whether the rows that were fitted had weights, or it is not known that they had none."""
     coreset, rows = model.coreset_, model.fitted_on_.rows
     n = coreset.n_samples - coreset.details.get("dropped", 0)
     ones = isclose(coreset.total_weight, n, rel_tol=1e-9) and isclose(rows.n, n, rel_tol=1e-9)
@@ -137,23 +137,23 @@ def _has_weights(model: Any) -> bool:
 
 
 def _columns(model: Any) -> str:
-    """The columns of the rows; as text of Python, since names may have line breaks."""
+    """The names of the columns as Python literals, since names may have line breaks."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return ""
-    told = ", ".join(ascii(str(name)) for name in names[:_COLUMNS])
+    shown = ", ".join(ascii(str(name)) for name in names[:_COLUMNS])
     more = len(names) - _COLUMNS
-    return f", with the columns {told}" + (f" and {more:,} more" if more > 0 else "")
+    return f", with the columns {shown}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _remembers(model: Any) -> bool:
-    """Whether it is known what a model was fitted on, and how.
+    """Whether a model has its coreset and the stages of its fit.
 
-    One that was loaded does not tell, nor one of `choose_k`, which has no stages of its own.
+    A model that was loaded has no coreset, and one of `choose_k` no stages of its own.
     """
     stages = getattr(model, "timings_", {}).keys() - {TOTAL}
-    there = getattr(model, "coreset_", None) is not None
-    return there and bool(stages) and not _in_batches(model)
+    has_coreset = getattr(model, "coreset_", None) is not None
+    return has_coreset and bool(stages) and not _in_batches(model)
 
 
 def _in_batches(model: Any) -> bool:
@@ -161,13 +161,13 @@ def _in_batches(model: Any) -> bool:
 
 
 def _from_rows(model: Any) -> bool:
-    """Whether rows were fitted, and not a coreset that was given: it takes passes to read them."""
+    """Whether rows were fitted, which takes passes, and not a given coreset."""
     total = getattr(model, "timings_", {}).get(TOTAL)
     return _remembers(model) and total is not None and total["passes"] > 0
 
 
 def _seed(model: Any) -> int | None:
-    """The seed of the fit, which is not that of a coreset that was given."""
+    """The seed of the fit, which is not that of a given coreset."""
     given = model.random_state
     if isinstance(given, int | np.integer):
         return int(given)
@@ -175,14 +175,14 @@ def _seed(model: Any) -> int | None:
 
 
 def _parameters(model: Any) -> tuple[dict[str, str], list[str]]:
-    """The parameters that are not defaults: as text, and names of those that have none."""
+    """Literals of the parameters that are not defaults, and names of those without a literal."""
     given = model.get_params(deep=False)
     shown, hidden = {}, []
     for key, parameter in signature(type(model)).parameters.items():
         if key in _APART:
             continue
         value = _plain(given[key])
-        if type(value) in (str, int, float, bool, type(None)) and _is_text(value):
+        if type(value) in (str, int, float, bool, type(None)) and _has_literal(value):
             if value != parameter.default:
                 shown[key] = repr(value)
         elif value is not parameter.default:
@@ -190,13 +190,13 @@ def _parameters(model: Any) -> tuple[dict[str, str], list[str]]:
     return shown, hidden
 
 
-def _is_text(value: Any) -> bool:
-    """Whether a value can be read again: infinity is not a word of Python."""
+def _has_literal(value: Any) -> bool:
+    """Whether the representation of a value is a literal, which that of infinity is not."""
     return not isinstance(value, float) or isfinite(value)
 
 
 def _plain(value: Any) -> Any:
-    """A value of Python for a number of NumPy, and the name of a divergence that has no options."""
+    """NumPy numbers as Python numbers, and divergences without options as their names."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Divergence):

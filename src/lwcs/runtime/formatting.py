@@ -1,4 +1,8 @@
-"""Numbers and names as people read them: in the report, on figures, in tables."""
+"""Numbers, percentages and names as text, and HTML for notebooks: one style for all output.
+
+The report and figures are typeset (× 10⁹, −, a no-break space before %); sentences and terminals
+have plain characters, which can be copied and searched for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _MINUS = "−"
 _PERCENT = "\N{NO-BREAK SPACE}%"
 # Up to here, numbers are printed with all of their digits before the point.
 _PLAIN = 1e7
-# Units of time; what is rounded to one of a unit is told in it.
+# Units of time, each used from the value that is rounded to one of it.
 _UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 _LEAST = 0.9995
 
@@ -39,7 +43,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
-    """Numbers of one column of a table, all with as many decimals as the typical one needs."""
+    """The numbers of a column of a table, all with as many decimals as the median needs."""
     some = sorted(abs(value) for value in values if value and isfinite(value))
     if not some or some[0] < 1e-3 or some[-1] >= _PLAIN:
         return [number(value, digits) for value in values]
@@ -48,7 +52,7 @@ def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
 
 
 def _decimals(value: float, decimals: int) -> str:
-    """A number with so many decimals; one that would be 0 without being it, as it is."""
+    """A number with so many decimals; one that they would round to 0, with two digits."""
     if not isfinite(value) or (value and abs(value) < 0.5 * 10.0**-decimals):
         return number(value, 2)
     return _with_minus(f"{value:,.{decimals}f}")
@@ -59,7 +63,7 @@ def _with_minus(text: str) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of one, in percent: 12.3 %, 0.04 %; above 10 % with one decimal."""
+    """A fraction as a typeset percentage: 12.3 %, 0.04 %; from 10 % on with one decimal."""
     if not isfinite(part):
         return "not known"
     value = 100.0 * part
@@ -70,8 +74,14 @@ def percent(part: float) -> str:
     return f"< 0.001{_PERCENT}" if value < 0.001 else f"{value:.2g}{_PERCENT}"
 
 
+def plain_percent(part: float, digits: int = 3) -> str:
+    """A fraction as a percentage with a few significant digits, for sentences: 12.3 %, 1,234 %."""
+    large = abs(part) >= 10.0 ** (digits - 2)
+    return f"{100.0 * part:,.0f} %" if large else f"{100.0 * part:.{digits}g} %"
+
+
 def interval(low: float, high: float) -> str:
-    """The ends of an interval of parts, in percent."""
+    """The ends of an interval of fractions, as percentages."""
     one, other = percent(low), percent(high)
     return f"{one.removesuffix(_PERCENT)} – {other}"
 
@@ -85,7 +95,7 @@ def signed(value: float, decimals: int = 2) -> str:
 
 
 def typeset(text: str) -> str:
-    """Text whose numbers such as 1.2e+09 are written as 1.2 × 10⁹, on one line with their unit."""
+    """Text with numbers such as 1.2e+09 as 1.2 × 10⁹, and no line break between number and %."""
     text = re.sub(r"(?<=\d)e([+-]\d+)\b", lambda found: _power(int(found[1])), text)
     return re.sub(r"(?<!\S)-(?=\d)", _MINUS, text).replace(" %", _PERCENT)
 
@@ -103,7 +113,7 @@ def seconds(value: float) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """A name of at most so many characters; longer ones lose their middle, as ends often differ."""
+    """A name cut to `most` characters in its middle, since it is often the ends that differ."""
     if len(name) <= most:
         return name
     behind = (most - 1) // 3
@@ -113,7 +123,7 @@ def shortened(name: str, most: int) -> str:
 def table(
     headings: Sequence[object], lines: Iterable[Sequence[object]], *, bold: int | None = None
 ) -> str:
-    """A table with one row per line; the line with the number `bold` is emphasised."""
+    """An HTML table with one row per line; the line with the number `bold` is emphasised."""
     head = "".join(f"<th>{_text(name)}</th>" for name in headings)
     rows = []
     for number, line in enumerate(lines):
@@ -124,7 +134,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """A table of two columns: what, and its value."""
+    """An HTML table of names and values."""
     rows = (
         f'<tr><th scope="row" style="text-align: left">{_text(name)}</th>'
         f'<td style="text-align: left">{_text(value)}</td></tr>'
@@ -134,7 +144,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
 
 
 def paragraphs(lines: Iterable[object]) -> str:
-    """One paragraph per line."""
+    """HTML with one paragraph per line."""
     return "".join(f"<p>{_text(line)}</p>" for line in lines)
 
 

@@ -201,4 +201,4 @@ def _are(number: int) -> str:
 
 def share_words(share: float, error: float) -> str:
     """A share with its standard error, in percent."""
-    return f"{100 * share:.3g} %" + (f" ± {100 * error:.2g}" if error > 0.0 else "")
+    return markup.plain_percent(share) + (f" ± {100 * error:.2g}" if error > 0.0 else "")

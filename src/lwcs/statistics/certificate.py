@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from lwcs.runtime.formatting import plain_percent
 from lwcs.statistics.referee import deviations
 
 if TYPE_CHECKING:
@@ -231,9 +232,8 @@ class Certificate:
             elif isfinite(self.bernstein[1]):
                 low, high = self.bernstein
                 by += f"; for any data {low:.6g} to {high:.6g}, empirical Bernstein"
-            interval = (
-                f", {_percent(self.confidence)} interval {self.low:.6g} to {self.high:.6g} ({by})"
-            )
+            sure = plain_percent(self.confidence, 6)
+            interval = f", {sure} interval {self.low:.6g} to {self.high:.6g} ({by})"
         draws = f"{self.n_draws:,} draw{'s' * (self.n_draws != 1)}"
         found = f"{what} about {self.estimate:.6g} {on}{interval}, by {draws}."
         if self.biased:
@@ -251,7 +251,3 @@ class Certificate:
         first, *rest = self._sentences()
         more = "".join(f"<br><small>{escape(each)}</small>" for each in rest)
         return f"<p><b>{escape(first)}</b>{more}</p>"
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.6g} %"

@@ -12,6 +12,7 @@ from enum import StrEnum
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
+from lwcs.runtime.formatting import plain_percent
 from lwcs.statistics.draw_statistics import HEAVIEST, OWN
 
 if TYPE_CHECKING:
@@ -196,14 +197,15 @@ class Diagnosis:
             first = first[0].upper() + first[1:]
         said = [f"{first}."]
         if self.errors:
-            listed = (f"{name} {_percent(error)}" for name, error in self.errors.items())
-            known = f"; measured: {_percent(self.measured)}" if isfinite(self.measured) else ""
+            listed = (f"{name} {plain_percent(error, 2)}" for name, error in self.errors.items())
+            measured = plain_percent(self.measured, 2)
+            known = f"; measured: {measured}" if isfinite(self.measured) else ""
             said.append(f"Predicted sampling error by method: {', '.join(listed)}{known}.")
         if isfinite(self.cost_share):
             said.append(
-                f"The clusters leave {_percent(self.cost_share)} of the cost around the mean; the "
-                f"smallest has {_percent(self.smallest)} of the weight, and the {HEAVIEST} "
-                f"heaviest draws have {_percent(self.heaviest)} of the cost."
+                f"The clusters leave {plain_percent(self.cost_share, 2)} of the cost around the "
+                f"mean; the smallest has {plain_percent(self.smallest, 2)} of the weight, and the "
+                f"{HEAVIEST} heaviest draws have {plain_percent(self.heaviest, 2)} of the cost."
             )
         if self.spread > MAY_MISS and self.used in ("lightweight", "uniform"):
             said.append(
@@ -243,7 +245,3 @@ class Diagnosis:
                 for name in _NUMBERS
             },
         )
-
-
-def _percent(part: float) -> str:
-    return f"{100.0 * part:.2g} %" if 100.0 * part < 100.0 else f"{100.0 * part:,.0f} %"

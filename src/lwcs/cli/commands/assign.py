@@ -12,10 +12,11 @@ import pyarrow as pa
 
 import lwcs
 from lwcs.arrays.checks import BadValueError
+from lwcs.cli import options
+from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.folders import Partitioned, PerFile
 from lwcs.cli.inputs import load_model, open_for
 from lwcs.cli.logs import progress
-from lwcs.cli.options import Names, computing, dropped_words, reading, rows_words, say, saying
 from lwcs.cli.outputs import TableOutput
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
-    """Columns of the output; the last one is named after the quantity that it holds."""
+    """Columns of the output; the last one has the name of its quantity."""
     if isinstance(model, lwcs.CoresetMixture):
         quantity = "log_likelihood"
     else:
@@ -40,7 +41,7 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 
 
 @click.command()
-@click.argument("data", nargs=-1)
+@options.data
 @click.argument("model")
 @click.option(
     "-o",
@@ -52,12 +53,12 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 )
 @click.option(
     "--keep",
-    type=Names(),
+    type=options.NAMES,
     help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
 )
 @click.option(
     "--partition-by",
-    type=Names(),
+    type=options.NAMES,
     metavar="COLUMN,…",
     help="Write a folder for each value of these columns of the output, such as label=3/.",
 )
@@ -66,9 +67,9 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     is_flag=True,
     help="Write one file per file of DATA, with rows numbered from 0 in each.",
 )
-@computing
-@reading
-@saying
+@options.device
+@options.reading
+@options.output
 def assign(
     data: tuple[str, ...],
     model: str,
@@ -78,11 +79,7 @@ def assign(
     per_file: bool,
     device: str | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    columns: list[str] | None,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Assign every row of DATA to a cluster of MODEL.
 
@@ -100,42 +97,36 @@ def assign(
     all columns but that one. With --per-file, the rows of sub/a.csv are in OUTPUT/sub/a.parquet.
     """
     start = time.perf_counter()
-    target = _target(output, data, model, partition_by, per_file)
+    if partition_by is not None and per_file:
+        raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
+    target: TableOutput | Partitioned | PerFile
+    if partition_by is not None:
+        target = Partitioned.of(output, partition_by, data)
+    else:
+        target = PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
     fitted = _on_device(load_model(model, data), device)
     kept = () if keep is None else keep
-    source = open_for(fitted, data, columns, keep=kept, memory=memory, **options)
+    source = open_for(fitted, data, keep=kept, **reading)
     schema = _with_kept(schema_of(fitted), source, target.format)
-    task = Assign(_finder(fitted, source))
+    task = LabellingTask(_labeller(fitted, source))
     rows, dropped, cost = 0, 0, 0.0
     with _writing(target, schema, source) as write, source.explaining():
-        journal = Journal(progress(quiet))
+        journal = Journal(progress())
         for part in gathered(source, task, "assigning", journal=journal, n_jobs=jobs):
             write(part.table(rows, schema))
-            rows, cost = rows + len(part.labels), cost + part.cost
+            rows += len(part.labels)
+            cost += part.cost
             dropped += int(part.dropped.sum())
     seconds = time.perf_counter() - start
     total_of = "log_likelihood" if isinstance(fitted, lwcs.CoresetMixture) else "cost"
     facts = {"rows": rows, total_of: cost, "dropped": dropped, "seconds": round(seconds, 3)}
-    say(
+    options.print_summary(
         facts,
-        f"Assigned {rows_words(rows, dropped)} in {seconds:.1f} s, "
+        f"Assigned {options.rows_text(rows, dropped)} in {seconds:.1f} s, "
         f"{total_of.replace('_', '-')} {cost:.6g}"
-        + dropped_words(dropped)
-        + ("" if output == "-" else f"; wrote {output}"),
-        quiet=quiet,
-        as_json=as_json,
+        + options.dropped_text(dropped)
+        + wrote_text(output),
     )
-
-
-def _target(
-    output: str, data: tuple[str, ...], model: str, partition_by: list[str] | None, per_file: bool
-) -> TableOutput | Partitioned | PerFile:
-    """Check where rows are written to, before any work is done."""
-    if partition_by is not None and per_file:
-        raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
-    if partition_by is not None:
-        return Partitioned.of(output, partition_by, data)
-    return PerFile.of(output, data) if per_file else TableOutput.of(output, (*data, model))
 
 
 def _writing(
@@ -147,7 +138,7 @@ def _writing(
 def _on_device(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture, device: str | None
 ) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
-    """A model that computes where this command is told to, wherever it was fitted."""
+    """Return a model that computes on the device of this command, not on that of its fit."""
     if isinstance(model, lwcs.CoresetKMeans):
         return model.set_params(device=device)
     if device is not None:
@@ -159,7 +150,7 @@ def _on_device(
 
 
 def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:
-    """The columns of the output and those that are kept; refuse two of one name."""
+    """Add the columns that are kept to those of the output; refuse two of one name."""
     kept: pa.Schema | None = getattr(source, "kept", None)
     if not kept:
         return schema
@@ -173,21 +164,21 @@ def _with_kept(schema: pa.Schema, source: Source, form: Format) -> pa.Schema:
     return pa.schema([*schema, *kept])
 
 
-def _finder(
+def _labeller(
     model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source
 ) -> Callable[[Block], tuple[Any, FloatArray]]:
     """Return a function from a block to the label and distance (or log-likelihood) of each row."""
     if isinstance(model, lwcs.CoresetMixture):
         from lwcs.estimators.mixture_predict import labelled
 
-        found = model.mixture_
-        return lambda block: labelled(found.family, found.weights, block)
+        fitted = model.mixture_
+        return lambda block: labelled(fitted.family, fitted.weights, block)
     centers = model.measured_centers(source)
     return lambda block: measured(block, centers).nearest(centers)
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class LabelledRows:
     """Labels and distances of a partition, its kept columns, its dropped rows and its cost."""
 
     labels: Any
@@ -209,26 +200,27 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class LabellingTask:
     """Task that labels the rows of a partition."""
 
-    find: Callable[[Block], tuple[Any, FloatArray]]
+    label: Callable[[Block], tuple[Any, FloatArray]]
     """Returns the label and the distance of every row of a block."""
 
-    def __call__(self, blocks: Iterator[Block], partition: int) -> Assigned:
+    def __call__(self, blocks: Iterator[Block], partition: int) -> LabelledRows:
         """Label the rows of one partition, block by block."""
         labels, distances, dropped, kept, cost = [], [], [], [], 0.0
         for block in blocks:
             with BadValueError.in_partition(partition):
-                own, far = self.find(block)
-            labels.append(own)
-            distances.append(far)
-            gone = np.zeros(len(own), dtype=bool) if block.dropped is None else block.dropped
-            dropped.append(gone)
+                block_labels, block_distances = self.label(block)
+            labels.append(block_labels)
+            distances.append(block_distances)
+            none = np.zeros(len(block_labels), dtype=bool)
+            dropped.append(none if block.dropped is None else block.dropped)
             if block.beside is not None:
                 kept.append(block.beside)
-            cost += float(far.sum() if block.weights is None else block.weights @ far)
-        return Assigned(
+            weights = block.weights
+            cost += float(block_distances.sum() if weights is None else weights @ block_distances)
+        return LabelledRows(
             np.concatenate(labels),
             np.concatenate(distances),
             np.concatenate(dropped),

@@ -7,19 +7,10 @@ from typing import Any, Literal
 
 import click
 
+from lwcs.cli import options
+from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.inputs import open_rows
 from lwcs.cli.logs import progress
-from lwcs.cli.options import (
-    computing,
-    divergence_of,
-    drawing,
-    dropped_words,
-    measuring,
-    reading,
-    rows_words,
-    say,
-    saying,
-)
 from lwcs.cli.outputs import check_output, write_to
 from lwcs.samplers import as_sampler
 
@@ -33,7 +24,7 @@ def _as_passes(_: object, __: object, value: str) -> int | Literal["auto"]:
 
 
 @click.command()
-@click.argument("data", nargs=-1)
+@options.data
 @click.option("--size", required=True, type=click.IntRange(1), help="Number of draws.")
 @click.option("-o", "--output", required=True, help="Output file (Parquet); - for standard output.")
 @click.option(
@@ -42,19 +33,18 @@ def _as_passes(_: object, __: object, value: str) -> int | Literal["auto"]:
     type=click.IntRange(1),
     help="Number of clusters; required by the methods sensitivity and refined.",
 )
-@click.option(
+@options.with_default(
     "--passes",
     callback=_as_passes,
     metavar="auto|INTEGER",
     default="auto",
-    show_default=True,
     help="Number of passes over the data.",
 )
-@drawing
-@measuring
-@computing
-@reading
-@saying
+@options.sampling
+@options.divergence
+@options.device
+@options.reading
+@options.output
 def build(
     data: tuple[str, ...],
     size: int,
@@ -69,10 +59,7 @@ def build(
     seed: int | None,
     device: str | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Build a coreset of DATA.
 
@@ -89,17 +76,17 @@ def build(
             f"--method {method} does not take --clusters; leave out --clusters, or pass --method "
             "sensitivity or --method refined"
         )
-    source = open_rows(data, standardize=standardize, memory=memory, **options)
+    source = open_rows(data, standardize=standardize, **reading)
     coreset = lwcs.build(
         source,
         size,
         method=method,
-        divergence=divergence_of(divergence, smoothing, floor),
+        divergence=options.divergence_of(divergence, smoothing, floor),
         n_clusters=clusters,
         passes=passes,
         random_state=seed,
         n_jobs=jobs,
-        progress=progress(quiet),
+        progress=progress(),
         device=device,
     )
     write_to(output, coreset.save)
@@ -115,12 +102,10 @@ def build(
         "dropped": dropped,
         **coreset.details,
     }
-    say(
+    options.print_summary(
         facts,
         f"Built a coreset of {coreset.size:,} draws from "
-        f"{rows_words(coreset.n_samples, dropped)} in {seconds:.1f} s"
-        + dropped_words(dropped)
-        + ("" if output == "-" else f"; wrote {output}"),
-        quiet=quiet,
-        as_json=as_json,
+        f"{options.rows_text(coreset.n_samples, dropped)} in {seconds:.1f} s"
+        + options.dropped_text(dropped)
+        + wrote_text(output),
     )

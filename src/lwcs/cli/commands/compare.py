@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.inputs import access_to, given_flags, keywords, open_rows
-from lwcs.cli.logs import progress, write
-from lwcs.cli.options import IntegerList, Names, dropped_words, reading, saying
+from lwcs.cli.logs import is_set, progress, write
 from lwcs.cli.outputs import check_with, refuse_input
 from lwcs.storage.locations import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lwcs.comparing import CompareResult
     from lwcs.sources import LocalSource
@@ -25,7 +25,7 @@ _SIZES = "1000,2000,5000,10000,20000"
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("data", nargs=-1)
+@options.data
 @click.option(
     "-k",
     "--clusters",
@@ -33,9 +33,9 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.IntRange(1),
     help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=IntegerList(), help="Coreset sizes m.")
+@click.option("--sizes", default=_SIZES, type=options.INTEGERS, help="Coreset sizes m.")
 @click.option(
-    "--methods", type=Names(), help="Names of methods, separated by commas.  [default: all]"
+    "--methods", type=options.NAMES, help="Names of methods, separated by commas.  [default: all]"
 )
 @click.option(
     "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
@@ -55,13 +55,10 @@ _SIZES = "1000,2000,5000,10000,20000"
 @click.option("--paper", is_flag=True, help="DATA are data sets of the paper, given as NAME=PATH.")
 @click.option("--seed", default=0, type=click.IntRange(0), help="First random seed.")
 @click.option(
-    "-o",
-    "--output",
-    default="comparison",
-    help="Folder for results, tables and figures.",
+    "-o", "--output", default="comparison", help="Folder for results, tables and figures."
 )
-@reading
-@saying
+@options.reading
+@options.output
 def compare(
     data: tuple[str, ...],
     clusters: tuple[int, ...],
@@ -75,9 +72,7 @@ def compare(
     output: str,
     jobs: int | None,
     memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Compare coresets with k-means on all rows of DATA.
 
@@ -95,10 +90,9 @@ def compare(
         raise click.UsageError(
             "DATA is missing; pass files, as in: lwcs compare points.parquet -k 100"
         )
-    from lwcs.comparing import CompareResult
+    from lwcs.comparing import CompareResult, Settings
     from lwcs.comparing import compare as run
     from lwcs.comparing.methods import METHODS
-    from lwcs.comparing.runner import Settings
 
     settings: dict[str, Any] = {
         "n_clusters": clusters or (100,),
@@ -111,18 +105,18 @@ def compare(
     }
     Settings.of(**settings)
     if paper:
-        _refuse_reading(options)
+        _refuse_reading(reading)
     output = output.rstrip("/") or "/"
-    places = _places(data, output, paper=paper)
-    reader = _read_paper if paper else _reader(places, jobs, quiet=quiet, memory=memory, **options)
-    _make(output)
+    names = _names_by_path(data, output, paper=paper)
+    reader = _read_paper if paper else _reader(names, jobs, memory=memory, **reading)
+    _make_folder(output)
     result, dropped = CompareResult(()), {}
-    for path, stem in places.items():
+    for path, stem in names.items():
         name, rows = reader(path, stem)
         dropped[name] = rows.dropped
-        if not quiet:
+        if not is_set("quiet"):
             shape = f"{rows.n_rows:,} × {rows.n_features:,}"
-            write(f"{name}: {shape}{dropped_words(rows.dropped)}")
+            write(f"{name}: {shape}{options.dropped_text(rows.dropped)}")
         result += run(
             rows,
             **settings,
@@ -130,15 +124,15 @@ def compare(
             path=f"{output}/{stem}.parquet",
             **keywords(output),
             n_jobs=jobs,
-            progress=progress(quiet),
+            progress=progress(),
         )
-    _report(result, output, holdout=holdout_rows > 0, show=not quiet and not as_json)
-    if as_json:
+    _report(result, output, holdout=holdout_rows > 0)
+    if is_set("as_json"):
         records = [trial.record() for trial in result.trials]
         click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
 
 
-def _make(output: str) -> None:
+def _make_folder(output: str) -> None:
     """Make the folder of the results, or refuse one that cannot be made."""
     from lwcs.storage.atomic_write import check_target
 
@@ -154,20 +148,20 @@ def _make(output: str) -> None:
         ) from error
 
 
-def _refuse_reading(options: dict[str, Any]) -> None:
+def _refuse_reading(reading: dict[str, Any]) -> None:
     """Refuse options for reading: the paper says which columns of its data sets are used."""
-    for flag in given_flags(options):
+    for flag in given_flags(reading):
         raise click.UsageError(
             f"{flag} is not for data sets of the paper, whose columns are known; leave out {flag} "
             "or --paper"
         )
 
 
-def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
-    """Paths of the data sets, and the name of each; refuse names and results that collide."""
-    from lwcs.comparing.paper_data import KNOWN
+def _names_by_path(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str]:
+    """Names of the data sets by their paths; refuse names and results that collide."""
+    from lwcs.comparing.comparison_data import KNOWN
 
-    places: dict[str, str] = {}
+    names: dict[str, str] = {}
     for one in data:
         name, equals, path = one.partition("=") if paper else (_stem(one), "=", one)
         if not equals:
@@ -175,14 +169,14 @@ def _places(data: tuple[str, ...], output: str, *, paper: bool) -> dict[str, str
                 f"with --paper, DATA must be NAME=PATH, not {one!r}; NAME is one of "
                 f"{', '.join(KNOWN)}"
             )
-        if name in places.values() or path in places:
+        if name in names.values() or path in names:
             raise click.UsageError(
                 f"DATA has two data sets called {name!r}, whose results would be written to one "
                 "file; compare them in folders of their own"
             )
         refuse_input(f"{output}/{name}.parquet", [path])
-        places[path] = name
-    return places
+        names[path] = name
+    return names
 
 
 def _stem(path: str) -> str:
@@ -195,43 +189,44 @@ def _stem(path: str) -> str:
 
 
 def _reader(
-    places: dict[str, str], jobs: int | None, *, quiet: bool, **options: Any
+    paths: Iterable[str], jobs: int | None, **reading: Any
 ) -> Callable[[str, str], tuple[str, LocalSource]]:
-    """Open all data sets, so that mistakes show at once; return a function that reads one."""
-    from lwcs.comparing.runner import read_into_memory
+    """Open all data sets, so that errors are found at once; return a function that reads one."""
+    from lwcs.comparing.comparison_data import read_into_memory
 
-    opened = {path: open_rows((path,), **options) for path in places}
+    opened = {path: open_rows((path,), **reading) for path in paths}
 
     def read(path: str, stem: str) -> tuple[str, LocalSource]:
         source = opened.pop(path)
-        return stem, read_into_memory(source, n_jobs=jobs, progress=progress(quiet))
+        return stem, read_into_memory(source, n_jobs=jobs, progress=progress())
 
     return read
 
 
 def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
     import lwcs
-    from lwcs.comparing.paper_data import read_known
+    from lwcs.comparing.comparison_data import read_known
 
     title, rows = read_known(name, path)
     return title, cast("LocalSource", lwcs.scan(rows))
 
 
-def _report(result: CompareResult, output: str, *, holdout: bool, show: bool) -> None:
+def _report(result: CompareResult, output: str, *, holdout: bool) -> None:
     """Write tables and figures, and print the tables."""
     from rich.console import Console
 
-    from lwcs.comparing.result import to_tables
-    from lwcs.plotting import CompareDisplay
+    from lwcs.comparing.result import to_rich
+    from lwcs.plotting.curves import CompareDisplay
     from lwcs.storage.atomic_write import explaining, replacing
 
+    show = not (is_set("quiet") or is_set("as_json"))
     console = Console(quiet=not show)
-    for table in to_tables(result):
+    for table in to_rich(result):
         console.print(table)
     markdown = result.to_markdown()
     if holdout:
         console.print("On held-out rows:")
-        for table in to_tables(result, holdout=True):
+        for table in to_rich(result, holdout=True):
             console.print(table)
         markdown += "\nOn held-out rows:\n\n" + result.to_markdown(holdout=True)
     file = f"{output}/table.md"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lwcs
-from lwcs.cli.options import logging
+from lwcs.cli import options
 from lwcs.passes import euclidean_cost
 
 if TYPE_CHECKING:
@@ -23,31 +23,20 @@ COLUMNS, CLUSTERS = 16, 50
 
 
 @click.command()
-@click.option(
-    "--rows",
-    default=1_000_000,
-    show_default=True,
-    type=click.IntRange(10_000),
-    help="Number of rows to generate.",
+@options.with_default(
+    "--rows", default=1_000_000, type=click.IntRange(10_000), help="Number of rows to generate."
 )
-@click.option(
-    "--size",
-    default=10_000,
-    show_default=True,
-    type=click.IntRange(100),
-    help="Number of draws per coreset.",
+@options.with_default(
+    "--size", default=10_000, type=click.IntRange(100), help="Number of draws per coreset."
 )
-@click.option(
+@options.with_default(
     "--repeats",
     default=10,
-    show_default=True,
     type=click.IntRange(2),
     help="Number of coresets that errors are averaged over.",
 )
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="First random seed."
-)
-@logging
+@options.with_default("--seed", default=0, type=click.IntRange(0), help="First random seed.")
+@options.log
 def demo(rows: int, size: int, repeats: int, seed: int) -> None:
     """Show how accurate coresets of heavy-tailed data are.
 
@@ -69,9 +58,8 @@ def demo(rows: int, size: int, repeats: int, seed: int) -> None:
     table.add_column("centers")
     for heading in ("cost, all rows", "time", "coreset", "time", "error", "uniform sample error"):
         table.add_column(heading, justify="right")
-    euclidean_cost(
-        source, X[:1].astype(np.float64)
-    )  # loads the kernels, so that loading is not timed
+    # Loads the kernels, so that loading is not timed.
+    euclidean_cost(source, X[:1].astype(np.float64))
     for name, centers in center_sets(X, seed):
         full, full_seconds = _timed(euclidean_cost, source, centers)
         estimates = [_timed(c.cost, centers) for c, _ in coresets]
@@ -109,7 +97,7 @@ def heavy_tailed(rows: int, seed: int) -> DenseRows:
 
 
 def center_sets(X: DenseRows, seed: int) -> list[tuple[str, FloatArray]]:
-    """Return random rows, and solutions on a coreset that is independent of both summaries."""
+    """Return random rows, and centers fitted on a coreset that is independent of both summaries."""
     rng = np.random.default_rng((seed, 1))
     # A separate seed: the same seed would draw many of the same rows.
     independent = lwcs.build(X, 5_000, random_state=rng)

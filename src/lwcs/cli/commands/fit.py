@@ -1,4 +1,4 @@
-"""`lwcs fit`: k-means clustering of files, of standard input, or of a saved coreset."""
+"""`lwcs fit` and `lwcs mixture`: a model fitted to files, standard input or a saved coreset."""
 
 from __future__ import annotations
 
@@ -8,61 +8,35 @@ from typing import Any
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.commands.report import (
-    check_report,
-    command_line,
-    reporting,
+    check_outputs,
+    report_fit,
+    report_option,
     seed_to_use,
-    write_report,
-    wrote_words,
+    wrote_text,
 )
 from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
 from lwcs.cli.logs import progress
-from lwcs.cli.options import (
-    OrWord,
-    computing,
-    divergence_of,
-    drawing_or_auto,
-    dropped_words,
-    measuring,
-    reading,
-    rows_words,
-    say,
-    saying,
-    sizing,
-)
-from lwcs.cli.outputs import check_output, write_to
+from lwcs.cli.outputs import write_to
 
 
 @click.command()
-@click.argument("data", nargs=-1)
+@options.data
 @click.option("-k", "--clusters", required=True, type=click.IntRange(1), help="Number of clusters.")
-@click.option("-o", "--output", required=True, help="Model file (Parquet); - for standard output.")
-@click.option(
-    "--size",
-    type=click.IntRange(1),
-    help="Number of draws of the coreset.  [default: as many as --target-error takes]",
-)
-@sizing
-@click.option(
-    "--max-iter",
-    default=300,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Maximum number of iterations per restart.",
-)
-@click.option(
-    "--tol",
-    default="auto",
-    show_default=True,
-    metavar="FLOAT|auto",
-    type=OrWord(click.FloatRange(0.0), "auto", "auto"),
+@options.model_output
+@options.size("Number of draws of the coreset.  [default: as many as --target-error takes]")
+@options.accuracy
+@options.iteration(
+    300,
+    "auto",
     help="Tolerance of convergence; auto: as accurate as the sample.",
+    metavar="FLOAT|auto",
+    type=options.NumberOrWord(click.FloatRange(0.0), "auto", "auto"),
 )
-@click.option(
+@options.with_default(
     "--polish",
     default=0,
-    show_default=True,
     type=click.IntRange(0),
     help="Number of Lloyd iterations on all rows after the coreset is clustered.",
 )
@@ -74,27 +48,21 @@ from lwcs.cli.outputs import check_output, write_to
     is_flag=True,
     help="Say which clusters are real, by bootstrap coresets; `lwcs inspect` shows it.",
 )
-@reporting
-@drawing_or_auto
-@measuring
-@computing
-@reading
-@saying
+@report_option
+@options.auto_sampling
+@options.divergence
+@options.device
+@options.reading
+@options.output
 def fit(
     data: tuple[str, ...],
     clusters: int,
     output: str,
     report: str | None,
     size: int | None,
-    method: str,
     divergence: str | None,
     smoothing: float | None,
     floor: float | None,
-    target_error: float | None,
-    holdout: float,
-    n_init: int | str,
-    max_iter: int,
-    tol: float | str,
     polish: int,
     cost: bool,
     stability: bool,
@@ -102,10 +70,7 @@ def fit(
     seed: int | None,
     device: str | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Find clusters in DATA by k-means on a coreset.
 
@@ -119,45 +84,30 @@ def fit(
     from lwcs.estimators.saved import saved_errors
 
     start = time.perf_counter()
-    check_output(output, data)
-    if report is not None:
-        check_report(report, (*data, output))
-    if size is not None and size < clusters:
-        raise click.UsageError(
-            f"--size {size} is smaller than -k {clusters}; pass --size {clusters} or more"
-        )
-    _refuse_second_pass(data, options["format"])
-    coreset, seed = coreset_of(data, options), seed_to_use(seed, report)
-    measured_by = divergence_of(divergence, smoothing, floor, coreset)
-    rows: Any = coreset
-    if coreset is None:
-        rows = open_rows(data, standardize=standardize, memory=memory, **options)
+    check_outputs(output, report, data)
+    coreset_size = options.coreset_size(size, clusters, "-k")
+    _refuse_second_pass(data, reading["format"])
+    parameters = {name: reading.pop(name) for name in options.FIT_PARAMETERS}
+    coreset, seed = coreset_of(data, reading), seed_to_use(seed, report)
+    measured_by = options.divergence_of(divergence, smoothing, floor, coreset)
+    rows = open_rows(data, standardize=standardize, **reading) if coreset is None else coreset
     model = lwcs.CoresetKMeans(
         clusters,
-        coreset_size="auto" if size is None else size,
-        method=method,
+        coreset_size=coreset_size,
         divergence=measured_by,
-        target_error=target_error,
-        holdout=holdout,
-        n_init=n_init,
-        max_iter=max_iter,
-        tol=tol,
         polish=polish,
         compute_labels=cost,
         random_state=seed,
         n_jobs=jobs,
-        verbose=progress(quiet),
+        verbose=progress(),
         device=device,
+        **parameters,
     ).fit(rows)
     if stability:
         model.stability()
     write_to(output, model.save)
     seconds = time.perf_counter() - start
-    if report is not None:
-        write_report(
-            model, report, data, command=command_line(seed),
-            left_out=() if rows is coreset else rows.skipped,
-        )  # fmt: skip
+    report_fit(model, report, data, seed, rows)
     on_all = model.diagnosis_.on_all_rows
     cost_of = "all rows" if on_all else "the coreset, biased low"
     dropped = model.coreset_.details.get("dropped", 0)
@@ -176,29 +126,16 @@ def fit(
         **({} if report is None else {"report": report}),
         "seconds": round(seconds, 3),
     }
-    say(
+    options.print_summary(
         facts,
         f"Found {clusters} cluster{'s' * (clusters != 1)} in "
-        f"{rows_words(model.coreset_.n_samples, dropped)} in {seconds:.1f} s, "
+        f"{options.rows_text(model.coreset_.n_samples, dropped)} in {seconds:.1f} s, "
         f"cost {model.inertia_:.6g} on {cost_of}"
-        + _error_words(model, on_all=on_all)
+        + _error_text(model.sampling_error_, model.sampling_error_bound_, on_all)
         + (f"; {model.stability_.words()}" if stability else "")
-        + (f"; {model.diagnosis_.choice}" if method == "auto" else "")
-        + dropped_words(dropped)
-        + wrote_words(output, report),
-        quiet=quiet,
-        as_json=as_json,
-    )
-
-
-def _error_words(model: Any, *, on_all: bool) -> str:
-    """How far the answer is off, if it was fitted on a sample and that is known."""
-    error, bound = model.sampling_error_, model.sampling_error_bound_
-    if not 0.0 < bound < inf:
-        return ""
-    return (
-        f"{',' if on_all else '; on all rows it is'} about {100 * error:.2g} % "
-        f"(at most {100 * bound:.2g} %) above what clustering all rows would give"
+        + (f"; {model.diagnosis_.choice}" if parameters["method"] == "auto" else "")
+        + options.dropped_text(dropped)
+        + wrote_text(output, report),
     )
 
 
@@ -211,3 +148,120 @@ def _refuse_second_pass(data: tuple[str, ...], kind: str | None) -> None:
             "but standard input can be read only once; write the rows to a file first, or leave "
             f"out {' and '.join(given)}"
         )
+
+
+def _error_text(error: float, bound: float, on_all: bool) -> str:
+    """How far the cost is off, if the model was fitted on a sample and this is known."""
+    if not 0.0 < bound < inf:
+        return ""
+    return (
+        f"{',' if on_all else '; on all rows it is'} about {100 * error:.2g} % "
+        f"(at most {100 * bound:.2g} %) above what clustering all rows would give"
+    )
+
+
+@click.command()
+@options.data
+@click.option(
+    "-n", "-k", "--components", required=True, type=click.IntRange(1), help="Number of components."
+)
+@options.model_output
+@options.family("Distribution of the components.", "Covariance type; Gaussian only.")
+@options.with_default(
+    "--reg-covar",
+    default=1e-6,
+    type=click.FloatRange(0.0),
+    help="Added to the diagonal of every covariance; Gaussian only.",
+)
+@options.size(
+    "Number of draws of the coreset.  [default: 1000 × components, or as many as --target-error "
+    "takes]"
+)
+@options.accuracy
+@options.iteration(100, 1e-3, help="Tolerance of convergence.", type=click.FloatRange(0.0))
+@report_option
+@options.sampling
+@options.reading
+@options.output
+def mixture(
+    data: tuple[str, ...],
+    components: int,
+    output: str,
+    report: str | None,
+    family: str,
+    covariance: str,
+    reg_covar: float,
+    size: int | None,
+    seed: int | None,
+    jobs: int | None,
+    **reading: Any,
+) -> None:
+    """Fit a mixture of distributions to DATA through a coreset.
+
+    DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
+    `lwcs build` (or a saved StreamingCoreset).
+
+    Example: lwcs mixture "events/*.parquet" -n 10 -o model.parquet
+
+    `lwcs assign` then gives the most likely component and the log-likelihood of every row.
+    """
+    import lwcs
+    from lwcs.estimators.saved import saved_errors
+
+    start = time.perf_counter()
+    check_outputs(output, report, data)
+    if family != "gaussian" and (given := given_flags(("covariance", "reg_covar"))):
+        raise click.UsageError(
+            f"--family {family} does not take {' or '.join(given)}; leave out {' and '.join(given)}"
+        )
+    coreset_size = options.coreset_size(size, components, "-n")
+    parameters = {name: reading.pop(name) for name in options.FIT_PARAMETERS}
+    coreset, seed = coreset_of(data, reading), seed_to_use(seed, report)
+    rows = open_rows(data, **reading) if coreset is None else coreset
+    model = lwcs.CoresetMixture(
+        components,
+        family=family,
+        covariance_type=covariance,
+        reg_covar=reg_covar,
+        coreset_size=coreset_size,
+        random_state=seed,
+        n_jobs=jobs,
+        verbose=progress(),
+        **parameters,
+    ).fit(rows)
+    write_to(output, model.save)
+    seconds = time.perf_counter() - start
+    report_fit(model, report, data, seed, rows)
+    dropped = model.coreset_.details.get("dropped", 0)
+    facts = {
+        "components": components,
+        "family": family,
+        "rows": model.coreset_.n_samples,
+        "size": model.coreset_.size,
+        "log_likelihood": model.lower_bound_,
+        **saved_errors(model),
+        "converged": model.converged_,
+        "iterations": model.n_iter_,
+        "dropped": dropped,
+        **({} if report is None else {"report": report}),
+        "seconds": round(seconds, 3),
+    }
+    options.print_summary(
+        facts,
+        f"Fitted {components} components to "
+        f"{options.rows_text(model.coreset_.n_samples, dropped)} in {seconds:.1f} s, "
+        f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
+        + _nats_text(model.sampling_error_, model.sampling_error_bound_)
+        + options.dropped_text(dropped)
+        + wrote_text(output, report),
+    )
+
+
+def _nats_text(error: float, bound: float) -> str:
+    """How far the log-likelihood is off, if the fit was on a sample and this is known."""
+    if not bound > 0.0:
+        return ""
+    return (
+        f"; log-likelihood about {error:.2g} (at most {bound:.2g}) nats per row below what "
+        "fitting all rows would give"
+    )

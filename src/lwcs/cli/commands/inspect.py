@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli import options
 from lwcs.cli.inputs import NAME, access_to, keywords, open_rows, saved_file, standard_input
-from lwcs.cli.logs import progress
-from lwcs.cli.options import choosing, saying
+from lwcs.cli.logs import is_set, progress
 from lwcs.runtime.formatting import shortened
 from lwcs.runtime.journal import TIMINGS, Journal, without_timings
 from lwcs.sources.base import gathered
@@ -29,9 +29,9 @@ DIAGNOSIS, WORDS = "diagnosis", "words"
 
 @click.command()
 @click.argument("file")
-@choosing
-@saying
-def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
+@options.selection
+@options.output
+def inspect(file: str, **reading: Any) -> None:
     """Describe data, or a file saved by lwcs.
 
     FILE holds rows (also a folder or a glob pattern of files), a coreset, a model, a stream or a
@@ -41,14 +41,14 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """
     from lwcs.sources.remote.paths import file_name
 
-    name, journal = (NAME if file == "-" else file_name(file)), Journal(progress(quiet))
-    if file == "-" and standard_input(options["format"]).path is None:
-        facts = _rows(file, options, journal)
+    name, journal = (NAME if file == "-" else file_name(file)), Journal(progress())
+    if file == "-" and standard_input(reading["format"]).path is None:
+        facts = _rows(file, reading, journal)
     else:
-        facts = _facts(saved_file(file), options, journal)
-    if as_json:
+        facts = _facts(saved_file(file), reading, journal)
+    if is_set("as_json"):
         click.echo(json.dumps(facts))
-    elif not quiet:
+    elif not is_set("quiet"):
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -56,23 +56,24 @@ def inspect(file: str, quiet: bool, as_json: bool, **options: Any) -> None:
         # As Text: in a plain string, rich would take a column [b] for markup.
         table = Table(title=Text(name, style="table.title"), show_header=False)
         for name, value in facts.items():
-            if name in SHAPES:
+            if name in _IN_OWN_TABLE:
                 continue
             if name == DIAGNOSIS:
                 value = value[WORDS]
             if name == TIMINGS:
-                name, value = "seconds", _seconds(value)
+                name = "seconds"
+                value = {stage: round(each["seconds"], 3) for stage, each in value.items()}
             if value in ([], {}):
                 continue
             # A seed is a name rather than a number: it is copied.
-            text = str(value) if name == "seed" else _shown(value)
+            text = str(value) if name == "seed" else _value_text(value)
             table.add_row(Text(name.replace("_", " ")), Text(text))
         console = Console()
         console.print(table)
         show_clusters(facts, console)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, int):
@@ -82,139 +83,130 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value[:8])) + (f", … ({len(value)})" if len(value) > 8 else "")
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {_value_text(each)}" for key, each in value.items())
     return str(value)
 
 
-def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
+def _facts(file: str, reading: dict[str, Any], journal: Journal) -> dict[str, Any]:
     import lwcs
+    from lwcs.estimators.saved import saved_errors
     from lwcs.storage.persistence import is_ours
 
     if not is_ours(file, access_to(file)):
-        return _rows(file, options, journal)
-    found = lwcs.load(file, **keywords(file))
-    _refuse_choices(options, file, found)
-    if isinstance(found, lwcs.Coreset):
-        return {
-            "kind": "coreset",
-            "method": found.method,
-            "divergence": repr(found.divergence),
-            "draws": found.size,
-            "rows": len(found.host_weights),
-            "of_rows": found.n_samples,
-            "total_weight": found.total_weight,
-            "sum_of_weights": float(found.host_weights.sum()),
-            "cost_of_the_mean": found.total_cost,
-            "features": list(found.feature_names or [f"{found.n_features} without names"]),
-            "scaled": found.scale is not None,
-            "seed": found.seed,
-            "depth": found.depth,
-            "details": without_timings(found.details),
-            **_known_timings(found.details.get(TIMINGS)),
-        }
-    if isinstance(found, lwcs.StreamingCoreset):
-        return {
-            "kind": "stream",
-            "method": found.method,
-            "divergence": repr(found.divergence),
-            "draws": found.size,
-            "of_rows": found.n_samples,
-            "features": list(found.feature_names or [f"{found.n_features} without names"]),
-            "coresets_that_arrived": found.arrived,
-            "seed": found.seed,
-        }
-    if isinstance(found, lwcs.CompareResult):
+        return _rows(file, reading, journal)
+    saved = lwcs.load(file, **keywords(file))
+    _refuse_reading(reading, file, saved)
+    if isinstance(saved, lwcs.CompareResult):
         return {
             "kind": "comparison",
-            "data": found.data,
-            "solutions": len(found.trials),
-            "sizes": found.sizes(),
+            "data": saved.data,
+            "solutions": len(saved.trials),
+            "sizes": saved.sizes(),
         }
-    names = getattr(found, "feature_names_in_", [f"{found.n_features_in_} without names"])
-    if isinstance(found, lwcs.CoresetMixture):
-        fitted = found.mixture_.family
+    if isinstance(saved, lwcs.Coreset):
+        return {
+            "kind": "coreset",
+            "method": saved.method,
+            "divergence": repr(saved.divergence),
+            "draws": saved.size,
+            "rows": len(saved.host_weights),
+            "of_rows": saved.n_samples,
+            "total_weight": saved.total_weight,
+            "sum_of_weights": float(saved.host_weights.sum()),
+            "cost_of_the_mean": saved.total_cost,
+            "features": _features(saved),
+            "scaled": saved.scale is not None,
+            "seed": saved.seed,
+            "depth": saved.depth,
+            "details": without_timings(saved.details),
+            **_known_timings(saved.details.get(TIMINGS)),
+        }
+    if isinstance(saved, lwcs.StreamingCoreset):
+        return {
+            "kind": "stream",
+            "method": saved.method,
+            "divergence": repr(saved.divergence),
+            "draws": saved.size,
+            "of_rows": saved.n_samples,
+            "features": _features(saved),
+            "coresets_that_arrived": saved.arrived,
+            "seed": saved.seed,
+        }
+    names = getattr(saved, "feature_names_in_", [f"{saved.n_features_in_} without names"])
+    features, iterations = [str(name) for name in names], int(saved.n_iter_)
+    errors = {name: each for name, each in saved_errors(saved).items() if each is not None}
+    if isinstance(saved, lwcs.CoresetMixture):
+        fitted = saved.mixture_.family
         return {
             "kind": "mixture",
             "family": fitted.name,
             **{name: getattr(fitted, name) for name in fitted.options},
-            "components": len(found.weights_),
-            "features": [str(name) for name in names],
-            "log_likelihood": found.lower_bound_,
-            **_known_errors(found),
-            "iterations": int(found.n_iter_),
-            "converged": found.converged_,
-            **_known_timings(found.timings_),
-            **clusters_of(found),
+            "components": len(saved.weights_),
+            "features": features,
+            "log_likelihood": saved.lower_bound_,
+            **errors,
+            "iterations": iterations,
+            "converged": saved.converged_,
+            **_known_timings(saved.timings_),
+            **clusters_of(saved),
         }
+    diagnosis = saved.diagnosis_
     return {
         "kind": "model",
-        "divergence": repr(found.geometry_.divergence),
-        "clusters": len(found.cluster_centers_),
-        "features": [str(name) for name in names],
-        "cost": found.inertia_,
-        **_known_errors(found),
-        "iterations": int(found.n_iter_),
-        "scaled": found.scale_ is not None,
-        **_known_diagnosis(found),
-        **_known_timings(found.timings_),
-        **clusters_of(found),
+        "divergence": repr(saved.geometry_.divergence),
+        "clusters": len(saved.cluster_centers_),
+        "features": features,
+        "cost": saved.inertia_,
+        **errors,
+        "iterations": iterations,
+        "scaled": saved.scale_ is not None,
+        **({} if diagnosis is None else {DIAGNOSIS: {WORDS: str(diagnosis), **diagnosis.saved()}}),
+        **_known_timings(saved.timings_),
+        **clusters_of(saved),
     }
 
 
-def _known_errors(model: Any) -> dict[str, Any]:
-    """How far a model is off, if that is known."""
-    from lwcs.estimators.saved import saved_errors
-
-    return {name: value for name, value in saved_errors(model).items() if value is not None}
-
-
-def _known_diagnosis(model: Any) -> dict[str, Any]:
-    """Which method was used and why, in words and in numbers, if that is known."""
-    known = model.diagnosis_
-    return {} if known is None else {DIAGNOSIS: {WORDS: str(known), **known.saved()}}
+def _features(source: Any) -> list[str]:
+    """Names of the columns, or how many there are."""
+    return list(source.feature_names or [f"{source.n_features} without names"])
 
 
 def _known_timings(timings: Timings | None) -> dict[str, Timings]:
-    """Where the time went, if that is known."""
+    """The time of every stage, if it is known."""
     return {TIMINGS: timings} if timings else {}
 
 
-def _seconds(timings: Timings) -> dict[str, float]:
-    """The time of every stage."""
-    return {stage: round(each["seconds"], 3) for stage, each in timings.items()}
-
-
-def _refuse_choices(options: dict[str, Any], file: str, found: object) -> None:
+def _refuse_reading(reading: dict[str, Any], file: str, saved: object) -> None:
     """Refuse the options for rows, for a file that lwcs saved."""
-    given = [name for name, value in options.items() if value not in (None, "error", ())]
-    given = [name for name in given if name != "storage_option"]
-    if given:
-        flag = "header/--no-header" if given[0] == "header" else given[0]
-        raise click.UsageError(
-            f"--{flag} is for rows, but {file!r} is a saved {type(found).__name__}; leave it out"
-        )
+    for name, value in reading.items():
+        if value not in (None, "error", ()) and name != "storage_option":
+            flag = "header/--no-header" if name == "header" else name
+            raise click.UsageError(
+                f"--{flag} is for rows, but {file!r} is a saved {type(saved).__name__}; leave it "
+                "out"
+            )
 
 
-def _rows(file: str, options: dict[str, Any], journal: Journal) -> dict[str, Any]:
+def _rows(file: str, reading: dict[str, Any], journal: Journal) -> dict[str, Any]:
     """Describe rows; those with gaps, which other commands refuse, are counted."""
-    given = options["missing"]
-    source = open_rows((file,), **options | {"missing": "drop" if given == "error" else given})
+    given = reading["missing"]
+    source = open_rows((file,), **reading | {"missing": "drop" if given == "error" else given})
     counted = source.n_rows is None or given == "drop"
     if counted:
-        for _ in gathered(source, _number, "counting", journal=journal, n_jobs=1):
+        for _ in gathered(source, _read, "counting", journal=journal, n_jobs=1):
             pass
     return {
         "kind": "rows",
         "rows": source.n_rows,
-        "features": list(source.feature_names or [f"{source.n_features} without names"]),
+        "features": _features(source),
         "left_out": list(source.skipped),
         **({"rows_with_missing_values": source.dropped} if counted and given == "error" else {}),
         "dropped": source.dropped if given == "drop" else 0,
     }
 
 
-def _number(blocks: Iterator[Block], partition: int) -> int:
-    """A task that goes through all rows, after which it is known how many were dropped."""
+def _read(blocks: Iterator[Block], partition: int) -> int:
+    """A task that reads all rows, after which the source knows how many were dropped."""
     for _ in blocks:
         pass
     return partition
@@ -223,16 +215,15 @@ def _number(blocks: Iterator[Block], partition: int) -> int:
 CLUSTERS = "table_of_clusters"
 PAIRS = "pairs_not_told_apart"
 CENTERS = "centers"
-SHAPES = (CLUSTERS, PAIRS, CENTERS)
-"""Facts that are shown as tables of their own."""
+_IN_OWN_TABLE = (CLUSTERS, PAIRS, CENTERS)
 _STABILITY = ("score", "jaccard", "center_error")
 _LONGEST_NAME = 16
-# What a cell of a table takes beside its text.
-_AROUND_CELL = 3
+# The width of a cell of a table beside its text.
+_CELL_PADDING = 3
 
 
 def clusters_of(model: Any) -> dict[str, Any]:
-    """What a model knows of its clusters: centers, one list per column, pairs that may be one."""
+    """Centers of a model, one list per known column of its clusters, pairs that may be one."""
     stability, columns = getattr(model, "stability_", None), _record_columns(model)
     facts: dict[str, Any] = {}
     if stability is not None:
@@ -242,16 +233,13 @@ def clusters_of(model: Any) -> dict[str, Any]:
         facts[PAIRS] = [list(pair) for pair in stability.pairs]
     if columns:
         facts[CLUSTERS] = columns
-    return {**facts, CENTERS: _centers(model).tolist()}
-
-
-def _centers(model: Any) -> Any:
-    """Centers, or the means of the components."""
-    return model.mixture_.family.means if hasattr(model, "mixture_") else model.host_centers()
+    is_mixture = hasattr(model, "mixture_")
+    centers = model.mixture_.family.means if is_mixture else model.host_centers()
+    return {**facts, CENTERS: centers.tolist()}
 
 
 def _record_columns(model: Any) -> dict[str, list[float]]:
-    """Sizes, shares and costs, from what a model remembers; files of old versions have none."""
+    """Sizes, shares and costs of clusters, from the record of the fit."""
     record = model.fitted_on_
     if record is None:
         return {}
@@ -278,11 +266,11 @@ class _TableColumn:
     def width(self) -> int:
         from rich.cells import cell_len
 
-        return max(map(cell_len, (self.title, *self.cells))) + _AROUND_CELL
+        return max(map(cell_len, (self.title, *self.cells))) + _CELL_PADDING
 
 
 def show_clusters(facts: dict[str, Any], console: Console) -> None:
-    """Print a table of them: the least stable first, or the largest if nothing is known of that."""
+    """Print a table of clusters: the least stable first, or without a stability the largest."""
     from rich.table import Table
     from rich.text import Text
 
@@ -294,15 +282,17 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     order = _order(columns, len(centers))
     shown = order[:SHOWN]
     called = "component" if facts["kind"] == "mixture" else "cluster"
-    known, left_out = _fitting(
-        [_TableColumn(called, [str(each) for each in shown]), *_known(columns, shown)],
-        console.width,
-    )
-    features = _features(facts, shown, console.width - sum(each.width for each in known) - 1)
+    known = [_TableColumn(called, [str(each) for each in shown]), *_known(columns, shown)]
+    # Columns without room are left out, the last ones first.
+    fitting, left_out = list(known), list[str]()
+    while len(fitting) > 1 and sum(each.width for each in fitting) + 1 > console.width:
+        left_out.insert(0, fitting.pop().title)
+    room = console.width - sum(each.width for each in fitting) - 1
+    features = _feature_columns(facts, shown, room)
     table = Table()
-    for column in (*known, *features):
+    for column in (*fitting, *features):
         table.add_column(Text(column.title), justify="right", no_wrap=True)
-    for cells in zip(*(column.cells for column in (*known, *features)), strict=True):
+    for cells in zip(*(column.cells for column in (*fitting, *features)), strict=True):
         table.add_row(*map(Text, cells))
     console.print(table)
     if left_out:
@@ -322,14 +312,6 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
         console.print(pair_words(facts[PAIRS]))
 
 
-def _fitting(columns: list[_TableColumn], room: int) -> tuple[list[_TableColumn], list[str]]:
-    """The columns for which there is room, and the titles of the others: the last ones go first."""
-    found = list(columns)
-    while len(found) > 1 and sum(each.width for each in found) + 1 > room:
-        found.pop()
-    return found, [each.title for each in columns[len(found) :]]
-
-
 def _order(columns: dict[str, list[float]], k: int) -> list[int]:
     if "score" in columns:
         return sorted(range(k), key=columns["score"].__getitem__)
@@ -338,45 +320,44 @@ def _order(columns: dict[str, list[float]], k: int) -> list[int]:
 
 
 def _rest(columns: dict[str, list[float]], first: int) -> str:
-    """What is said of clusters that are not shown."""
+    """What the clusters that are not shown have in common."""
     if "score" in columns:
         return f"score {columns['score'][first]:.2f} or more"
     return "are no larger" if "share" in columns else "--json has"
 
 
 def _known(columns: dict[str, list[float]], shown: Sequence[int]) -> list[_TableColumn]:
-    """What is known of the clusters that are shown, but for their centers."""
+    """Columns of what is known of the clusters that are shown, without their centers."""
     from lwcs.sizing.stability_result import share_words
 
-    found = [
+    known = [
         _TableColumn(name, [f"{columns[name][each]:,.0f}" for each in shown])
         for name in ("rows", "weight")
         if name in columns
     ]
     if "share" in columns:
         words = [share_words(columns["share"][i], columns["share_error"][i]) for i in shown]
-        found.append(_TableColumn("share", words))
+        known.append(_TableColumn("share", words))
     if "cost" in columns:
         costs = [f"{columns['cost'][i]:.4g} ({columns['cost_share'][i]:.1%})" for i in shown]
-        found.append(_TableColumn("cost", costs))
+        known.append(_TableColumn("cost", costs))
     for name, form in zip(_STABILITY, ("{:.2f}", "{:.2f}", "{:.3g}"), strict=True):
         if name in columns:
             cells = [form.format(columns[name][each]) for each in shown]
-            found.append(_TableColumn(name.replace("_", " "), cells))
-    return found
+            known.append(_TableColumn(name.replace("_", " "), cells))
+    return known
 
 
-def _features(facts: dict[str, Any], shown: Sequence[int], room: int) -> list[_TableColumn]:
+def _feature_columns(facts: dict[str, Any], shown: Sequence[int], room: int) -> list[_TableColumn]:
     """As many columns of the centers as there is room for."""
-    centers, found = facts[CENTERS], []
-    names = facts["features"] if len(facts["features"]) == len(centers[0]) else None
-    for j in range(len(centers[0])):
-        name = (
-            f"column {j}" if names is None else shortened(" ".join(names[j].split()), _LONGEST_NAME)
-        )
-        column = _TableColumn(name, [f"{centers[each][j]:.4g}" for each in shown])
+    centers, names, fitting = facts[CENTERS], facts["features"], []
+    if len(names) != len(centers[0]):
+        names = [f"column {j}" for j in range(len(centers[0]))]
+    for j, name in enumerate(names):
+        title = shortened(" ".join(name.split()), _LONGEST_NAME)
+        column = _TableColumn(title, [f"{centers[each][j]:.4g}" for each in shown])
         room -= column.width
         if room < 0:
             break
-        found.append(column)
-    return found
+        fitting.append(column)
+    return fitting

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lwcs.cli import options
+from lwcs.cli.commands.evaluate import MODEL_FIRST, drawn_coreset, open_in_units_of
 from lwcs.cli.errors import ARGUMENTS, without_passwords, without_queries
-from lwcs.cli.inputs import access_to, coreset_of, given_flags, load_model, open_for
+from lwcs.cli.inputs import access_to, load_model
 from lwcs.cli.logs import progress
-from lwcs.cli.options import dropped_words, judging, reading, rows_words, say, saying
-from lwcs.cli.outputs import check_with, refuse_input
+from lwcs.cli.outputs import check_output, check_with, refuse_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     import lwcs
     from lwcs.coreset.coreset import Coreset
@@ -23,22 +24,18 @@ if TYPE_CHECKING:
     from lwcs.statistics.certificate import Certificate
 
 
-MODEL_FIRST = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
-
-
 @click.command()
 @click.argument("model")
-@click.argument("data", nargs=-1)
-@click.option(
-    "-o", "--output", default="report.html", show_default=True, help="HTML file to write."
-)
+@options.data
+@options.with_default("-o", "--output", default="report.html", help="HTML file to write.")
 @click.option("--title", help="Title of the report.  [default: the name of DATA]")
-@judging(
-    size="Number of draws, if DATA are rows; all of them if there are no more.  [default: 20000]",
-    confidence="Probability that the interval of the certificate has the true cost.",
+@options.interval(
+    size_help="Number of draws, if DATA are rows; all of them if there are no more.  "
+    "[default: 20000]",
+    confidence_help="Probability that the interval of the certificate has the true cost.",
 )
-@reading
-@saying
+@options.reading
+@options.output
 def report(
     model: str,
     data: tuple[str, ...],
@@ -47,12 +44,8 @@ def report(
     confidence: float,
     size: int | None,
     seed: int | None,
-    columns: list[str] | None,
     jobs: int | None,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    **reading: Any,
 ) -> None:
     """Write a report about the clusters of MODEL: one HTML file for any browser.
 
@@ -76,28 +69,17 @@ def report(
         )
     fitted = load_model(model, data, MODEL_FIRST)
     target = as_target(fitted, None)
-    rows: Any = coreset_of(data, {"columns": columns, **options})
+    rows: Any = drawn_coreset(data, reading)
     left_out: tuple[str, ...] = ()
     if rows is not None:
-        if given := given_flags(("seed",)):
-            raise click.UsageError(
-                f"DATA is a coreset, which has its own draws; leave out {given[0]}"
-            )
         coreset, certificate = rows, _certificate(rows, target, confidence)
     else:
         seed = seed_to_use(seed, output)
-        scaled = getattr(fitted, "scale_", None) is not None
-        rows = open_for(fitted, data, columns, standardize=scaled, memory=memory, **options)
+        rows = open_in_units_of(fitted, data, **reading)
         coreset, certificate = drawn_and_certified(
-            rows,
-            target,
-            confidence,
-            size=size,
-            random_state=seed,
-            n_jobs=jobs,
-            progress=progress(quiet),
+            rows, target, confidence, size=size, random_state=seed, n_jobs=jobs, progress=progress()
         )
-        left_out = tuple(rows.skipped)
+        left_out = tuple(map(str, rows.skipped))
     write_report(
         fitted, output, data, coreset=coreset, certificate=certificate, title=title,
         rewriting=command_line(seed), left_out=left_out,
@@ -113,19 +95,18 @@ def report(
         "report": output,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    say(
+    options.print_summary(
         facts,
         f"Described {target.k:,} {called}{'s' * (target.k != 1)} by {coreset.size:,} draws of "
-        f"{rows_words(coreset.n_samples, dropped)}{dropped_words(dropped)}; wrote {output}",
-        quiet=quiet,
-        as_json=as_json,
+        f"{options.rows_text(coreset.n_samples, dropped)}{options.dropped_text(dropped)}"
+        f"{wrote_text(output)}",
     )
 
 
 def _certificate(
     coreset: lwcs.Coreset, target: Target, confidence: float
 ) -> lwcs.Certificate | None:
-    """A certificate by a coreset; none if the model was fitted on it."""
+    """Return a certificate by a coreset, or None if the model was fitted on it."""
     from lwcs.evaluation.certification import drawn_and_certified
     from lwcs.evaluation.certified import NotIndependentError
 
@@ -137,20 +118,26 @@ def _certificate(
 
 
 _SECRET = "--storage-option"
+# Seeds of as many digits can be typed.
 _SEEDS = 2**32
 
 
-def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for a report."""
-    return click.option(
-        "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
-    )(command)
+report_option = click.option(
+    "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
+)
+
+
+def check_outputs(output: str, report: str | None, data: tuple[str, ...]) -> None:
+    """Check where a model and its report are written to, before any work is done."""
+    check_output(output, data)
+    if report is not None:
+        check_report(report, (*data, output))
 
 
 def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> None:
     """Check where a report is written to, and that it can be made, before any work is done."""
+    from lwcs.reporting import check_ending
     from lwcs.reporting.figures import bokeh
-    from lwcs.reporting.page import check_ending
     from lwcs.storage.atomic_write import check_target
 
     try:
@@ -162,6 +149,15 @@ def check_report(path: str, inputs: Iterable[str], flag: str = "--report") -> No
     bokeh()
 
 
+def report_fit(
+    model: Any, path: str | None, data: tuple[str, ...], seed: int | None, rows: Any
+) -> None:
+    """Write the report of a model that was fitted to DATA, if --report asks for one."""
+    if path is not None:
+        left_out = tuple(map(str, getattr(rows, "skipped", ())))
+        write_report(model, path, data, command=command_line(seed), left_out=left_out)
+
+
 def write_report(
     model: Any,
     path: str,
@@ -170,26 +166,30 @@ def write_report(
     coreset: Coreset | None = None,
     certificate: Certificate | None = None,
     title: str | None = None,
-    command: str | None = None,
-    rewriting: str | None = None,
-    left_out: Iterable[str] = (),
+    **origin: Any,
 ) -> None:
-    """Write the report of a model that was fitted to DATA."""
+    """Write a report, with what the command knows of the origin of the model."""
+    from lwcs.reporting import write_report as write
     from lwcs.reporting.facts import Origin
-    from lwcs.reporting.page import write_report as write
 
-    origin = Origin(title or _named(data), command, rewriting, tuple(map(str, left_out)))
-    write(model, path, coreset, origin, certificate, access_to(path))
+    write(
+        model,
+        path,
+        coreset,
+        Origin(title or _name_of(data), **origin),
+        certificate,
+        access_to(path),
+    )
 
 
-def wrote_words(output: str, report: str | None) -> str:
-    """The part of a sentence that tells which files were written."""
-    written = [each for each in (output, report) if each not in ("-", None)]
-    return f"; wrote {' and '.join(map(str, written))}" if written else ""
+def wrote_text(*files: str | None) -> str:
+    """The part of a sentence that names the files that were written."""
+    written = [each for each in files if each is not None and each != "-"]
+    return f"; wrote {' and '.join(written)}" if written else ""
 
 
-def _named(data: tuple[str, ...]) -> str:
-    """What the data is called: by the name of its file, without folders."""
+def _name_of(data: tuple[str, ...]) -> str:
+    """A name for the data: that of its first file, without folders."""
     if data == ("-",):
         return "Rows of standard input"
     name = without_passwords(without_queries(data[0])).rstrip("/")
@@ -198,26 +198,25 @@ def _named(data: tuple[str, ...]) -> str:
 
 
 def seed_to_use(seed: int | None, report: str | None) -> int | None:
-    """The seed that was given; one is drawn for a report, which says how to repeat the fit."""
+    """Return the given seed, or draw one for a report, which says how to repeat the fit."""
     from lwcs.runtime.randomness import as_seed
 
-    # Short enough to be typed.
     return as_seed(None) % _SEEDS if seed is None and report is not None else seed
 
 
 def command_line(seed: int | None) -> str:
-    """The command that runs, as it is typed in a shell, without secrets and with its seed."""
+    """The running command as it is typed in a shell, without secrets and with its seed."""
     ctx = click.get_current_context()
     words = [without_passwords(without_queries(word)) for word in ctx.meta[ARGUMENTS]]
-    for place, word in enumerate(words):
-        if word == _SECRET and place + 1 < len(words):
-            words[place + 1] = _masked(words[place + 1])
+    for i, word in enumerate(words):
+        if word == _SECRET and i + 1 < len(words):
+            words[i + 1] = _masked(words[i + 1])
         elif word.startswith(f"{_SECRET}="):
-            words[place] = f"{_SECRET}={_masked(word.removeprefix(f'{_SECRET}='))}"
+            words[i] = f"{_SECRET}={_masked(word.removeprefix(f'{_SECRET}='))}"
     if seed is not None and ctx.params.get("seed") is None:
         # Directly after the name of the command, as words after -- are not options.
-        place = words.index(str(ctx.command.name)) + 1
-        words[place:place] = ["--seed", str(seed)]
+        i = words.index(str(ctx.command.name)) + 1
+        words[i:i] = ["--seed", str(seed)]
     return shlex.join(["lwcs", *words])
 
 

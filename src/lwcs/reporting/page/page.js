@@ -1,5 +1,5 @@
 "use strict";
-// What the page does: it draws its figures, sorts its table, and shows one cluster alone.
+// The script of the page: draws figures, sorts the table, and shows one cluster alone.
 (function () {
   const byId = (id) => document.getElementById(id);
   const settings = JSON.parse(byId("settings").textContent);
@@ -218,11 +218,11 @@
     });
   }
 
-  // ---------------------------------------------------------------- paper
+  // ---------------------------------------------------------------- printing
   function toPaper() {
     repaint("light");
     for (const [name, view] of Object.entries(figures)) {
-      // Paper waits neither for all points nor until colours have changed.
+      // Printing does not wait for all points, nor for the change of colours.
       view.model.document.interactive_stop();
       for (const [, own] of view.renderer_views ?? []) own.set_visuals?.();
       const paper = byId(`figure-${name}`).querySelector(".paper") || document.createElement("canvas");
@@ -240,7 +240,7 @@
   window.addEventListener("afterprint", () => repaint(theme()));
 
   // ---------------------------------------------------------------- figures
-  // Tooltips are inside of the figures, where only the variables of the style sheet reach.
+  // Tooltips are in the shadow DOM of figures, which only variables of the style sheet reach.
   const tooltips = `
     :host { background: var(--page); color: var(--text); border: 1px solid var(--strong);
       border-radius: 6px; padding: 0.5rem 0.625rem; opacity: 1; max-width: 24rem;
@@ -256,7 +256,7 @@
     }
   }
 
-  // Without a graphics processor, a browser imitates one, which is slower than to draw by itself.
+  // Without a graphics processor, a browser emulates one, which is slower than drawing on a canvas.
   function hasGraphics() {
     const asked = { failIfMajorPerformanceCaveat: true };
     const gl = document.createElement("canvas").getContext("webgl", asked);

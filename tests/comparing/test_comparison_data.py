@@ -9,8 +9,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import lwcs
-from lwcs.comparing.paper_data import KNOWN, read_known
-from lwcs.comparing.runner import read_into_memory
+from lwcs.comparing.comparison_data import KNOWN, read_into_memory, read_known
 
 
 def test_kdd_from_its_original_file(tmp_path):

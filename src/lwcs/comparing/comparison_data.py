@@ -1,5 +1,6 @@
-"""Readers for the data sets of the paper (and two more), and rows of any source in memory.
+"""Data to compare on: data sets of the paper (and two more) by name, and any source in memory.
 
+`lwcs compare --paper` reads the original files, which are neither tables nor have names of columns.
 Features are raw, as in the paper. Nothing is downloaded.
 """
 
@@ -10,13 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lwcs.arrays.checks import check_choice
-from lwcs.comparing.runner import read_into_memory
-from lwcs.sources import scan
+from lwcs.arrays.checks import BadValueError, check_choice
+from lwcs.arrays.rows import stack, stored_values
+from lwcs.runtime.journal import Journal
+from lwcs.sources import Block, LocalSource, scan
+from lwcs.sources.base import gathered
 from lwcs.sources.remote.paths import format_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lwcs.arrays.types import DenseRows, Rows
+    from lwcs.runtime.progress import Callback
+    from lwcs.sources import Source
 
 
 class PaperDataset(NamedTuple):
@@ -95,3 +102,33 @@ def _read_rna(path: Path) -> DenseRows:
         raise FileNotFoundError(f"none of {', '.join(_RNA_PARTS)} exists in {str(folder)!r}")
     rows = [load_svmlight_file(str(part), n_features=8)[0].toarray() for part in parts]
     return np.concatenate(rows)
+
+
+def read_into_memory(
+    source: Source, *, n_jobs: int | None = None, progress: bool | Callback = False
+) -> LocalSource:
+    """Read all rows that are not dropped; `dropped` of the result tells how many were."""
+    if isinstance(source, LocalSource) and not source.dropped:
+        return source
+    parts = gathered(source, _kept, "reading", journal=Journal(progress), n_jobs=n_jobs)
+    with source.explaining():
+        blocks = [block for part in parts for block in part]
+    weights = np.concatenate([each.weights for each in blocks]) if source.weighted else None
+    read = scan(stack([each.points for each in blocks]), weight=weights)
+    assert isinstance(read, LocalSource)
+    read.dropped = source.dropped
+    return read
+
+
+def _kept(blocks: Iterator[Block], partition: int) -> list[Block]:
+    """Check the rows of a partition, and leave out those that are dropped."""
+    kept = []
+    for block in blocks:
+        if not np.isfinite(stored_values(block.points)).all():
+            raise BadValueError.found_in(block.points, block.first_row, partition)
+        if block.dropped is not None:
+            rows = np.flatnonzero(~block.dropped)
+            weights = None if block.weights is None else block.weights[rows]
+            block = Block(block.points[rows], weights, block.first_row)
+        kept.append(block)
+    return kept
