@@ -25,7 +25,7 @@ _HOMES = {
     "Drift": "lwcs.evaluation.drift_detection",
     "ElbowDisplay": "lwcs.plotting",
     "FittedOn": "lwcs.statistics.record",
-    "KChoice": "lwcs.evaluation.k_choice",
+    "KChoice": "lwcs.evaluation.k_selection_result",
     "Lightweight": "lwcs.samplers",
     "PartitionedSource": "lwcs.sources",
     "ProfileDisplay": "lwcs.plotting",
@@ -34,7 +34,7 @@ _HOMES = {
     "Sensitivity": "lwcs.samplers",
     "SilhouetteDisplay": "lwcs.plotting",
     "Source": "lwcs.sources",
-    "Stability": "lwcs.sizing.stability_result",
+    "Stability": "lwcs.sizing.stability",
     "StreamingCoreset": "lwcs.coreset.streaming",
     "Uniform": "lwcs.samplers",
     "build": "lwcs.coreset.building",
@@ -46,7 +46,7 @@ _HOMES = {
     "load": "lwcs.loading",
     "report": "lwcs.reporting",
     "scan": "lwcs.sources",
-    "theory": "lwcs.statistics",
+    "theory": "lwcs.statistics.theory",
 }
 
 __all__ = [
@@ -98,8 +98,8 @@ if TYPE_CHECKING:
     from lwcs.estimators.coreset_mixture import CoresetMixture
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
-    from lwcs.evaluation.k_choice import KChoice
     from lwcs.evaluation.k_selection import choose_k
+    from lwcs.evaluation.k_selection_result import KChoice
     from lwcs.loading import load
     from lwcs.plotting import (
         ClusterMapDisplay,
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from lwcs.runtime.progress import Progress
     from lwcs.runtime.warnings import ColumnWarning
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
-    from lwcs.sizing.stability_result import Stability
+    from lwcs.sizing.stability import Stability
     from lwcs.sources import PartitionedSource, Source, scan
     from lwcs.statistics import theory
     from lwcs.statistics.certificate import Certificate
@@ -127,7 +127,7 @@ def __getattr__(name: str) -> object:
     # No module has the name of a public function: importing a module lwcs.build would
     # replace the function lwcs.build.
     home = import_module(_HOMES[name])
-    value = home if home.__name__ == f"lwcs.{name}" else getattr(home, name)
+    value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -151,17 +151,16 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
     geometry_ : Geometry
         How rows are measured: the divergence, the scale, and the mean that rows are smoothed
         towards.
-    fitted_on_ : FittedOn or None
+    fitted_on_ : FittedOn
         What the model remembers of its rows, also in its file: their number and weight, the mean
-        and the variance of the cost per row, and the share of each cluster with its variance. None
-        in files of earlier versions.
+        and the variance of the cost per row, and the share of each cluster with its variance.
     stability_ : Stability
         What `stability` has found; only set once that was called, also in the file.
     diagnosis_ : Diagnosis or None
         What was seen of the data, and which method was used; `str(model.diagnosis_)` says it in
         words. It has the sampling error that is predicted for every method with as many draws
         (`errors`), the error that was measured, and how the cost and the clusters are spread. None
-        in files of earlier versions.
+        for a model of `lwcs.choose_k`.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
         passes over the rows by their names, and "seeding", "local search", "Lloyd", which have

@@ -159,7 +159,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
         About twice the estimate, and its standard error: an upper bound in most cases.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
-    fitted_on_ : FittedOn or None
+    fitted_on_ : FittedOn
         What the model remembers of its rows, as for CoresetKMeans; minus the log-likelihood of a
         row is its cost.
     timings_ : dict

@@ -16,7 +16,6 @@ from lwcs.arrays.device import check_device, on_host, with_explained_memory
 from lwcs.coreset.building import BuildContext, placed
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import SquaredEuclidean
-from lwcs.estimators.model_html import QualityHTML
 from lwcs.estimators.validation import (
     TF32,
     check_features,
@@ -43,13 +42,11 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.geometry import Centers, Geometry
-    from lwcs.sizing.stability_result import Stability
+    from lwcs.sizing.stability import Stability
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansPredictMixin(
-    QualityHTML, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-):
+class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The part of CoresetKMeans that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
@@ -254,6 +251,11 @@ class KMeansPredictMixin(
 
     def _table(self) -> pa.Table:
         return self.to_arrow()
+
+    def _html_repr(self) -> str:
+        from lwcs.estimators.model_io import html_of
+
+        return html_of(self, super()._html_repr())
 
 
 def refuse_transform(source: Source) -> None:

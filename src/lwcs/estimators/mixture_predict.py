@@ -23,7 +23,6 @@ from lwcs.arrays.device import (
     with_explained_memory,
 )
 from lwcs.arrays.rows import pieces, stored_values
-from lwcs.estimators.model_html import QualityHTML
 from lwcs.estimators.validation import check_same_library, scan_rows
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from lwcs.sources import Block
 
 
-class MixturePredictMixin(QualityHTML, Savable, Tabular):
+class MixturePredictMixin(Savable, Tabular):
     """The part of CoresetMixture that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data"
@@ -207,6 +206,11 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
 
     def _table(self) -> pa.Table:
         return self.to_arrow()
+
+    def _html_repr(self) -> str:
+        from lwcs.estimators.model_io import html_of
+
+        return html_of(self, super()._html_repr())  # type: ignore[misc]  # BaseEstimator has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from lwcs.arrays.device import with_explained_memory
-from lwcs.coreset.streaming import METHODS, StreamingCoreset
 from lwcs.divergences import as_divergence
 from lwcs.estimators.validation import POINTS_PER_CLUSTER, check_parameters, scan_rows
 from lwcs.runtime.randomness import Stage, as_seed, generator
@@ -33,6 +32,7 @@ from lwcs.sources import LocalSource
 
 if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
+    from lwcs.coreset.streaming import StreamingCoreset
 
 _ANSWERS = (
     "cluster_centers_",
@@ -95,6 +95,8 @@ class PartialFitMixin:
         return self
 
     def _take(self, X: Any, sample_weight: Any) -> None:
+        from lwcs.coreset.streaming import METHODS
+
         model: Any = self
         size = check_parameters(model) or POINTS_PER_CLUSTER * self.n_clusters
         if self._method not in METHODS:
@@ -173,6 +175,8 @@ class PartialFitMixin:
         return stream
 
     def _new_stream(self, size: int, seed: int) -> StreamingCoreset:
+        from lwcs.coreset.streaming import StreamingCoreset
+
         return StreamingCoreset(
             size, method=self._method, divergence=self.divergence, random_state=seed
         )

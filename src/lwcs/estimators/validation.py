@@ -1,10 +1,11 @@
-"""What estimators are given: parameters, rows and their features, checked."""
+"""Validation of what both estimators are given: parameters, rows, and the names of features."""
 
 from __future__ import annotations
 
+import sys
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 from sklearn import get_config
@@ -15,7 +16,6 @@ from lwcs.arrays.device import ArrayOrigin, check_device_name
 from lwcs.arrays.rows import is_sparse
 from lwcs.coreset.arrays import refuse_bad_rows
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
-from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.sizing.method import sampler_of
 from lwcs.sizing.solution import check_n_rows
@@ -29,6 +29,7 @@ from lwcs.storage.persistence import Tabular
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lwcs.coreset.streaming import StreamingCoreset
     from lwcs.divergences import Divergence
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.estimators.coreset_mixture import CoresetMixture
@@ -102,9 +103,15 @@ def size_of(request: int | str, k: int, each: int, name: str) -> int:
     return size
 
 
+def is_stream_coreset(data: Any) -> TypeGuard[StreamingCoreset]:
+    """Whether data is a StreamingCoreset, whose module is not imported to find out."""
+    module = sys.modules.get("lwcs.coreset.streaming")
+    return module is not None and isinstance(data, module.StreamingCoreset)
+
+
 def coreset_of_stream(data: Any) -> Any:
     """The coreset of a StreamingCoreset; other data as it is."""
-    return data.coreset() if isinstance(data, StreamingCoreset) else data
+    return data.coreset() if is_stream_coreset(data) else data
 
 
 def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
@@ -114,7 +121,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     """
     if isinstance(X, Tabular):
         raise X._refused_as_rows()
-    if isinstance(X, StreamingCoreset):
+    if is_stream_coreset(X):
         raise TypeError(
             "a StreamingCoreset is not a table of rows; fit its coreset: fit(stream.coreset())"
         )

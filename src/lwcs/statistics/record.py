@@ -94,7 +94,7 @@ class FittedOn:
     data: str = ""
     """Digest of the data, so that draws of other data with the same seed are told apart."""
     cost_shares: FloatArray | None = None
-    """Share of each cluster in the cost of all rows; None for a mixture, and in older files."""
+    """Share of each cluster in the cost of all rows; None for a mixture."""
 
     @classmethod
     def of(
@@ -152,10 +152,8 @@ class FittedOn:
         }
 
     @classmethod
-    def read(cls, fields: Fields, k: int) -> FittedOn | None:
-        """Read a record off the metadata of a model; None if the file is an older one."""
-        if fields.null(FITTED_ON, missing=True):
-            return None
+    def read(cls, fields: Fields, k: int) -> FittedOn:
+        """Read the record off the metadata of a model with k clusters or components."""
         own = fields.inner(FITTED_ON)
         shares, variances = (own.vector(name, k) for name in ("shares", "share_variances"))
         if shares is None or variances is None:
@@ -171,8 +169,8 @@ class FittedOn:
             shares,
             variances,
             inf if own.null("n_draws") else own.number("n_draws", above=0.0),
-            "" if own.null("data", missing=True) else own.text("data"),
-            own.vector("cost_shares", k, missing=True),
+            own.text("data"),
+            own.vector("cost_shares", k),
         )
 
 

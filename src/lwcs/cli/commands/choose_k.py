@@ -25,7 +25,7 @@ from lwcs.cli.options import (
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
 
 if TYPE_CHECKING:
-    from lwcs.evaluation.k_choice import KChoice
+    from lwcs.evaluation.k_selection_result import KChoice
 
 _FIGURES = (".svg", ".png", ".pdf")
 _MOST = 100_000
@@ -230,12 +230,12 @@ def _say(choice: KChoice, seconds: float, wrote: list[str], *, quiet: bool, as_j
         return
     from rich.console import Console
 
-    from lwcs.evaluation.k_rows import to_rich
+    from lwcs.evaluation.k_selection_result import to_rich
 
     # With -o -, the table is on standard output already, and nothing else may be there.
     piped = click.get_current_context().params["output"] == "-"
     if not piped:
-        Console().print(to_rich(choice.rows, choice.k))
+        Console().print(to_rich(choice))
     for line in choice.words().splitlines():
         if piped:
             write(line, event="result")

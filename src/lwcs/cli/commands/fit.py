@@ -116,7 +116,7 @@ def fit(
     """
     import lwcs
     from lwcs.cli.commands.inspect import clusters_of
-    from lwcs.estimators.saved import saved_errors
+    from lwcs.estimators.model_io import saved_errors
 
     start = time.perf_counter()
     check_output(output, data)

@@ -163,7 +163,7 @@ def _facts(file: str, options: dict[str, Any], journal: Journal) -> dict[str, An
 
 def _known_errors(model: Any) -> dict[str, Any]:
     """How far a model is off, if that is known."""
-    from lwcs.estimators.saved import saved_errors
+    from lwcs.estimators.model_io import saved_errors
 
     return {name: value for name, value in saved_errors(model).items() if value is not None}
 
@@ -286,7 +286,7 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from lwcs.sizing.stability_result import SHOWN, pair_words
+    from lwcs.sizing.stability import SHOWN, pair_words
 
     if CENTERS not in facts:
         return
@@ -346,7 +346,7 @@ def _rest(columns: dict[str, list[float]], first: int) -> str:
 
 def _known(columns: dict[str, list[float]], shown: Sequence[int]) -> list[_TableColumn]:
     """What is known of the clusters that are shown, but for their centers."""
-    from lwcs.sizing.stability_result import share_words
+    from lwcs.sizing.stability import share_words
 
     found = [
         _TableColumn(name, [f"{columns[name][each]:,.0f}" for each in shown])

@@ -134,7 +134,7 @@ def mixture(
     `lwcs assign` then gives the most likely component and the log-likelihood of every row.
     """
     import lwcs
-    from lwcs.estimators.saved import saved_errors
+    from lwcs.estimators.model_io import saved_errors
 
     start = time.perf_counter()
     check_output(output, data)

@@ -44,7 +44,7 @@ _HOPELESS = 1.02
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class SolutionPath:
     """Weighted rows of data to be clustered, and how."""
 
     rows: Rows
