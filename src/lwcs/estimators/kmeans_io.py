@@ -10,12 +10,7 @@ import pyarrow as pa
 from lwcs.coreset.io import read_divergence
 from lwcs.divergences import Mahalanobis, as_divergence
 from lwcs.estimators.coreset_kmeans import CoresetKMeans
-from lwcs.estimators.model_io import (
-    check_numbering,
-    common_metadata,
-    read_common,
-    read_parameters,
-)
+from lwcs.estimators.model_io import check_numbering, common_metadata, read_common, read_parameters
 from lwcs.estimators.validation import check_parameters
 from lwcs.geometry import Geometry
 from lwcs.sizing.stability import STABILITY, Stability

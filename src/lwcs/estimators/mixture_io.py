@@ -13,12 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lwcs.estimators.coreset_mixture import CoresetMixture
-from lwcs.estimators.model_io import (
-    check_numbering,
-    common_metadata,
-    read_common,
-    read_parameters,
-)
+from lwcs.estimators.model_io import check_numbering, common_metadata, read_common, read_parameters
 from lwcs.solvers.em import Mixture
 from lwcs.solvers.families import available
 from lwcs.statistics.referee import UNKNOWN

@@ -15,13 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count
-from lwcs.arrays.device import (
-    ArrayOrigin,
-    DeviceArray,
-    followed,
-    on_device,
-    with_explained_memory,
-)
+from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, on_device, with_explained_memory
 from lwcs.arrays.rows import pieces, stored_values
 from lwcs.estimators.validation import check_same_library, scan_rows
 from lwcs.runtime.journal import Journal
