@@ -1,9 +1,9 @@
-"""What `certify` takes for centers, and whether a coreset is independent of it.
+"""Targets of `certify`: centers or mixtures, and tests that draws are independent of them.
 
-Anything with centers or a mixture is a `Target`: arrays, models of this library, and models of
-others, which are told by their attributes, so that no other library is imported. Draws that a model
-was fitted on cost less than others. The record of a model tells its own draws; centers that are the
-means of their clusters in a coreset, whatever they come from, were fitted on it.
+Arrays, models of this library and models of others can be certified. Others are recognised by their
+attributes, so that no other library is imported. Draws that a model was fitted on cost less than
+other rows. A model recognises them by its record; centers of any origin that are the means of their
+clusters in a coreset are taken to be fitted on it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Target(ABC):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the columns, also those of a table of centers, by which data has them."""
+        """Names of the columns of the model, or of a table of centers."""
         model = self.model
         given = getattr(model, "feature_names_in_", getattr(model, "columns", None))
         names = () if given is None or callable(given) else tuple(given)
@@ -135,7 +135,7 @@ class CentersTarget(Target):
 
     points: npt.NDArray[Any]
     geometry: Geometry | None = None
-    """How a model of this library measures rows; others measure them as they were drawn."""
+    """The geometry of a model of this library; others measure rows as they were drawn."""
 
     @property
     def k(self) -> int:

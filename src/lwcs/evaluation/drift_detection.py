@@ -1,9 +1,9 @@
 """drift(): whether a model is still good for new rows, by one build and one fit on half of it.
 
-Drift is told by the cost per row and the shares of clusters, and not by the regret: a fresh fit may
-just find a better optimum. Old centers are fitted to their own rows, and cost less there than on
-other rows of the population. By how much is seen in the gap of the fresh fit between two halves of
-the new rows, scaled to the number of rows of the old fit; so much more cost is no alarm.
+Drift is detected by the cost per row and the shares of clusters, and not by the regret: a fresh fit
+may just find a better optimum. Old centers were fitted to their own rows, and cost less there than
+on other rows of the population. By how much is estimated from the gap of the fresh fit between two
+halves of the new rows, scaled to the number of rows of the old fit; so much more cost is no alarm.
 """
 
 from __future__ import annotations
@@ -200,13 +200,13 @@ def _check_coreset(
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What is known of the rows that the model was fitted on, as a sample of a population."""
+    """The rows that the model was fitted on, as far as known, as a sample of a population."""
 
     n_rows: float = 0.0
     cost: Mean | None = None
     shares: Shares | None = None
     bound: float = 0.0
-    """How far the cost may be too low, since it was measured on draws that were fitted."""
+    """Bound on the bias of the cost, which was measured on draws that were fitted."""
     spread: float = 0.0
     """Variance of the cost of one row."""
     notes: tuple[str, ...] = ()

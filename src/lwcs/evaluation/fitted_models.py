@@ -83,7 +83,7 @@ class FittedCenters:
 
     soft = False
     remark = ""
-    """What the user should know about the fit."""
+    """A note on the fit for the user, or an empty text."""
 
     @property
     def k(self) -> int:
@@ -151,7 +151,7 @@ class FittedMixture:
     model: CoresetMixture
     mixture: Mixture
     remark: str = ""
-    """What the user should know about the fit."""
+    """A note on the fit for the user, or an empty text."""
 
     soft = True
     unit = "minus log-likelihood"

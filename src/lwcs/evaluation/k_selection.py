@@ -221,7 +221,7 @@ def _divergence_of_draws(
 
 @dataclass(frozen=True, slots=True)
 class SelectionParams:
-    """How rows are drawn, and intervals of what the draws say."""
+    """Parameters of the draws, and of the intervals that come from them."""
 
     most: int
     """The largest number of clusters."""

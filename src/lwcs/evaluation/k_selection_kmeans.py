@@ -1,9 +1,9 @@
 """k-means for every number of clusters: solutions, evidence that clusters are real, the verdict.
 
-Every k is solved on some of the draws, and priced by the others, which know nothing of the centers.
-Below the number of clusters that the data has, all clusters are told apart from their neighbours,
-too: each is one or several of them. One above it, a cluster is cut where the data has no valley. So
-the largest number of clusters that are all told apart, and recur in bootstrap coresets, is chosen.
+Every k is solved on some of the draws, and priced by the others, which are independent of it.
+If k is smaller than the number of clusters in the data, every cluster of the solution is one or
+several of them, and has a valley at its borders. If k is larger, a cluster is cut where there is no
+valley. The largest k whose clusters all have valleys, and recur in bootstrap coresets, is chosen.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class KChoice(Tabular):
         return tuple(row.k for row in self.rows)
 
     def row(self, k: int) -> KRow:
-        """What is known of one number of clusters."""
+        """The evidence for one number of clusters."""
         for row in self.rows:
             if row.k == k:
                 return row

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 STABILITY = "stability"
 STABLE = 0.85
-"""Clusters that a mixture really has score more."""
+"""Clusters that the data really has score more."""
 DOUBTFUL = 0.6
 """Halves of a cluster score less."""
 SHOWN = 20
-"""Clusters and pairs in a table of text."""
+"""Maximum number of clusters and pairs in a table of text."""
 _COLUMNS = (
     "jaccard: overlap with the best match in the bootstrap coresets; score: the same, where "
     "clusters that cannot be told apart count as one."
@@ -56,7 +56,7 @@ _COLUMNS = (
 # solved faster, and all draws judge what was found.
 _DRAWS, _PER_CLUSTER, _OF_SMALLEST = 5_000, 100, 40
 _ITERATIONS, _TOL = 100, 1e-4
-# Replicates that wait for a thread at a time: an interrupt waits for those that have begun.
+# Number of replicates that are submitted at once: an interrupt waits for them to finish.
 _AT_A_TIME = 8
 _PER_CLUSTER_FIELDS = ("score", "jaccard", "share", "share_error", "center_error")
 _FRACTIONS = ("score", "jaccard", "share")
@@ -233,7 +233,7 @@ def share_words(share: float, error: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The clusters that are judged, on the coreset that judges them."""
+    """The clusters that are scored, and the labels of a coreset by them."""
 
     coreset: Coreset
     geometry: Geometry
@@ -254,7 +254,7 @@ class Original:
         return len(self.centers)
 
     def replicate_size(self) -> int:
-        """As many draws as it takes for every cluster of the coreset to be seen again."""
+        """Number of draws of a replicate, enough for every cluster of the coreset to recur."""
         counts = np.bincount(self.labels, self.coreset.counts, self.k)
         smallest = max(float(counts.min()), 1.0)
         wanted = max(_DRAWS, _PER_CLUSTER * self.k, _OF_SMALLEST * self.coreset.size / smallest)
@@ -263,12 +263,12 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class _Replicate:
-    """How the clusters were found again in one bootstrap coreset."""
+    """The match of every cluster in one bootstrap coreset."""
 
     overlaps: FloatArray
     """Jaccard overlap of every cluster with its best match."""
     merged: FloatArray
-    """The same with those as one that cannot be told apart."""
+    """Overlap where clusters that cannot be told apart count as one."""
     matches: DenseRows
     """The centers of these matches, in the units of the data."""
 
@@ -276,15 +276,16 @@ class _Replicate:
 def bootstrap(
     original: Original, n_bootstrap: int, seed: int, n_jobs: int | None, journal: Journal
 ) -> Stability:
-    """Judge clusters by this many bootstrap coresets; the threads have no part in the result."""
+    """Score clusters by `n_bootstrap` bootstrap coresets; threads do not change the result."""
     coreset, k = original.coreset, original.k
     weights, counts, labels = coreset.host_weights, coreset.counts, original.labels
     size = original.replicate_size()
     found: list[_Replicate] = []
-    beside = original.rows.threads(n_jobs)
-    with journal.stage("bootstrap", n_bootstrap) as stage, workers(beside) as run:
-        own = original.rows, weights, counts, original.centers, labels
-        neighbours = tell_apart(*own, n_jobs=n_jobs)
+    threads = original.rows.threads(n_jobs)
+    with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
+        neighbours = tell_apart(
+            original.rows, weights, counts, original.centers, labels, n_jobs=n_jobs
+        )
         for first in range(0, n_bootstrap, _AT_A_TIME):
             some = range(first, min(first + _AT_A_TIME, n_bootstrap))
             for each in run(lambda number: _replicate(original, size, seed, number), some):
@@ -368,5 +369,5 @@ def _lengths(vectors: FloatArray) -> FloatArray:
 
 
 def _unit(values: FloatArray) -> float:
-    """What to divide values by: their squares may be out of range."""
+    """The largest value. Divided by it, values have squares in the range of numbers."""
     return float(np.abs(values).max(initial=0.0)) or 1.0

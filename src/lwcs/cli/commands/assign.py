@@ -180,8 +180,8 @@ def _finder(
     if isinstance(model, lwcs.CoresetMixture):
         from lwcs.estimators.mixture_predict import labelled
 
-        found = model.mixture_
-        return lambda block: labelled(found.family, found.weights, block)
+        mixture = model.mixture_
+        return lambda block: labelled(mixture, block)
     centers = model.measured_centers(source)
     return lambda block: measured(block, centers).nearest(centers)
 
