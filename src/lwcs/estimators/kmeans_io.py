@@ -15,15 +15,7 @@ from lwcs.estimators.validation import check_parameters
 from lwcs.geometry import Geometry
 from lwcs.sizing.stability import STABILITY, Stability
 from lwcs.statistics.diagnosis import DIAGNOSIS, Diagnosis
-from lwcs.storage.arrow_tables import (
-    apart_from,
-    check_columns,
-    check_dense_columns,
-    feature_columns,
-    lay_out,
-    listed,
-    points_of,
-)
+from lwcs.storage import arrow_tables
 from lwcs.storage.fields import MOST_FEATURES, SMALLEST_SCALE, Fields, reading
 from lwcs.storage.persistence import with_metadata
 
@@ -38,7 +30,7 @@ def to_table(model: CoresetKMeans) -> pa.Table:
     """Convert a model to a table: one row per center, in the units of the data."""
     centers, geometry = model.host_centers(), model.geometry_
     names = getattr(model, "feature_names_in_", None)
-    columns, _ = lay_out({"cluster": np.arange(len(centers))}, centers, names)
+    columns, _ = arrow_tables.lay_out({"cluster": np.arange(len(centers))}, centers, names)
     stability, diagnosis = getattr(model, "stability_", None), model.diagnosis_
     metadata = {
         **common_metadata(model, n_clusters=len(centers)),
@@ -46,10 +38,10 @@ def to_table(model: CoresetKMeans) -> pa.Table:
         "n_iter": int(model.n_iter_),
         **({} if stability is None else {STABILITY: stability.saved()}),
         DIAGNOSIS: None if diagnosis is None else diagnosis.saved(),
-        "scale": listed(geometry.scale),
+        "scale": arrow_tables.listed(geometry.scale),
         "divergence": geometry.divergence.name,
         "divergence_parameters": geometry.divergence.saved_parameters(),
-        "mean": listed(geometry.mean),
+        "mean": arrow_tables.listed(geometry.mean),
     }
     return with_metadata(pa.table(columns), KIND, metadata)
 
@@ -62,10 +54,10 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> CoresetK
 
 def _read(table: pa.Table, fields: Fields) -> CoresetKMeans:
     d, k = fields.integer("n_features", least=1, most=MOST_FEATURES), len(table)
-    check_dense_columns(table, 1, d)
+    arrow_tables.check_dense_columns(table, 1, d)
     names = fields.names("feature_names", d)
-    number = apart_from(feature_columns(names, d), "cluster")
-    check_columns(table, [number, *feature_columns(names, d)])
+    number = arrow_tables.apart_from(arrow_tables.feature_columns(names, d), "cluster")
+    arrow_tables.check_columns(table, [number, *arrow_tables.feature_columns(names, d)])
     check_numbering(table, number)
     geometry = Geometry(
         read_divergence(fields, d),
@@ -97,14 +89,15 @@ def _centers(
     table: pa.Table, names: tuple[str, ...] | None, d: int, divergence: Divergence
 ) -> DenseRows:
     """The centers, which must be in the domain of the divergence."""
-    centers = points_of(table, names, d)
+    centers = arrow_tables.points_of(table, names, d)
     if centers.dtype not in (np.float32, np.float64):
         raise ValueError(f"its centers hold {centers.dtype}, must be float32 or float64")
     outside = divergence.domain.outside(divergence.round_to_domain(centers))
     if outside.any():
         row, column = map(int, np.argwhere(outside)[0])
+        name = arrow_tables.feature_columns(names, d)[column]
         raise ValueError(
-            f"column {feature_columns(names, d)[column]!r} has {centers[row, column]} in row "
-            f"{row}, must be {divergence.domain} for divergence={divergence.name!r}"
+            f"column {name!r} has {centers[row, column]} in row {row}, "
+            f"must be {divergence.domain} for divergence={divergence.name!r}"
         )
     return centers

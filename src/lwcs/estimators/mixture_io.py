@@ -17,16 +17,7 @@ from lwcs.estimators.model_io import check_numbering, common_metadata, read_comm
 from lwcs.solvers.em import Mixture
 from lwcs.solvers.families import available
 from lwcs.statistics.referee import UNKNOWN
-from lwcs.storage.arrow_tables import (
-    check_columns,
-    check_dense_columns,
-    check_numbers,
-    column_of,
-    feature_columns,
-    lay_out,
-    numbers_of,
-    points_of,
-)
+from lwcs.storage import arrow_tables
 from lwcs.storage.fields import MOST_FEATURES, Fields, NotDefinedError, checked_mapping, reading
 from lwcs.storage.persistence import with_metadata
 
@@ -48,7 +39,7 @@ def to_table(model: CoresetMixture) -> pa.Table:
     arrays, numbers = _split(family)
     flat = {name: np.reshape(values, (k, -1)).tolist() for name, values in arrays.items()}
     own = {"component": np.arange(k), "weight": mixture.weights, **flat}
-    columns, column_names = lay_out(own, family.means, names)
+    columns, column_names = arrow_tables.lay_out(own, family.means, names)
     fitted = {name: getattr(family, name) for name in family.options}
     metadata = {
         **common_metadata(model, **fitted, n_components=k, family=family.name),
@@ -80,14 +71,14 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
     model = read_parameters(CoresetMixture, fields, CoresetMixture._check)
     columns = _column_names(fields, available()[name])
     d = fields.integer("n_features", least=1, most=MOST_FEATURES)
-    check_dense_columns(table, len(columns), d)
+    arrow_tables.check_dense_columns(table, len(columns), d)
     names = fields.names("feature_names", d)
-    check_columns(table, [*columns.values(), *feature_columns(names, d)])
+    arrow_tables.check_columns(table, [*columns.values(), *arrow_tables.feature_columns(names, d)])
     check_numbering(table, columns["component"])
     if model.n_components != k:
         raise parameters.fail("n_components", f"{k}, the number of rows")
     family = model._new_family()
-    family.restore(points_of(table, names, d), _state(table, fields, columns))
+    family.restore(arrow_tables.points_of(table, names, d), _state(table, fields, columns))
     family.check()
     n_iter, converged = fields.integer("n_iter", least=1), fields.boolean("converged")
     bounds = fields.vector("lower_bounds", n_iter)
@@ -110,8 +101,8 @@ def _column_names(fields: Fields, family: type[Family]) -> Mapping[str, str]:
 
 
 def _weights(table: pa.Table, name: str) -> FloatArray:
-    weights: FloatArray = column_of(table, name, np.float64)
-    check_numbers(weights, name, 0.0)
+    weights: FloatArray = arrow_tables.column_of(table, name, np.float64)
+    arrow_tables.check_numbers(weights, name, 0.0)
     if abs(float(weights.sum()) - 1.0) > _ROUNDING:
         raise ValueError(f"column {name!r} sums to {weights.sum():g}, must be 1")
     return weights
@@ -145,7 +136,7 @@ def _array(table: pa.Table, column: str, shapes: Fields, name: str) -> FloatArra
     """An array with one entry per component: lists of the same length, or numbers."""
     k, whole = len(table), table[column].combine_chunks()
     if not (pa.types.is_list(whole.type) or pa.types.is_large_list(whole.type)):
-        return numbers_of(whole, column, np.float64)
+        return arrow_tables.numbers_of(whole, column, np.float64)
     if whole.null_count:
         raise ValueError(f"column {column!r} has a null, must be a list in every row")
     lengths = whole.value_lengths().to_numpy()
@@ -154,4 +145,4 @@ def _array(table: pa.Table, column: str, shapes: Fields, name: str) -> FloatArra
     shape = shapes.sizes(name)
     if prod(shape) != lengths[0]:
         raise shapes.fail(name, f"the shape of lists of {lengths[0]} numbers")
-    return numbers_of(whole.flatten(), column, np.float64).reshape(k, *shape)
+    return arrow_tables.numbers_of(whole.flatten(), column, np.float64).reshape(k, *shape)

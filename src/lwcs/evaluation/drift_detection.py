@@ -29,18 +29,7 @@ from lwcs.samplers import Lightweight
 from lwcs.sizing.fitting import first_size
 from lwcs.sizing.solution import summarize
 from lwcs.sources import Source, scan
-from lwcs.statistics.drift_tests import (
-    Estimate,
-    Sample,
-    Shares,
-    cost_shift,
-    optimism,
-    recorded_cost,
-    regret_in_nats,
-    relative_regret,
-    share_shifts,
-    shares_now,
-)
+from lwcs.statistics import drift_tests
 from lwcs.statistics.record import SampleSize, digest
 
 if TYPE_CHECKING:
@@ -204,7 +193,7 @@ class _Reference:
 
     n_rows: float = 0.0
     cost: Mean | None = None
-    shares: Shares | None = None
+    shares: drift_tests.Shares | None = None
     bound: float = 0.0
     """Bound on the bias of the cost, which was measured on draws that were fitted."""
     spread: float = 0.0
@@ -219,8 +208,8 @@ class _Reference:
                 "models of lwcs have, so that there is nothing to compare with, and no alarm",
             ))  # fmt: skip
         n_rows = record.rows.n
-        shares = Shares(record.shares, record.share_variances, n_rows, record.n_draws)
-        cost = recorded_cost(record)
+        shares = drift_tests.Shares(record.shares, record.share_variances, n_rows, record.n_draws)
+        cost = drift_tests.recorded_cost(record)
         notes = () if record.rows.known else (_UNKNOWN_WEIGHTS.format("the model was fitted on"),)
         # 0 where the cost is that on all rows, and not known where nothing is of the draws' error.
         bound = float(getattr(model, "sampling_error_bound_", nan)) if record.cost.variance else 0.0
@@ -270,14 +259,14 @@ class _NewRows:
         return cls(whole, np.sort(order[:half]), np.sort(order[half:]), n_rows, notes)
 
     @property
-    def sample(self) -> Sample:
+    def sample(self) -> drift_tests.Sample:
         """All draws."""
-        return Sample(self.whole.host_weights, self.whole.counts, self.n_rows)
+        return drift_tests.Sample(self.whole.host_weights, self.whole.counts, self.n_rows)
 
-    def half(self, rows: IntArray) -> Sample:
+    def half(self, rows: IntArray) -> drift_tests.Sample:
         """One half, in which every row counts as one draw."""
         weights = self.whole.host_weights[rows]
-        return Sample(weights, np.ones(len(rows), dtype=np.int64), self.n_rows)
+        return drift_tests.Sample(weights, np.ones(len(rows), dtype=np.int64), self.n_rows)
 
     def to_fit(self) -> Coreset:
         """The first half as a coreset by itself."""
@@ -306,7 +295,7 @@ def _compare(
     shares = whole.shares(costs.memberships, model.k)
     old_costs = costs.values[new.first], costs.values[new.second]
     fresh_costs = refitted.values[new.first], refitted.values[new.second]
-    regret_of = regret_in_nats if model.soft else relative_regret
+    regret_of = drift_tests.regret_in_nats if model.soft else drift_tests.relative_regret
     regret = regret_of(second, old_costs[1], fresh_costs[1])
 
     # Costs and shares are two tests, which divide the probability of a false alarm.
@@ -315,19 +304,25 @@ def _compare(
     if then.cost is not None:
         basis = np.ones(len(new.first)) if model.soft else old_costs[0]
         n = first.n_for_centers(basis, costs.memberships[new.first], model.k)
-        gain = optimism(first, second, old_costs, fresh_costs, n / then.n_rows)
+        gain = drift_tests.optimism(first, second, old_costs, fresh_costs, n / then.n_rows)
         degrees = whole.degrees(costs.values)
         usual = whole.with_spread(now, then.spread)
-        shift = cost_shift(then.cost, usual, gain, level, bound=then.bound, degrees=degrees)
+        shift = drift_tests.cost_shift(
+            then.cost, usual, gain, level, bound=then.bound, degrees=degrees
+        )
         reasons += cost_words(then.cost.value, now.value, shift)
-    changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
+    changes = (
+        drift_tests.share_shifts(then.shares, shares, level)
+        if then.shares
+        else drift_tests.shares_now(shares)
+    )
     reasons += share_words(changes)
     remarks = [each for each in (model.ignored(new.whole), fresh.remark) if each]
     return Drift(
-        then=None if then.cost is None else Estimate.of(then.cost, confidence),
-        now=Estimate.of(now, confidence),
-        fresh=Estimate.of(second.mean(fresh_costs[1]), confidence),
-        regret=Estimate.of(regret, confidence),
+        then=None if then.cost is None else drift_tests.Estimate.of(then.cost, confidence),
+        now=drift_tests.Estimate.of(now, confidence),
+        fresh=drift_tests.Estimate.of(second.mean(fresh_costs[1]), confidence),
+        regret=drift_tests.Estimate.of(regret, confidence),
         shares=changes,
         drifted=bool(reasons),
         reasons=tuple(reasons),

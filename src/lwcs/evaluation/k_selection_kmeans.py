@@ -60,14 +60,8 @@ def solve_clusters(
     """Solve every k on some of the draws, and price it by the others."""
     solved, held_out = draws.solved, draws.held_out
     geometry = solved.geometry(draws.kernel)
-    path = SolutionPath(
-        solved.host_points,
-        solved.host_weights,
-        geometry,
-        params.seed,
-        params.n_jobs,
-        params.journal,
-    )
+    points, weights = solved.host_points, solved.host_weights
+    path = SolutionPath(points, weights, geometry, params.seed, params.n_jobs, params.journal)
     with explaining_points(solved):
         clusterings = path.solve(ks)
     with explaining_points(held_out):
@@ -80,7 +74,7 @@ def solve_clusters(
     ):
         for each in clusterings:
             near = TwoNearest.of(rows, Centers(each.centers.points, geometry), run)
-            own = Price.on_draws(solved.host_weights, solved.counts, each.distances)
+            own = Price.on_draws(weights, solved.counts, each.distances)
             other = Price.on_draws(held_out.host_weights, held_out.counts, near.nearest)
             priced.append(PricedSolution(each, near, own, other))
             stage.step()
@@ -159,19 +153,15 @@ class Evidence:
         known = (priced.clustering.labels, priced.near.labels)
         for part, values in zip(self.parts, known, strict=True):
             labels[part] = values
+        rows, weights, n_jobs = self.measured, whole.host_weights, self.params.n_jobs
+        centers = Centers(priced.clustering.centers.points, rows.geometry)
         near = tell_apart(
-            self.measured,
-            whole.host_weights,
-            whole.counts,
-            Centers(priced.clustering.centers.points, self.measured.geometry),
-            labels,
-            fitted=self.fitted,
-            n_jobs=self.params.n_jobs,
+            rows, weights, whole.counts, centers, labels, fitted=self.fitted, n_jobs=n_jobs
         )
         weakest = float(near.depth.min()) if len(near.depth) else None
         # Clusters without neighbours have centers that coincide: there is only one.
         separated = bool(len(near.apart)) and not near.joined
-        smallest = int(np.bincount(labels[whole.host_weights > 0.0], minlength=near.k).min())
+        smallest = int(np.bincount(labels[weights > 0.0], minlength=near.k).min())
         return replace(row, separated=separated, weakest=weakest, smallest=smallest)
 
     def with_stability(self, row: KRow, priced: PricedSolution, n_bootstrap: int) -> KRow:

@@ -127,12 +127,8 @@ class Stability(Tabular):
     def __str__(self) -> str:
         order = self.worst_first()
         lines = [self._heading(), "cluster  score  jaccard           share  center error"]
-        lines += [
-            f"{each:>7}  {self.score[each]:5.2f}  {self.jaccard[each]:7.2f}  "
-            f"{share_words(self.share[each], self.share_error[each]):>14}  "
-            f"{self.center_error[each]:12.3g}"
-            for each in order[:SHOWN]
-        ]
+        for cluster, score, jaccard, share, error in map(self._cells, order[:SHOWN]):
+            lines.append(f"{cluster:>7}  {score:>5}  {jaccard:>7}  {share:>14}  {error:>12}")
         if len(order) > SHOWN:
             more = len(order) - SHOWN
             lines.append(f"and {more} more, which score {self.score[order[SHOWN]]:.2f} or more")
@@ -143,19 +139,20 @@ class Stability(Tabular):
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""
-        lines = [
-            (
-                each,
-                f"{self.score[each]:.2f}",
-                f"{self.jaccard[each]:.2f}",
-                share_words(self.share[each], self.share_error[each]),
-                f"{self.center_error[each]:.3g}",
-            )
-            for each in self.worst_first()
-        ]
-        shown = markup.table(("cluster", "score", "jaccard", "share", "center error"), lines)
+        names = ("cluster", "score", "jaccard", "share", "center error")
+        shown = markup.table(names, map(self._cells, self.worst_first()))
         words = markup.paragraphs([pair_words(self.pairs), _COLUMNS])
         return f"{markup.paragraphs([self._heading()])}{shown}{words}"
+
+    def _cells(self, cluster: int) -> tuple[int, str, str, str, str]:
+        """The line of a cluster in the table."""
+        return (
+            cluster,
+            f"{self.score[cluster]:.2f}",
+            f"{self.jaccard[cluster]:.2f}",
+            share_words(self.share[cluster], self.share_error[cluster]),
+            f"{self.center_error[cluster]:.3g}",
+        )
 
     def words(self) -> str:
         """How many clusters are stable, and how many are not."""
