@@ -348,13 +348,13 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             )
         return 1
 
-    def _keep(self, found: Mixture, error: SamplingError, like: ArrayOrigin | None = None) -> None:
+    def _keep(self, mixture: Mixture, error: SamplingError, origin: ArrayOrigin | None) -> None:
         """Set the fitted attributes, with arrays in the library and on the device of X."""
-        self.mixture_, self.n_iter_, self.converged_ = found, found.n_iter, found.converged
-        self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)
+        self.mixture_, self.n_iter_, self.converged_ = mixture, mixture.n_iter, mixture.converged
+        self.lower_bound_, self.lower_bounds_ = mixture.lower_bound, list(mixture.bounds)
         self.sampling_error_, self.sampling_error_bound_ = error.estimate, error.bound
-        for name, value in {"weights": found.weights, **found.family.attributes()}.items():
-            setattr(self, f"{name}_", followed(value, like))
+        for name, value in {"weights": mixture.weights, **mixture.family.attributes()}.items():
+            setattr(self, f"{name}_", followed(value, origin))
 
     if not TYPE_CHECKING:  # for type checkers, only attributes that are declared exist
 

@@ -63,13 +63,13 @@ class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Tran
         return model
 
     def measured_centers(self, source: Source) -> Centers:
-        """The centers as they are measured, by the kernel that pays for so much data."""
-        own = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
-        geometry = placed(own, check_device(self.device), source, self.precision == TF32)
+        """The centers in coordinates of their geometry, for the device and kernel of a source."""
+        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        geometry = placed(geometry, check_device(self.device), source, self.precision == TF32)
         return geometry.own_centers(self.host_centers())
 
     def host_centers(self) -> DenseRows:
-        """The centers as a NumPy array, in whatever library and on whatever device they are."""
+        """The centers as a NumPy array, whatever their library and device."""
         centers: DenseRows = on_host(self.cluster_centers_, "cluster_centers_")
         return centers
 
@@ -161,14 +161,14 @@ class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Tran
         seed = as_seed(model.random_state if random_state is None else random_state)
         threads, journal = as_threads(model.n_jobs), Journal(model.verbose)
         with single_threaded_blas():
-            coreset = self._coreset_to_judge_by(data, sample_weight, seed, threads, journal)
+            coreset = self._coreset_for_stability(data, sample_weight, seed, threads, journal)
             geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
             original = Original.of(coreset, geometry, self.host_centers())
             model.stability_ = bootstrap(original, n_bootstrap, seed, threads, journal)
         stability: Stability = model.stability_
         return stability
 
-    def _coreset_to_judge_by(
+    def _coreset_for_stability(
         self, data: Any, sample_weight: Any, seed: int, threads: int, journal: Journal
     ) -> Coreset:
         """The model's own coreset, or one of other data."""
@@ -197,8 +197,8 @@ class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Tran
             check_device(self.device),
             tf32=self.precision == TF32,
         )
-        # For "auto" these are lightweight draws: there are centers already, so that a pilot to
-        # choose a method by would be of no use.
+        # With "auto", these are lightweight draws: the centers are known already, so that no pilot
+        # is needed to choose a method.
         method = sampler_of(model.method, k)
         return summarize(
             context, first_size(k), k, method=method, seed=seed, n_jobs=threads, journal=journal

@@ -86,7 +86,7 @@ def _read(table: pa.Table, fields: Fields) -> CoresetMixture:
         raise fields.fail("lower_bounds", f"a list of {n_iter:,} finite numbers")
     bound, weights = float(fields.number("lower_bound")), _weights(table, columns["weight"])
     mixture = Mixture(family, weights, bound, tuple(bounds.tolist()), n_iter, converged)
-    model._keep(mixture, UNKNOWN)
+    model._keep(mixture, UNKNOWN, None)
     model.__dict__.update(read_common(fields, k, d, names))
     return model
 

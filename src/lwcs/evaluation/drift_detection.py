@@ -311,11 +311,7 @@ def _compare(
             then.cost, usual, gain, level, bound=then.bound, degrees=degrees
         )
         reasons += cost_words(then.cost.value, now.value, shift)
-    changes = (
-        drift_tests.share_shifts(then.shares, shares, level)
-        if then.shares
-        else drift_tests.shares_now(shares)
-    )
+    changes = drift_tests.share_shifts(then.shares, shares, level)
     reasons += share_words(changes)
     remarks = [each for each in (model.ignored(new.whole), fresh.remark) if each]
     return Drift(

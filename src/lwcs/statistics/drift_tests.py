@@ -182,12 +182,16 @@ class ShareShift:
     changed: bool
 
 
-def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, ...]:
-    """Compare the shares of all clusters; chance finds a change in any with probability `level`.
+def share_shifts(then: Shares | None, now: Shares, level: float) -> tuple[ShareShift, ...]:
+    """Compare the shares of all clusters; `level` is the probability of any false alarm.
 
     A share of few draws is known badly, and so is its variance. The variance is therefore the
     larger of two: each sample by its own share, and both by the share that they have in common.
     """
+    if then is None:
+        return tuple(
+            ShareShift(j, None, float(p), None, None, False) for j, p in enumerate(now.values)
+        )
     rate = then.rate + now.rate
     common = (then.values * now.rate + now.values * then.rate) / rate
     pooled = common * (1.0 - common) * rate
@@ -199,13 +203,6 @@ def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, .
     return tuple(
         ShareShift(j, float(before), float(after), float(moved), float(error), bool(beyond))
         for j, (before, after, moved, error, beyond) in enumerate(rows)
-    )
-
-
-def shares_now(now: Shares) -> tuple[ShareShift, ...]:
-    """The shares where those of the old rows are not known."""
-    return tuple(
-        ShareShift(j, None, float(share), None, None, False) for j, share in enumerate(now.values)
     )
 
 
@@ -237,7 +234,7 @@ def cost_shift(
     then: Mean, now: Mean, optimism: Mean, level: float, *, bound: float = 0.0,
     degrees: float = inf,
 ) -> CostShift:  # fmt: skip
-    """Compare costs per row; chance finds a change with probability `level`.
+    """Compare costs per row; `level` is the probability of a false alarm.
 
     `optimism` is what centers cost more elsewhere than on their own rows, and `bound` how far the
     cost then may be too low because it was measured on the draws that the centers were fitted on.
