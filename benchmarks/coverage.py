@@ -26,11 +26,11 @@ from lwcs.divergences import as_divergence
 from lwcs.evaluation.certification import DRAWS, draws_of
 from lwcs.runtime.journal import Journal
 from lwcs.statistics.certificate import (
-    by_bernstein,
+    bernstein_interval,
+    cost_interval,
     largest_drawn,
     largest_share,
-    of_cost,
-    of_log_likelihood,
+    log_likelihood_interval,
 )
 from lwcs.statistics.extremes import largest_value
 from lwcs.statistics.referee import Mean, Price, deviations
@@ -154,8 +154,8 @@ def of_centers(
         drawn = coreset.weights, coreset.counts, distances[coreset.indices]
         price = Price.on_draws(*drawn)
         largest = largest_value(coreset, centers)
-        own = of_cost(price, size, largest_drawn(*drawn), largest, CONFIDENCE)
-        proven = by_bernstein(price, size, largest, CONFIDENCE)
+        own = cost_interval(price, size, largest_drawn(*drawn), largest, CONFIDENCE)
+        proven = bernstein_interval(price, size, largest, CONFIDENCE)
         half = deviations(1.0 - CONFIDENCE) * price.cost * price.variance**0.5
         found.append(
             Repetition(
@@ -178,7 +178,7 @@ def of_mixture(rows: np.ndarray, k: int, size: int, times: int) -> list[Repetiti
     for coreset in draws(rows, "sqeuclidean", size, times):
         own = coreset.weights, coreset.counts, values[coreset.indices]
         mean = Mean.on_draws(*own)
-        given = of_log_likelihood(mean, largest_share(*own), CONFIDENCE)
+        given = log_likelihood_interval(mean, largest_share(*own), CONFIDENCE)
         half = deviations(1.0 - CONFIDENCE) * mean.variance**0.5
         plain, offered = abs(mean.value - true) <= half, given.kind == "clt"
         width = half / abs(true)

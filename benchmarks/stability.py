@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.measure import machine
 from lwcs import CoresetKMeans
-from lwcs.sizing.stability_result import DOUBTFUL, STABLE
+from lwcs.sizing.stability import DOUBTFUL, STABLE
 from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.statistics.separation import Neighbours, tell_apart

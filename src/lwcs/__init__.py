@@ -21,7 +21,7 @@ _PUBLIC = {
     "lwcs.estimators.coreset_mixture": ["CoresetMixture"],
     "lwcs.evaluation.certification": ["certify"],
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
-    "lwcs.evaluation.k_choice": ["KChoice"],
+    "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
     "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
     "lwcs.plotting.cluster_profiles": ["ProfileDisplay", "SilhouetteDisplay"],
@@ -31,10 +31,10 @@ _PUBLIC = {
     "lwcs.runtime.progress": ["Progress"],
     "lwcs.runtime.warnings": ["ColumnWarning"],
     "lwcs.samplers": ["Lightweight", "Refined", "Sensitivity", "Uniform"],
-    "lwcs.sizing.stability_result": ["Stability"],
+    "lwcs.sizing.stability": ["Stability"],
     "lwcs.sources": ["Source", "scan"],
     "lwcs.sources.memory.partitioned": ["PartitionedSource"],
-    "lwcs.statistics": ["theory"],
+    "lwcs.statistics.theory": ["theory"],
     "lwcs.statistics.certificate": ["Certificate"],
     "lwcs.statistics.diagnosis": ["Diagnosis"],
     "lwcs.statistics.record": ["FittedOn"],
@@ -102,7 +102,6 @@ if TYPE_CHECKING:
     from lwcs.estimators.coreset_mixture import CoresetMixture
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
-    from lwcs.evaluation.k_choice import KChoice
     from lwcs.evaluation.k_selection import choose_k
     from lwcs.plotting.cluster_map import ClusterMapDisplay
     from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
@@ -112,7 +111,7 @@ if TYPE_CHECKING:
     from lwcs.runtime.progress import Progress
     from lwcs.runtime.warnings import ColumnWarning
     from lwcs.samplers import Lightweight, Refined, Sensitivity, Uniform
-    from lwcs.sizing.stability_result import Stability
+    from lwcs.sizing.stability import Stability
     from lwcs.sources import Source, scan
     from lwcs.sources.memory.partitioned import PartitionedSource
     from lwcs.statistics import theory
@@ -170,7 +169,7 @@ def __getattr__(name: str) -> object:
     # No module has the name of a public function: importing a module lwcs.build would
     # replace the function lwcs.build.
     home = import_module(_HOMES[name])
-    value = home if home.__name__ == f"lwcs.{name}" else getattr(home, name)
+    value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -353,11 +353,3 @@ def test_bad_data_is_explained():
         CoresetKMeans(50).fit(lwcs.build(X, 30, random_state=0))
     with pytest.raises(TypeError, match="use predict"):
         plain.transform(lwcs.PartitionedSource([X]))
-
-
-def test_a_model_that_was_fitted_without_timings_is_saved(tmp_path):
-    """As one is that an earlier version has pickled."""
-    model = lwcs.CoresetKMeans(2, random_state=0).fit(np.random.default_rng(0).random((100, 2)))
-    del model.timings_
-    model.save(tmp_path / "m.parquet")
-    assert lwcs.load(tmp_path / "m.parquet").timings_ == {}

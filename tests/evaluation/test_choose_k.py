@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.mixture import GaussianMixture
 
 import lwcs
-from lwcs.evaluation.k_rows import Interval, KRow
-from lwcs.evaluation.k_verdict import judge_clusters
+from lwcs.evaluation.k_selection_kmeans import judge_clusters
+from lwcs.evaluation.k_selection_result import Interval, KRow
 from tests.evaluation.mixtures import separated
 from tests.evaluation.passes import passes_of
 

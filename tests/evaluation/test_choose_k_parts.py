@@ -7,11 +7,11 @@ import pytest
 from sklearn.metrics import davies_bouldin_score
 
 import lwcs
-from lwcs.evaluation.k_rows import Interval, KRow
-from lwcs.evaluation.k_verdict import elbow, judge_clusters
+from lwcs.evaluation.k_selection_kmeans import elbow, judge_clusters
+from lwcs.evaluation.k_selection_result import Interval, KRow
 from lwcs.geometry import Centers, Geometry
-from lwcs.sizing.path import Path
-from lwcs.sizing.stability_result import STABLE
+from lwcs.sizing.solution_path import SolutionPath
+from lwcs.sizing.stability import STABLE
 from lwcs.statistics.indices import TwoNearest, davies_bouldin, silhouette
 from tests.evaluation.mixtures import separated
 
@@ -24,7 +24,7 @@ def four() -> np.ndarray:
 def test_a_path_is_as_good_as_fresh_fits():
     X = separated(3_000, 5, 12, seed=2, ratio=5.0)
     ks = range(2, 15)
-    found = Path(X, np.ones(len(X)), Geometry(), 0, 1).solve(ks)
+    found = SolutionPath(X, np.ones(len(X)), Geometry(), 0, 1).solve(ks)
     fresh = [
         lwcs.CoresetKMeans(k, n_init=4, init="local-search", random_state=0).fit(X).inertia_
         for k in ks
@@ -36,7 +36,7 @@ def test_a_path_is_as_good_as_fresh_fits():
 def test_a_path_goes_on_in_float64_where_float32_has_no_digits():
     rng = np.random.default_rng(0)
     X = (np.repeat([[0.0], [1e4]], 1_000, axis=0) + rng.normal(0, 1e-1, (2_000, 1))).astype("f4")
-    two, three = Path(X, np.ones(len(X)), Geometry(), 0, 1).solve([2, 3])
+    two, three = SolutionPath(X, np.ones(len(X)), Geometry(), 0, 1).solve([2, 3])
     spread = X.astype(float).reshape(2, -1).var(axis=1).sum() * 1_000
     assert two.cost == pytest.approx(spread, rel=1e-6)
     assert three.cost < 0.75 * two.cost
@@ -46,7 +46,7 @@ def test_a_path_goes_on_in_float64_where_float32_has_no_digits():
 
 def test_more_clusters_than_distinct_rows():
     X = np.repeat(np.eye(3), 5, axis=0)
-    costs = [each.cost for each in Path(X, np.ones(15), Geometry(), 0, 1).solve([2, 3, 5])]
+    costs = [each.cost for each in SolutionPath(X, np.ones(15), Geometry(), 0, 1).solve([2, 3, 5])]
     assert costs[0] > 0.0
     assert costs[1:] == [0.0, 0.0]
 

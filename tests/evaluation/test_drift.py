@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture
 from lwcs.divergences import KL
-from lwcs.evaluation import drift as drifting
+from lwcs.evaluation import drift_detection
 from lwcs.sizing.solution import summarize
 from tests.evaluation.drift_rows import PLACES, at, fitted, rows
 
@@ -119,7 +119,7 @@ def test_draws_are_independent_of_those_of_a_fit_with_the_same_seed(monkeypatch)
         seen.append(coreset.indices)
         return coreset
 
-    monkeypatch.setattr(drifting, "summarize", noted)
+    monkeypatch.setattr(drift_detection, "summarize", noted)
     X = rows(1, 100_000)
     own = CoresetKMeans(4, coreset_size=2_000, random_state=0).fit(X)
     found = lwcs.drift(own, X, size=2_000, random_state=0)

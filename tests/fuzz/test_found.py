@@ -104,16 +104,6 @@ def test_weights_over_too_many_decades_are_refused_with_words():
         )
 
 
-def test_a_mixture_without_all_bounds_is_saved_again(tmp_path):
-    table = table_of(objects()["mixture, gamma"])
-    record = json.loads(table.schema.metadata[b"lwcs"])
-    del record["lower_bounds"]
-    pq.write_table(storage.sealed(table, record), tmp_path / "m.parquet")
-    model = lwcs.load(tmp_path / "m.parquet")
-    model.save(tmp_path / "again.parquet")
-    assert lwcs.load(tmp_path / "again.parquet").lower_bounds_ == model.lower_bounds_
-
-
 def test_a_vector_longer_than_any_is_damage():
     schema = pa.schema([("v", pa.list_(pa.float32(), 2**30)), ("x", pa.float64())])
     with pytest.raises(ValueError, match=r"'v' claims vectors of length 1,073,741,824"):

@@ -13,11 +13,11 @@ from lwcs.divergences import Divergence, Domain, Mahalanobis, as_divergence
 from lwcs.geometry import Geometry
 from lwcs.statistics.certificate import (
     Certificate,
-    by_bernstein,
+    bernstein_interval,
+    cost_interval,
     largest_drawn,
     largest_share,
-    of_cost,
-    of_log_likelihood,
+    log_likelihood_interval,
 )
 from lwcs.statistics.extremes import NoBoundError, largest_value, law_of
 from lwcs.statistics.referee import Mean, Price
@@ -209,29 +209,29 @@ def test_rows_that_are_smoothed_towards_another_mean_have_no_bound():
 
 def test_intervals_written_out():
     price = Price(10.0, 0.04)
-    found = of_cost(price, 100, 50.0, 200.0, 0.95)
+    found = cost_interval(price, 100, 50.0, 200.0, 0.95)
     assert found.kind == "clt"
     assert found.low == pytest.approx(10.0 - 1.959964 * 2.0 - 0.5)
     assert found.high == pytest.approx(10.0 + 1.959964 * 2.0 + log(20.0) * 0.5)
     half = 2.0 * sqrt(2.0 * log(80.0)) + 7.0 * 200.0 * log(80.0) / (3.0 * 99)
-    found = by_bernstein(price, 100, 200.0, 0.95)
+    found = bernstein_interval(price, 100, 200.0, 0.95)
     assert (found.low, found.high) == (pytest.approx(0.0), pytest.approx(10.0 + half))
 
 
 def test_the_clt_is_withheld_where_a_row_could_add_more_than_half_of_the_estimate():
     price = Price(10.0, 0.04)
-    assert of_cost(price, 100, 50.0, 500.0, 0.95).kind == "clt"
-    found = of_cost(price, 100, 50.0, 501.0, 0.95)
+    assert cost_interval(price, 100, 50.0, 500.0, 0.95).kind == "clt"
+    found = cost_interval(price, 100, 50.0, 501.0, 0.95)
     assert found.kind == "bernstein"
     assert "0.501 times the estimate" in found.reason
 
 
 def test_draws_that_cost_nothing_leave_room_for_rows_that_were_not_drawn():
-    found = of_cost(Price(0.0), 100, 0.0, 50.0, 0.95)
+    found = cost_interval(Price(0.0), 100, 0.0, 50.0, 0.95)
     assert (found.low, found.kind) == (0.0, "bernstein")
     assert found.high == pytest.approx(7.0 * 50.0 * log(80.0) / (3.0 * 99))
-    assert of_cost(Price(0.0), 100, 0.0, 0.0, 0.95).high == 0.0
-    assert of_cost(Price(3.0), 1, 3.0, 50.0, 0.95).kind == "none"
+    assert cost_interval(Price(0.0), 100, 0.0, 0.0, 0.95).high == 0.0
+    assert cost_interval(Price(3.0), 1, 3.0, 50.0, 0.95).kind == "none"
 
 
 def test_the_largest_value_of_a_draw():
@@ -242,8 +242,8 @@ def test_the_largest_value_of_a_draw():
 @pytest.mark.parametrize("unit", [1e-290, 1e-150, 1e150, 1e290])
 def test_intervals_do_not_depend_on_the_units(unit):
     for largest in (200.0, 5_000.0):
-        plain = of_cost(Price(10.0, 0.04), 100, 90.0, largest, 0.9)
-        scaled = of_cost(Price(10.0 * unit, 0.04), 100, 90.0 * unit, largest * unit, 0.9)
+        plain = cost_interval(Price(10.0, 0.04), 100, 90.0, largest, 0.9)
+        scaled = cost_interval(Price(10.0 * unit, 0.04), 100, 90.0 * unit, largest * unit, 0.9)
         assert scaled.high == pytest.approx(plain.high * unit)
         assert scaled.kind == plain.kind
 
@@ -267,7 +267,7 @@ def test_rows_that_are_hardly_ever_drawn_are_covered(rare):
     for _ in range(400):
         drawn = rng.choice(y, h, p=q)
         price = Price.on_draws(np.full(h, 1.0 / h), np.ones(h, dtype=np.int64), drawn)
-        found = of_cost(price, h, drawn.max(), largest, 0.95)
+        found = cost_interval(price, h, drawn.max(), largest, 0.95)
         covered += found.low <= true * (1 + 1e-9) and true <= found.high
     assert covered >= 0.92 * 400
 
@@ -278,7 +278,7 @@ def test_a_draw_with_much_of_the_variance_withholds_the_interval():
     assert largest_share(weights, counts, values) < 0.02
     values[0] = 1e200
     assert largest_share(weights, counts, values) == pytest.approx(0.999)
-    found = of_log_likelihood(Mean(0.0, 1.0), 0.5, 0.95)
+    found = log_likelihood_interval(Mean(0.0, 1.0), 0.5, 0.95)
     assert (found.kind, found.low, found.high) == ("none", -inf, inf)
     assert "50 % of the variance" in found.reason
     assert largest_share(weights, counts, np.ones(1_000)) == 0.0

@@ -23,7 +23,7 @@ from lwcs.arrays.rows import weighted_moments
 from lwcs.coreset.coreset import Coreset, refuse_bad_rows
 from lwcs.description.projection import Projection, project
 from lwcs.estimators.validation import check_features, coreset_of_stream
-from lwcs.evaluation.refitting import Clusters, judged
+from lwcs.evaluation.fitted_models import FittedCenters, as_fitted
 from lwcs.geometry import Geometry
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.statistics.indices import TwoNearest, silhouettes
@@ -32,7 +32,7 @@ from lwcs.storage.fields import SMALLEST_SCALE
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray, Rows
-    from lwcs.evaluation.refitting import Components
+    from lwcs.evaluation.fitted_models import FittedMixture
     from lwcs.geometry import Centers
     from lwcs.statistics.record import FittedOn
 
@@ -197,7 +197,7 @@ def describe(model: Any, coreset: Any = None) -> Description:
     >>> found.share.round(2).tolist(), found.telling(0)[0].column
     ([0.33, 0.33, 0.33], 1)
     """
-    judge, given = judged(model), _coreset(model, coreset)
+    judge, given = as_fitted(model), _coreset(model, coreset)
     with single_threaded_blas():
         costs = judge.costs(judge.adapted(given), None)
         memberships, values = costs.memberships, costs.values
@@ -260,9 +260,11 @@ def _coreset(model: Any, given: Any) -> Coreset:
     return given
 
 
-def _measures(judge: Clusters | Components, coreset: Coreset) -> tuple[Geometry, FloatArray]:
+def _measures(
+    judge: FittedCenters | FittedMixture, coreset: Coreset
+) -> tuple[Geometry, FloatArray]:
     """Return the geometry of distances from the centers, and the centers."""
-    if isinstance(judge, Clusters):
+    if isinstance(judge, FittedCenters):
         return judge.geometry, np.asarray(judge.centers, dtype=np.float64)
     deviation = weighted_moments(copied(coreset.host_points), coreset.host_weights)[1]
     usable = np.isfinite(deviation) & (deviation > SMALLEST_SCALE)

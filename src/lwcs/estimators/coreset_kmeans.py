@@ -18,15 +18,16 @@ from lwcs.estimators.validation import (
     TF32,
     check_parameters,
     check_rows,
-    forget,
+    fitting,
+    is_fitted_attribute,
     measured_by,
-    open_for_answers,
+    open_rereadable,
     scan_rows,
     set_features,
 )
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
-from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
 from lwcs.sizing.decision import is_auto, sampler_of
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
 
     from lwcs.runtime.progress import Callback
     from lwcs.sources import Source
+
+
+_HINTS = {
+    "labels_": "it is set by fit on rows in memory with compute_labels=True; "
+    "predict(X) labels rows",
+    "coreset_": "a loaded model has none; save the coreset beside it",
+}
 
 
 class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstimator):
@@ -152,17 +160,16 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
     geometry_ : Geometry
         How rows are measured: the divergence, the scale, and the mean that rows are smoothed
         towards.
-    fitted_on_ : FittedOn or None
+    fitted_on_ : FittedOn
         What the model remembers of its rows, also in its file: their number and weight, the mean
-        and the variance of the cost per row, and the share of each cluster with its variance. None
-        in files of earlier versions.
+        and the variance of the cost per row, and the share of each cluster with its variance.
     stability_ : Stability
         What `stability` has found; only set once that was called, also in the file.
     diagnosis_ : Diagnosis or None
         What was seen of the data, and which method was used; `str(model.diagnosis_)` says it in
         words. It has the sampling error that is predicted for every method with as many draws
         (`errors`), the error that was measured, and how the cost and the clusters are spread. None
-        in files of earlier versions.
+        for a model of `lwcs.choose_k`.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
         passes over the rows by their names, and "seeding", "local search", "Lloyd", which have
@@ -235,23 +242,12 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         sample_weight : array of shape (n_samples,), optional
             A row with weight 3 counts as that row three times.
         """
-        self._forget()
-        try:
-            # Once for all steps: to set the limit takes longer than some of them.
-            with single_threaded_blas():
-                fitted = self._fit(X, sample_weight)
-        except BaseException:
-            # After an error or an interrupt, the estimator is not fitted.
-            self._forget()
-            raise
-        self.__dict__.update(fitted)
+        with fitting(self, "_n_features_out", "_stream", "_seed"):
+            self.__dict__.update(self._fit(X, sample_weight))
         return self
 
-    def _forget(self) -> None:
-        forget(self, "_n_features_out", "_stream", "_seed")
-
     def _fit(self, X: Any, sample_weight: Any) -> dict[str, Any]:
-        """Do what `fit` does; return what it sets."""
+        """The attributes that `fit` sets."""
         request, divergence = self._request(), as_divergence(self.divergence)
         device = check_device(self.device)
         if isinstance(X, Coreset):
@@ -260,15 +256,16 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
             coreset = measured_by(X, divergence)
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
-            return self._fitted_to(fit_coreset(coreset, self._computing(coreset), request), request)
+            result = fit_coreset(coreset, self._geometry_for(coreset), request)
+            return self._attributes(result, request)
         source = scan_rows(self, X, sample_weight, reset=True)
-        job = BuildContext.of(source, divergence, device, tf32=self.precision == TF32)
-        if not job.source.rereadable:
+        context = BuildContext.of(source, divergence, device, tf32=self.precision == TF32)
+        if not context.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")
-        return self._fitted_to(fit_rows(job, request), request, job.source)
+        return self._attributes(fit_rows(context, request), request, context.source)
 
-    def _computing(self, coreset: Coreset) -> Geometry:
-        """By which kernel and on which device a coreset is clustered."""
+    def _geometry_for(self, coreset: Coreset) -> Geometry:
+        """The geometry that a coreset is clustered by, with its kernel and its device."""
         own = Geometry(coreset.divergence, kernel=kernels.choose(coreset.host_points.size))
         return placed(own, check_device(self.device), [coreset.host_points], self.precision == TF32)
 
@@ -305,34 +302,34 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
                 "or pass polish=0"
             )
 
-    def _fitted_to(
-        self, answer: FitResult, request: FitRequest, source: Source | None = None
+    def _attributes(
+        self, result: FitResult, request: FitRequest, source: Source | None = None
     ) -> dict[str, Any]:
-        """What an answer to a wish sets; `source` has the rows, if they were given."""
-        solution, error = answer.solution, answer.error
+        """The fitted attributes; `source` has the rows, if it was not a coreset that was given."""
+        solution, error = result.solution, result.error
         found, coreset = solution.found, solution.coreset
-        like = ArrayOrigin.of(coreset.points)
+        origin = ArrayOrigin.of(coreset.points)
         warn_of_fit(found, coreset, self.n_clusters, self.max_iter)
         fitted = {
-            "cluster_centers_": followed(answer.centers, like),
-            "inertia_": answer.cost,
+            "cluster_centers_": followed(result.centers, origin),
+            "inertia_": result.cost,
             "sampling_error_": error.estimate,
             "sampling_error_bound_": error.bound,
             "coreset_": coreset,
             "n_iter_": found.n_iter,
             "scale_": coreset.scale,
-            "geometry_": _anywhere(solution.geometry),
-            "fitted_on_": answer.record(source),
-            "diagnosis_": answer.diagnosis,
+            "geometry_": _portable(solution.geometry),
+            "fitted_on_": result.record(source),
+            "diagnosis_": result.diagnosis,
             "timings_": request.params.journal.timings(),
             "_n_features_out": self.n_clusters,
         }
-        if answer.labels is None or not self.compute_labels:
-            return fitted
-        return fitted | {"labels_": followed(answer.labels, like)}
+        if result.labels is not None and self.compute_labels:
+            fitted["labels_"] = followed(result.labels, origin)
+        return fitted
 
     def _restarts(self) -> int | None:
-        """One if the centers to start from are given: all restarts would be the same."""
+        """Number of restarts, None for "auto": one for given centers, as all would be the same."""
         n_init = None if isinstance(self.n_init, str) else self.n_init
         given = not isinstance(self.init, str) and not callable(self.init)
         if given and n_init is not None and n_init > 1:
@@ -348,18 +345,27 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
 
         Rows that can be read only once, such as those of a generator, are refused.
         """
-        self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
+        self.fit(open_rereadable(self, X, sample_weight, "fit_predict"))
         if "labels_" in vars(self):
             return self.labels_
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the distances of `transform`; for a Coreset, those of its points."""
-        rows = open_for_answers(self, X, sample_weight, "fit_transform")
+        rows = open_rereadable(self, X, sample_weight, "fit_transform")
         if not isinstance(rows, Coreset):
             refuse_transform(rows)
         self.fit(rows)
         return self.transform(X.points if isinstance(X, Coreset) else X)
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls this for missing attributes only. Nothing is computed here.
+        known = vars(self)
+        if "cluster_centers_" in known and name in _HINTS:
+            raise AttributeError(f"this {type(self).__name__} has no {name!r}: {_HINTS[name]}")
+        if "cluster_centers_" not in known and "_stream" in known and is_fitted_attribute(name):
+            raise AttributeError(self._what_is_missing())
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -370,18 +376,18 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         return tags
 
 
-def _anywhere(geometry: Geometry) -> Geometry:
-    """How rows are measured on whatever machine the model is; parameters say where and how fast."""
+def _portable(geometry: Geometry) -> Geometry:
+    """A geometry without device and precision, which are parameters of the model."""
     single = geometry.precision_of_products == "tf32"
     products = "data" if single else geometry.precision_of_products
     return replace(geometry, device=None, precision_of_products=products)
 
 
-def solved_model(answer: FitResult, parameters: Mapping[str, Any]) -> CoresetKMeans:
-    """The model that a fit with this answer would give."""
-    model = CoresetKMeans(len(answer.centers), **parameters)
-    set_features(model, answer.solution.coreset)
-    model.__dict__.update(model._fitted_to(answer, model._request()))
+def solved_model(result: FitResult, parameters: Mapping[str, Any]) -> CoresetKMeans:
+    """The model that a fit with this result would give."""
+    model = CoresetKMeans(len(result.centers), **parameters)
+    set_features(model, result.solution.coreset)
+    model.__dict__.update(model._attributes(result, model._request()))
     return model
 
 

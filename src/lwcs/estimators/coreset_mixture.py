@@ -16,23 +16,22 @@ from lwcs.estimators.validation import (
     check_auto,
     check_errors,
     check_rows,
-    forget,
-    open_for_answers,
+    fitting,
+    open_rereadable,
     scan_rows,
     set_features,
     size_of,
 )
 from lwcs.runtime.journal import Journal
-from lwcs.runtime.parallel import as_threads, single_threaded_blas
+from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
 from lwcs.samplers import as_sampler
-from lwcs.sizing.mixture_fitting import Drawing, fit_on_levels, fit_on_one_level, fit_to_target
+from lwcs.sizing.mixture_fitting import RowDrawing, fit_on_levels, fit_on_one_level, fit_to_target
 from lwcs.solvers.em_starts import Given, Runs, check_init, to_continue
 from lwcs.solvers.families import available, new_family
 
 if TYPE_CHECKING:
-    from lwcs.divergences import Divergence
     from lwcs.runtime.progress import Callback
     from lwcs.sizing.mixture_fitting import MixtureFit
     from lwcs.solvers.em import Mixture
@@ -159,7 +158,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
         About twice the estimate, and its standard error: an upper bound in most cases.
     mixture_ : Mixture
         The fitted mixture that the attributes above are taken from.
-    fitted_on_ : FittedOn or None
+    fitted_on_ : FittedOn
         What the model remembers of its rows, as for CoresetKMeans; minus the log-likelihood of a
         row is its cost.
     timings_ : dict
@@ -235,17 +234,12 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             Weights of the rows; a row of weight 3 counts as three copies of it.
         """
         before = getattr(self, "mixture_", None) if self.warm_start else None
-        forget(self)
-        try:
-            with single_threaded_blas():
-                journal = Journal(self.verbose)
-                fitted = self._fit(X, sample_weight, before, journal)
-            self.coreset_ = fitted.coreset
-            self._keep(fitted.mixture, fitted.error, ArrayOrigin.of(fitted.coreset.points))
+        with fitting(self):
+            journal = Journal(self.verbose)
+            found = self._fit(X, sample_weight, before, journal)
+            self.coreset_ = found.coreset
+            self._keep(found.mixture, found.error, ArrayOrigin.of(found.coreset.points))
             self.timings_ = journal.timings()
-        except BaseException:
-            forget(self)  # after an error or an interrupt, the estimator is not fitted
-            raise
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -254,13 +248,13 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
         Equal to ``fit(X).predict(X)``; for a Coreset, the labels of its points. Rows that can be
         read only once, such as those of a generator, are refused, since labels need a second pass.
         """
-        self.fit(open_for_answers(self, X, sample_weight, "fit_predict"))
+        self.fit(open_rereadable(self, X, sample_weight, "fit_predict"))
         return self.predict(X.points if isinstance(X, Coreset) else X)
 
     def _fit(
         self, X: Any, sample_weight: Any, before: Mixture | None, journal: Journal
     ) -> MixtureFit:
-        size, seed = self._check(), as_seed(self.random_state)
+        size, seed, k = self._check(), as_seed(self.random_state), self.n_components
         family = self._new_family()
         source: Source | None = None
         if isinstance(X, Coreset):
@@ -269,26 +263,23 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             coreset, drawing = X, None
             set_features(self, coreset)
             given = self._given(family)
-            check_rows(coreset, self.n_components, "n_components")
+            check_rows(coreset, k, "n_components")
         else:
             source = scan_rows(self, X, sample_weight, reset=True)
             given = self._given(family)
-            drawing = Drawing(
-                BuildContext.of(source, self._drawn_by(family)),
-                as_sampler(self.method, self.n_components),
-                seed,
-                as_threads(self.n_jobs),
-                journal,
-            )
-            chosen = self.coreset_size == "auto"
-            coreset = drawing.first(size, self.n_components, chosen=chosen)
+            sampler = as_sampler(self.method, k)
+            # The centers of a pilot are rows, for which the divergence must be smoothed.
+            divergence = family.start if sampler.solves_first else family.divergence
+            context = BuildContext.of(source, divergence)
+            drawing = RowDrawing(context, sampler, seed, as_threads(self.n_jobs), journal)
+            coreset = drawing.first(size, k, chosen=self.coreset_size == "auto")
             drawing = drawing if source.rereadable else None
         if coreset.scale is not None:
             raise ValueError(
                 "scale='standard' is not supported by CoresetMixture, which fits the variances "
                 "itself; scan the data without scale"
             )
-        last = to_continue(before, family, (self.n_components, coreset.n_features))
+        last = to_continue(before, family, (k, coreset.n_features))
         runs = self._runs(given, seed, journal)
         found = self._solve(coreset, runs, last, drawing, given=coreset is X)
         if not found.mixture.converged:
@@ -301,10 +292,10 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
         return found
 
     def _solve(
-        self, coreset: Coreset, runs: Runs, last: Mixture | None, drawing: Drawing | None,
+        self, coreset: Coreset, runs: Runs, last: Mixture | None, drawing: RowDrawing | None,
         given: bool,
     ) -> MixtureFit:  # fmt: skip
-        """Fit a coreset: all draws at once, or on levels, and more of them where that is ours."""
+        """Fit the draws at once or on levels, and draw more rows where the size is chosen."""
         n_init = self._restarts() if last is None else 1
         target, held = self.target_error, given and self.holdout > 0.0
         if self.coreset_size != "auto" or target is None or held:
@@ -314,7 +305,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
         return fit_to_target(coreset, runs, n_init, float(target), drawing, last)
 
     def _check(self) -> int:
-        """Check what can be checked without data; return the coreset's size."""
+        """Check the parameters without data; return the size of the coreset."""
         k = check_count(self.n_components, "n_components")
         check_auto(self.n_init, "n_init", check_count)
         check_count(self.max_iter, "max_iter")
@@ -328,7 +319,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
         return new_family(self.family, self.get_params(deep=False))
 
     def _given(self, family: Family) -> Given:
-        """What the user gave of the mixture to start from, checked before rows are read."""
+        """The initial parameters that were given, checked before rows are read."""
         return Given.checked(
             family,
             self.n_components,
@@ -338,21 +329,10 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             precisions=self.precisions_init,
         )
 
-    def _drawn_by(self, family: Family) -> Divergence:
-        """The divergence of the coreset; a smoothed one if rows serve as centers of a pilot."""
-        return family.start if as_sampler(self.method).solves_first else family.divergence
-
     def _runs(self, given: Given, seed: int, journal: Journal) -> Runs:
+        k, init, threads = self.n_components, self.init, as_threads(self.n_jobs)
         return Runs(
-            self._new_family,
-            self.n_components,
-            self.init,
-            given,
-            self.max_iter,
-            self.tol,
-            seed,
-            as_threads(self.n_jobs),
-            journal,
+            self._new_family, k, init, given, self.max_iter, self.tol, seed, threads, journal
         )
 
     def _restarts(self) -> int | None:
@@ -368,13 +348,13 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             )
         return 1
 
-    def _keep(self, found: Mixture, error: SamplingError, like: ArrayOrigin | None = None) -> None:
-        """Set the attributes; those that are arrays in the library and on the device of X."""
-        self.mixture_, self.n_iter_, self.converged_ = found, found.n_iter, found.converged
-        self.lower_bound_, self.lower_bounds_ = found.lower_bound, list(found.bounds)
+    def _keep(self, mixture: Mixture, error: SamplingError, origin: ArrayOrigin | None) -> None:
+        """Set the fitted attributes, with arrays in the library and on the device of X."""
+        self.mixture_, self.n_iter_, self.converged_ = mixture, mixture.n_iter, mixture.converged
+        self.lower_bound_, self.lower_bounds_ = mixture.lower_bound, list(mixture.bounds)
         self.sampling_error_, self.sampling_error_bound_ = error.estimate, error.bound
-        for name, value in {"weights": found.weights, **found.family.attributes()}.items():
-            setattr(self, f"{name}_", followed(value, like))
+        for name, value in {"weights": mixture.weights, **mixture.family.attributes()}.items():
+            setattr(self, f"{name}_", followed(value, origin))
 
     if not TYPE_CHECKING:  # for type checkers, only attributes that are declared exist
 

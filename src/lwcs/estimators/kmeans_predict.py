@@ -16,7 +16,6 @@ from lwcs.arrays.device import check_device, on_host, with_explained_memory
 from lwcs.coreset.building import BuildContext, placed
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import SquaredEuclidean
-from lwcs.estimators.model_html import QualityHTML
 from lwcs.estimators.validation import (
     TF32,
     check_features,
@@ -42,13 +41,11 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.geometry import Centers, Geometry
-    from lwcs.sizing.stability_result import Stability
+    from lwcs.sizing.stability import Stability
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansPredictMixin(
-    QualityHTML, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-):
+class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The part of CoresetKMeans that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
@@ -65,13 +62,13 @@ class KMeansPredictMixin(
         return model
 
     def measured_centers(self, source: Source) -> Centers:
-        """The centers as they are measured, by the kernel that pays for so much data."""
-        own = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
-        geometry = placed(own, check_device(self.device), source, self.precision == TF32)
+        """The centers in coordinates of their geometry, for the device and kernel of a source."""
+        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        geometry = placed(geometry, check_device(self.device), source, self.precision == TF32)
         return geometry.own_centers(self.host_centers())
 
     def host_centers(self) -> DenseRows:
-        """The centers as a NumPy array, in whatever library and on whatever device they are."""
+        """The centers as a NumPy array, whatever their library and device."""
         centers: DenseRows = on_host(self.cluster_centers_, "cluster_centers_")
         return centers
 
@@ -163,14 +160,14 @@ class KMeansPredictMixin(
         seed = as_seed(model.random_state if random_state is None else random_state)
         threads, journal = as_threads(model.n_jobs), Journal(model.verbose)
         with single_threaded_blas():
-            coreset = self._coreset_to_judge_by(data, sample_weight, seed, threads, journal)
+            coreset = self._coreset_for_stability(data, sample_weight, seed, threads, journal)
             geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
             original = Original.of(coreset, geometry, self.host_centers())
             model.stability_ = bootstrap(original, n_bootstrap, seed, threads, journal)
         stability: Stability = model.stability_
         return stability
 
-    def _coreset_to_judge_by(
+    def _coreset_for_stability(
         self, data: Any, sample_weight: Any, seed: int, threads: int, journal: Journal
     ) -> Coreset:
         """The model's own coreset, or one of other data."""
@@ -199,8 +196,8 @@ class KMeansPredictMixin(
             check_device(self.device),
             tf32=self.precision == TF32,
         )
-        # For "auto" these are lightweight draws: there are centers already, so that a pilot to
-        # choose a method by would be of no use.
+        # With "auto", these are lightweight draws: the centers are known already, so that no pilot
+        # is needed to choose a method.
         method = sampler_of(model.method, k)
         return summarize(
             context, first_size(k), k, method=method, seed=seed, n_jobs=threads, journal=journal
@@ -253,6 +250,11 @@ class KMeansPredictMixin(
 
     def _table(self) -> pa.Table:
         return self.to_arrow()
+
+    def _html_repr(self) -> str:
+        from lwcs.estimators.model_io import html_of
+
+        return html_of(self, super()._html_repr())
 
 
 def refuse_transform(source: Source) -> None:

@@ -15,15 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count
-from lwcs.arrays.device import (
-    ArrayOrigin,
-    DeviceArray,
-    followed,
-    on_device,
-    with_explained_memory,
-)
+from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, on_device, with_explained_memory
 from lwcs.arrays.rows import pieces, stored_values
-from lwcs.estimators.model_html import QualityHTML
 from lwcs.estimators.validation import check_same_library, scan_rows
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
@@ -46,11 +39,10 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray
     from lwcs.estimators.coreset_mixture import CoresetMixture
     from lwcs.solvers.em import Mixture
-    from lwcs.solvers.families import Family
     from lwcs.sources import Block
 
 
-class MixturePredictMixin(QualityHTML, Savable, Tabular):
+class MixturePredictMixin(Savable, Tabular):
     """The part of CoresetMixture that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data"
@@ -59,6 +51,10 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
     weights_: Any
     random_state: Any
     n_jobs: int | None
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self, "mixture_")
+        return self
 
     def predict(self, X: Any) -> Any:
         """Most likely component of every row, in the same kind of container as X."""
@@ -73,18 +69,17 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
         return self._map(X, "log-likelihood", "score_samples")
 
     @with_explained_memory
-    def _map(self, X: Any, what: str, method: str) -> Any:
-        check_is_fitted(self, "mixture_")
-        model: Any = self
+    def _map(self, X: Any, output: str, method: str) -> Any:
+        model = self._fitted()
         check_same_library(model, X, "weights_", method)
         source = scan_rows(model, X, reset=False)
-        if what != "labels" and not isinstance(source, LocalSource):
+        if output != "labels" and not isinstance(source, LocalSource):
             raise TypeError(
                 f"a {type(source).__name__} supports predict only; call predict, or pass parts of "
                 "the rows as arrays"
             )
-        task = MixtureTask(self.mixture_.family, self.mixture_.weights, what)
-        with source.explaining(), whole_pass(source, Journal(), what):
+        task = MixtureTask(self.mixture_, output)
+        with source.explaining(), whole_pass(source, Journal(), output):
             return source.map_rows(task, n_jobs=as_threads(self.n_jobs))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -104,12 +99,10 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
     @with_explained_memory
     def _log_likelihood(self, X: Any, sample_weight: Any = None) -> tuple[float, float]:
         """Total log-likelihood of the rows of any source, and their total weight."""
-        check_is_fitted(self, "mixture_")
-        model: Any = self
+        model = self._fitted()
         source = scan_rows(model, X, sample_weight, reset=False)
-        task = LogLikelihoodTask(self.mixture_.family, self.mixture_.weights)
+        task, threads = LogLikelihoodTask(self.mixture_), as_threads(self.n_jobs)
         with source.explaining():
-            threads = as_threads(self.n_jobs)
             parts = list(gathered(source, task, "log-likelihood", n_jobs=threads))
         weight = fsum(weight for _, weight in parts)
         check_total(weight)
@@ -131,8 +124,8 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
         counts = rng.multinomial(n, self.mixture_.weights)
         parts = [self.mixture_.family.sample(j, count, rng) for j, count in enumerate(counts)]
         rows, components = np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
-        like = ArrayOrigin.of(self.weights_)
-        return followed(rows, like), followed(components, like)
+        origin = ArrayOrigin.of(self.weights_)
+        return followed(rows, origin), followed(components, origin)
 
     def to_arrow(self) -> pa.Table:
         """Convert the model to a pyarrow table with one row per component and metadata.
@@ -143,9 +136,7 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
         """
         from lwcs.estimators.mixture_io import to_table
 
-        check_is_fitted(self, "mixture_")
-        model: Any = self
-        return to_table(model)
+        return to_table(self._fitted())
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> CoresetMixture:
@@ -163,8 +154,7 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
         """
         from sklearn.mixture import GaussianMixture
 
-        check_is_fitted(self, "mixture_")
-        model: Any = self
+        model = self._fitted()
         family, seed = self.mixture_.family, self.random_state
         if type(family) is not Gaussian:
             raise ValueError(
@@ -172,7 +162,7 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
                 "components only; use this model as it is, or fit one with family='gaussian'"
             )
         weights, (k, d) = self.mixture_.weights, family.means.shape
-        found = GaussianMixture(
+        converted = GaussianMixture(
             k,
             covariance_type=family.covariance_type,
             init_params="random",
@@ -183,16 +173,19 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
         # Any fit sets every attribute that this version of scikit-learn has.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found.fit(np.zeros((max(k, 2), d)))
-        found.weights_, found.means_ = weights.copy(), family.means.copy()
-        found.covariances_ = family.covariances.copy()
-        found.precisions_ = family.precisions
-        found.precisions_cholesky_ = family.precisions_cholesky.copy()
-        found.converged_, found.n_iter_ = model.converged_, model.n_iter_
-        found.lower_bound_, found.lower_bounds_ = model.lower_bound_, list(model.lower_bounds_)
+            converted.fit(np.zeros((max(k, 2), d)))
+        converted.weights_, converted.means_ = weights.copy(), family.means.copy()
+        converted.covariances_ = family.covariances.copy()
+        converted.precisions_ = family.precisions
+        converted.precisions_cholesky_ = family.precisions_cholesky.copy()
+        converted.converged_, converted.n_iter_ = model.converged_, model.n_iter_
+        converted.lower_bound_, converted.lower_bounds_ = (
+            model.lower_bound_,
+            list(model.lower_bounds_),
+        )
         if hasattr(model, "feature_names_in_"):
-            found.feature_names_in_ = model.feature_names_in_
-        return found.set_params(
+            converted.feature_names_in_ = model.feature_names_in_
+        return converted.set_params(
             init_params="kmeans",
             reg_covar=family.reg_covar,
             max_iter=model.max_iter,
@@ -200,25 +193,29 @@ class MixturePredictMixin(QualityHTML, Savable, Tabular):
             means_init=family.means.copy(),
             weights_init=weights.copy(),
             precisions_init=family.precisions,
-            # A generator of NumPy is not among the seeds of scikit-learn.
+            # scikit-learn does not accept a generator of NumPy.
             random_state=seed if isinstance(seed, Integral) else None,
         )
 
     def _table(self) -> pa.Table:
         return self.to_arrow()
 
+    def _html_repr(self) -> str:
+        from lwcs.estimators.model_io import html_of
+
+        return html_of(self, super()._html_repr())  # type: ignore[misc]  # BaseEstimator has it
+
 
 @dataclass(frozen=True, slots=True)
 class MixtureTask:
     """One result per row of a block: "labels", "responsibilities" or "log-likelihood"."""
 
-    family: Family
-    weights: FloatArray
-    what: str
+    mixture: Mixture
+    output: str
 
     def __call__(self, block: Block) -> Any:
-        """Compute the result named by `what` in the memory that holds the rows."""
-        return _evaluate(self.family, self.weights, block.points, block.first_row, self.what)
+        """Compute the results in the memory that holds the rows."""
+        return _evaluate(self.mixture, block.points, block.first_row, self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,57 +223,51 @@ class LogLikelihoodTask:
     """Σω·ln p and Σω over the rows of a partition."""
 
     adds_up: ClassVar[bool] = True
-    family: Family
-    weights: FloatArray
+    mixture: Mixture
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> tuple[float, float]:
         """Sum over the blocks."""
         total = weight = 0.0
         for block in blocks:
             with BadValueError.in_partition(partition):
-                found = _evaluate(
-                    self.family, self.weights, block.points, block.first_row, "log-likelihood"
-                )
-            own, of_block = _sums(block.weights, found)
-            total += own
-            weight += of_block
+                values = _evaluate(self.mixture, block.points, block.first_row, "log-likelihood")
+            sums = _sums(block.weights, values)
+            total, weight = total + sums[0], weight + sums[1]
         return total, weight
 
 
-def labelled(
-    family: Family, weights: FloatArray, block: Block
-) -> tuple[npt.NDArray[np.int32], FloatArray]:
+def labelled(mixture: Mixture, block: Block) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Most likely component of every row of a block, and the log-likelihood of the row."""
-    joint = _joint(family, weights, block.points, block.first_row)
+    joint = _joint(mixture, block.points, block.first_row)
     return np.argmax(joint, axis=1).astype(np.int32), logsumexp(joint, axis=1)
 
 
-def _evaluate(family: Family, weights: FloatArray, points: Any, first_row: int, what: str) -> Any:
+def _evaluate(mixture: Mixture, points: Any, first_row: int, output: str) -> Any:
     if isinstance(points, DeviceArray):
-        return _on_device(family, weights, points, first_row, what)
-    joint = _joint(family, weights, points, first_row)
-    if what == "labels":
+        return _evaluate_on_device(mixture, points, first_row, output)
+    joint = _joint(mixture, points, first_row)
+    if output == "labels":
         return np.argmax(joint, axis=1).astype(np.int32)
-    found = logsumexp(joint, axis=1)
-    return found if what == "log-likelihood" else np.exp(joint - found[:, None])
+    totals = logsumexp(joint, axis=1)
+    return totals if output == "log-likelihood" else np.exp(joint - totals[:, None])
 
 
-def _on_device(
-    family: Family, weights: FloatArray, points: DeviceArray, first_row: int, what: str
+def _evaluate_on_device(
+    mixture: Mixture, points: DeviceArray, first_row: int, output: str
 ) -> DeviceArray:
     """Compute on the device if the family can, else piece by piece on the host."""
-    step = block_rows(points.shape[1])
+    family, step = mixture.family, block_rows(points.shape[1])
     if not family.on_device:
         parts = [
-            _evaluate(family, weights, np.asarray(points[at]), first_row + at.start, what)
-            for at in pieces(len(points), step)
+            _evaluate(mixture, np.asarray(points[part]), first_row + part.start, output)
+            for part in pieces(len(points), step)
         ]
         return DeviceArray(on_device(np.concatenate(parts), points.tensor))
     prepared(points, family, first_row)
-    values, lost = evaluate(family, weights, points, what)
-    if lost is not None:
-        # As on the host, the row is named that has the largest value of its block.
-        start = lost // step * step
+    values, bad_row = evaluate(family, mixture.weights, points, output)
+    if bad_row is not None:
+        # As on the host, the error names the row with the largest value of its block.
+        start = bad_row // step * step
         raise BadValueError.found_in(points[start : start + step], first_row + start, 0)
     return values
 
@@ -292,10 +283,12 @@ def _sums(weights: Any, values: Any) -> tuple[float, float]:
     return float(omega @ values), float(omega.sum())
 
 
-def _joint(family: Family, weights: FloatArray, points: Any, first_row: int) -> FloatArray:
+def _joint(mixture: Mixture, points: Any, first_row: int) -> FloatArray:
+    """ln π_j + ln p(row | j), of shape (n_rows, n_components)."""
     if not np.isfinite(stored_values(points)).all():
         raise BadValueError.found_in(points, first_row, 0)
-    joint = log_joint(family, weights, prepared(points, family, first_row))
+    rows = prepared(points, mixture.family, first_row)
+    joint = log_joint(mixture.family, mixture.weights, rows)
     if not np.isfinite(joint.max(axis=1)).all():
         raise BadValueError.found_in(points, first_row, 0)
     return joint

@@ -1,16 +1,14 @@
-"""partial_fit: a stream behind the estimator, and a clustering of its coreset after every batch.
+"""partial_fit: a StreamingCoreset behind the estimator, clustered after every batch.
 
-When are the centers computed? Attributes do not compute, and `cluster_centers_` after a batch must
-be those of all rows so far; so every call of `partial_fit` ends with a clustering: of all draws at
-once, from one start, as with an integer `coreset_size` (which with the same seed gives the same
-centers for ``fit(model.coreset_)``). The size of the batches does not matter. Starting from the
-centers before would save half of the time, but the answer would depend on how the rows were cut
-into batches, and where a new cluster turns up late, centers stay where they were.
+Attributes do not compute, and `cluster_centers_` must be the centers of all rows so far. Every call
+of `partial_fit` therefore ends with a clustering: of all draws at once, from one start, as with an
+integer `coreset_size` (``fit(model.coreset_)`` with the same seed gives the same centers). Starting
+from the previous centers would take half of the time, but the result would depend on the size of
+the batches, and centers would stay where they were when a new cluster turns up late.
 
-What it costs, on two cores: with k = 8 and 1,000 batches of 100 rows, 4 ms per batch (the stream
-alone 0.1 ms, MiniBatchKMeans 0.4 ms); with k = 100 and batches of 10,000 rows, 40 ms (3 ms, 5 ms).
-Those who need no answers between their batches update a StreamingCoreset, and fit its coreset in
-the end.
+On two cores, k = 8 and 1,000 batches of 100 rows take 4 ms per batch (the stream alone 0.1 ms,
+MiniBatchKMeans 0.4 ms), k = 100 and batches of 10,000 rows 40 ms (3 ms, 5 ms). If no centers are
+needed between batches, it is faster to update a StreamingCoreset and to fit its coreset.
 """
 
 from __future__ import annotations
@@ -24,7 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs.arrays.device import with_explained_memory
 from lwcs.divergences import as_divergence
-from lwcs.estimators.validation import POINTS_PER_CLUSTER, check_parameters, scan_rows
+from lwcs.estimators.validation import (
+    POINTS_PER_CLUSTER,
+    check_parameters,
+    is_fitted_attribute,
+    scan_rows,
+)
 from lwcs.runtime.randomness import Stage, as_seed, generator
 from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.fitting import fit_coreset
@@ -35,37 +38,16 @@ if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
     from lwcs.coreset.streaming import StreamingCoreset
 
-_ANSWERS = (
-    "cluster_centers_",
-    "labels_",
-    "inertia_",
-    "sampling_error_",
-    "sampling_error_bound_",
-    "n_iter_",
-    "coreset_",
-    "scale_",
-    "geometry_",
-    "fitted_on_",
-    "stability_",
-    "diagnosis_",
-    "timings_",
-    "_n_features_out",
-)
-_HINTS = {
-    "labels_": "it is set by fit on rows in memory with compute_labels=True; "
-    "predict(X) labels rows",
-    "coreset_": "a loaded model has none; save the coreset beside it",
-}
-
 
 class PartialFitMixin:
-    """What CoresetKMeans is made of for rows that come batch by batch."""
+    """The part of CoresetKMeans for rows that come batch by batch."""
 
     method: Any
     divergence: Any
     n_clusters: int
     random_state: Any
     n_jobs: int | None
+    _stream: StreamingCoreset
 
     @with_explained_memory
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -107,7 +89,7 @@ class PartialFitMixin:
             )
         known = vars(self)
         fresh = not {"_stream", "cluster_centers_"} & known.keys()
-        # The stream of the model stays as it is until all has gone well.
+        # The stream of the model stays as it is until the batch has been processed.
         stream = self._continued(size) if "_stream" in known else self._start(size)
         source = scan_rows(model, X, sample_weight, reset=fresh)
         if not isinstance(source, LocalSource):
@@ -119,19 +101,19 @@ class PartialFitMixin:
         names = source.feature_names if stream.n_features is None else stream.feature_names
         stream.add_source(source, names)
         coreset = _clusterable(stream, self.n_clusters)
-        answers = {} if coreset is None else self._cluster(coreset, size)
-        for name in _ANSWERS:
-            known.pop(name, None)
-        known.update(answers, _stream=stream)
+        fitted = {} if coreset is None else self._cluster(coreset, size)
+        for name in [name for name in known if is_fitted_attribute(name)]:
+            del known[name]
+        known.update(fitted, _stream=stream)
 
     @property
     def _method(self) -> Any:
-        """How batches are drawn from: they are gone afterwards, which leaves little to choose."""
+        """The sampling method; batches are read only once, which leaves little to choose from."""
         return sampler_of(self.method).name if isinstance(self.method, str) else self.method
 
     def _continued(self, size: int) -> StreamingCoreset:
-        """The stream of the batches before, which was created with the same parameters."""
-        stream: StreamingCoreset = copy(self._stream)
+        """A copy of the stream of the previous batches; its parameters must not have changed."""
+        stream = copy(self._stream)
         model: Any = self
         # The size "auto" follows from n_clusters, which may change.
         sizes = (stream.size, stream.size if model.coreset_size == "auto" else size)
@@ -148,7 +130,7 @@ class PartialFitMixin:
         return stream
 
     def _start(self, size: int) -> StreamingCoreset:
-        """A stream that begins with what `fit` has left, if anything."""
+        """A stream that begins with the coreset of the last `fit`, if there was one."""
         known, model = vars(self), cast("Any", self)
         self._seed = as_seed(self.random_state)
         if "cluster_centers_" not in known:
@@ -168,9 +150,9 @@ class PartialFitMixin:
                 "data beforehand"
             )
         if model.coreset_size == "auto":
-            # Draws that the fit has made are not thrown away.
+            # Keep the draws that the fit has made.
             size = max(size, min(coreset.size, first_size(self.n_clusters)))
-        # Numbers of its own: those of this seed may have drawn the coreset.
+        # With a seed of its own: the coreset may have been drawn with this one.
         stream = self._new_stream(size, int(generator(self._seed, Stage.STREAM).integers(2**63)))
         stream.update(coreset)
         return stream
@@ -187,9 +169,9 @@ class PartialFitMixin:
         model: Any = self
         request = model._request()
         request = replace(request, size=size, params=replace(request.params, seed=self._seed))
-        answer = fit_coreset(coreset, model._computing(coreset), request)
-        answers: dict[str, Any] = model._fitted_to(answer, request)
-        return answers
+        result = fit_coreset(coreset, model._geometry_for(coreset), request)
+        fitted: dict[str, Any] = model._attributes(result, request)
+        return fitted
 
     def __sklearn_is_fitted__(self) -> bool:
         return "cluster_centers_" in vars(self)
@@ -212,15 +194,6 @@ class PartialFitMixin:
             f"far has fewer than n_clusters={k} distinct rows; call partial_fit with more rows, "
             "with weights > 0, or create the model with a larger coreset_size"
         )
-
-    def __getattr__(self, name: str) -> Any:
-        # Reached only by what is not there, and one would expect some of it; nothing is computed.
-        there = vars(self)
-        if name in _ANSWERS and "_stream" in there and "cluster_centers_" not in there:
-            raise AttributeError(self._what_is_missing())
-        if name in _HINTS and "cluster_centers_" in there:
-            raise AttributeError(f"this {type(self).__name__} has no {name!r}: {_HINTS[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def _clusterable(stream: StreamingCoreset, k: int) -> Coreset | None:

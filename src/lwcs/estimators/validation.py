@@ -1,7 +1,8 @@
-"""What estimators are given: parameters, rows and their features, checked."""
+"""Validation of what both estimators are given: parameters, rows, and the names of features."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +21,7 @@ from lwcs.coreset.coreset import (
     refuse_sample_weight,
 )
 from lwcs.divergences import SquaredEuclidean, as_divergence
+from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import check_n_rows
 from lwcs.solvers.seeding import INITS
@@ -30,7 +32,7 @@ from lwcs.sources.scan_options import Fitted
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lwcs.divergences import Divergence
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
@@ -44,7 +46,7 @@ TF32 = "tf32"
 
 
 def check_parameters(model: CoresetKMeans) -> int | None:
-    """Check what can be checked without data; return the coreset's size, None if it is chosen."""
+    """Check the parameters without data; return the size of the coreset, None if it is chosen."""
     k = check_count(model.n_clusters, "n_clusters")
     check_auto(model.n_init, "n_init", check_count)
     check_count(model.max_iter, "max_iter")
@@ -56,7 +58,7 @@ def check_parameters(model: CoresetKMeans) -> int | None:
             "an array of centers or a callable are allowed, too"
         )
     check_errors(model)
-    # Whether a device is there is asked where it is used: a model can be loaded anywhere.
+    # `fit` checks that the device exists: a model can be loaded on any machine.
     check_device_name(model.device)
     check_choice(model.precision, "precision", ("float32", TF32))
     sampler_of(model.method)
@@ -77,7 +79,7 @@ def check_auto(value: Any, name: str, check: Callable[[Any, str], Any]) -> None:
 
 
 def check_errors(model: Any) -> None:
-    """Check what is asked for the sampling error, and how it is to be estimated."""
+    """Check the parameters of the sampling error."""
     target, holdout = model.target_error, model.holdout
     if target is not None:
         check_number(target, "target_error", above=0.0)
@@ -89,7 +91,7 @@ def check_errors(model: Any) -> None:
 
 
 def size_of(request: int | str, k: int, each: int, name: str) -> int:
-    """Number of draws that `coreset_size` asks for; "auto" is `each` per cluster."""
+    """Number of draws by `coreset_size`; "auto" is `each` per cluster."""
     if isinstance(request, str):
         if request != "auto":
             raise ValueError(
@@ -130,7 +132,7 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         (set_features if reset else check_features)(model, source)
         return source
     if is_sparse(X) and X.format != "csr":
-        # scikit-learn would convert it without a check of its places.
+        # scikit-learn would convert it without checking its indices.
         X = as_csr(X)
     # Finite values are checked by the pass that reads them.
     X = validate_data(
@@ -142,29 +144,29 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
 def check_same_library(model: Model, X: Any, attribute: str, method: str) -> None:
     """Refuse arrays of another library or device than those fitted, as scikit-learn's models do.
 
-    Only where its array API dispatch is on; else results follow the rows that are asked about.
+    Only where its array API dispatch is on; otherwise, results are in the library of X.
     """
     if not get_config()["array_api_dispatch"]:
         return
-    asked, fitted = ArrayOrigin.of(X), ArrayOrigin.of(getattr(model, attribute))
-    if asked != fitted and (asked is not None or isinstance(X, np.ndarray)):
+    origin, fitted = ArrayOrigin.of(X), ArrayOrigin.of(getattr(model, attribute))
+    if origin != fitted and (origin is not None or isinstance(X, np.ndarray)):
         raise ValueError(
             f"inputs of {type(model).__name__}.{method}() must use the same namespace and device "
-            f"as those of fit: X is {_named(asked)}, and the model was fitted on {_named(fitted)}; "
-            "bring X there, or call it with array_api_dispatch=False, where results follow X"
+            f"as those of fit: X is {_named(origin)}, and the model was fitted on {_named(fitted)}"
+            "; bring X there, or call it with array_api_dispatch=False, where results follow X"
         )
 
 
-def _named(like: ArrayOrigin | None) -> str:
-    return "an array of NumPy" if like is None else f"an array of {like.library} on {like.device}"
+def _named(origin: ArrayOrigin | None) -> str:
+    return f"an array of {origin.library} on {origin.device}" if origin else "an array of NumPy"
 
 
-def open_for_answers(model: Model, X: Any, sample_weight: Any, method: str) -> Source | Coreset:
-    """Open the rows of a method that fits them and reads them again, if they allow it."""
+def open_rereadable(model: Model, X: Any, sample_weight: Any, method: str) -> Source | Coreset:
+    """Open rows for a method that fits them and then reads them again."""
     if isinstance(X, Coreset):
         refuse_sample_weight(sample_weight)
         return X
-    # Neither is an iterator begun nor the model changed where X is refused.
+    # Where X is refused, no iterator is started, and the model stays as it is.
     iterator = hasattr(X, "__next__")
     source = None if iterator else scan_rows(copy(model), X, sample_weight, reset=True)
     if source is None or not source.rereadable:
@@ -195,9 +197,31 @@ def measured_by(coreset: Coreset, divergence: Divergence) -> Coreset:
     return replace(coreset, divergence=divergence, mean=None, total_cost=None)
 
 
-def forget(model: Any, *others: str) -> None:
-    """Reset an estimator to its state before `fit`."""
-    for name in [n for n in vars(model) if n.endswith("_") or n in others]:
+@contextmanager
+def fitting(model: Any, *private: str) -> Iterator[None]:
+    """Fit afresh: an estimator is not fitted after an error or an interrupt.
+
+    `private` are fitted attributes whose names do not end with an underscore.
+    """
+    _forget(model, private)
+    try:
+        # Once for all steps: setting the limit takes longer than some of them.
+        with single_threaded_blas():
+            yield
+    except BaseException:
+        _forget(model, private)
+        raise
+
+
+def is_fitted_attribute(name: str) -> bool:
+    """Whether an attribute of CoresetKMeans depends on the rows, and not on their columns alone."""
+    if name in ("n_features_in_", "feature_names_in_"):
+        return False
+    return name == "_n_features_out" or (name.endswith("_") and not name.startswith("_"))
+
+
+def _forget(model: Any, private: tuple[str, ...]) -> None:
+    for name in [n for n in vars(model) if n.endswith("_") or n in private]:
         delattr(model, name)
 
 

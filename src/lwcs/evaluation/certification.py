@@ -1,4 +1,9 @@
-"""certify(): what centers or a mixture cost on all rows, from one build, with an interval."""
+"""certify(): what centers or a mixture cost on all rows, with an interval, from one build.
+
+Rows are drawn as for a lightweight coreset, by a seed stage that no fit uses. `statistics` has the
+intervals: `certificate` by the central limit theorem and by Bernstein's inequality, `extremes` the
+bound on the cost of a single row that both of them need.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +17,13 @@ from lwcs.arrays.checks import check_confidence, check_count
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, explaining_points, refuse_bad_rows, refuse_sample_weight
-from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean
-from lwcs.evaluation.certified import (
+from lwcs.estimators.validation import coreset_of_stream
+from lwcs.evaluation.certification_targets import (
     CentersTarget,
     MixtureTarget,
+    appear_fitted,
     as_target,
-    look_fitted,
     refuse_fitted,
 )
 from lwcs.runtime.journal import Journal
@@ -30,22 +35,23 @@ from lwcs.sources import Source, scan
 from lwcs.sources.scan_options import Fitted
 from lwcs.statistics.certificate import (
     Certificate,
-    Interval,
-    by_bernstein,
+    ConfidenceInterval,
+    bernstein_interval,
+    cost_interval,
     largest_drawn,
     largest_share,
-    of_cost,
-    of_log_likelihood,
+    log_likelihood_interval,
 )
 from lwcs.statistics.extremes import NOT_BUILT, NoBoundError, largest_value, was_built
 from lwcs.statistics.referee import Mean, Price
 
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
-    from lwcs.evaluation.certified import Target
+    from lwcs.evaluation.certification_targets import Target
     from lwcs.runtime.progress import Callback
 
 DRAWS = 20_000
+"""Number of draws by default."""
 _UNBOUNDED = "the log-likelihood of a row has no bound"
 _FITTED = (
     "the centers are the means of their clusters in these draws, so that they were fitted on "
@@ -118,7 +124,7 @@ def certify(
     >>> certificate.kind, bool(certificate.low < np.sum(X**2) < certificate.high)
     ('clt', True)
     """
-    _, found = drawn_and_certified(
+    return drawn_and_certified(
         data,
         as_target(centers, divergence),
         check_confidence(confidence),
@@ -128,8 +134,7 @@ def certify(
         n_jobs=n_jobs,
         memory_limit=memory_limit,
         progress=progress,
-    )
-    return found
+    )[1]
 
 
 def drawn_and_certified(
@@ -144,29 +149,27 @@ def drawn_and_certified(
     memory_limit: int | str | None = None,
     progress: bool | Callback = False,
 ) -> tuple[Coreset, Certificate]:
-    """The draws that a target is certified by, and its certificate; `certify` has the parameters.
+    """The draws that a target is certified by, or the given coreset, and the certificate.
 
-    A coreset has its own draws.
+    `certify` documents the parameters.
     """
-    if isinstance(data, StreamingCoreset):
-        data = data.coreset()
+    data = coreset_of_stream(data)
     if isinstance(data, Coreset):
         with single_threaded_blas():
-            given = _given(data, target, size, sample_weight)
-            return given, certificate_of(given, target, confidence, given=True)
+            _check_coreset(data, target, size, sample_weight)
+            return data, certificate_of(data, target, confidence, given=True)
     draws = DRAWS if size is None else check_count(size, "size")
-    how = as_seed(random_state), as_threads(n_jobs), Journal(progress)
-    source = open_rows(data, target, sample_weight, memory_limit)
-    # Once for all steps: to set the limit takes longer than some of them.
+    seed, threads, journal = as_seed(random_state), as_threads(n_jobs), Journal(progress)
+    source = _open_rows(data, target, sample_weight, memory_limit)
+    # Once for all steps: setting the limit takes longer than some of them.
     with single_threaded_blas():
-        coreset = draws_of(
-            BuildContext.of(source, target.divergence or SquaredEuclidean()), draws, *how
-        )
+        context = BuildContext.of(source, target.divergence or SquaredEuclidean())
+        coreset = draws_of(context, draws, seed, threads, journal)
         return coreset, certificate_of(coreset, target, confidence, given=False)
 
 
-def open_rows(data: Any, target: Target, sample_weight: Any, memory_limit: Any) -> Source:
-    """Scan data for the columns of a target, in standard deviations if that is measured so."""
+def _open_rows(data: Any, target: Target, sample_weight: Any, memory_limit: Any) -> Source:
+    """Scan data for the columns of a target, with a scale if the target has one."""
     # The columns and the scale of a Source are fixed.
     fixed = isinstance(data, Source)
     source = scan(
@@ -181,17 +184,17 @@ def open_rows(data: Any, target: Target, sample_weight: Any, memory_limit: Any) 
 
 
 def draws_of(
-    job: BuildContext, size: int, seed: int, n_jobs: int | None, journal: Journal
+    context: BuildContext, size: int, seed: int, n_jobs: int | None, journal: Journal
 ) -> Coreset:
     """Draw rows independently of any fit with this seed; if there are no more than `size`, all."""
     return summarize(
-        job, size, 1, method=Lightweight(), seed=seed, n_jobs=n_jobs, journal=journal,
+        context, size, 1, method=Lightweight(), seed=seed, n_jobs=n_jobs, journal=journal,
         stage=Stage.HOLDOUT,
     )  # fmt: skip
 
 
-def _given(coreset: Coreset, target: Target, size: object, sample_weight: object) -> Coreset:
-    """A coreset that was built before, checked."""
+def _check_coreset(coreset: Coreset, target: Target, size: object, sample_weight: object) -> None:
+    """Check a coreset that was built before, and that it is independent of the target."""
     refuse_sample_weight(sample_weight)
     if size is not None:
         raise ValueError(
@@ -201,7 +204,6 @@ def _given(coreset: Coreset, target: Target, size: object, sample_weight: object
     _check_columns(coreset, target, "coreset")
     refuse_bad_rows(coreset)
     refuse_fitted(target.model, coreset)
-    return coreset
 
 
 def _check_columns(data: Source | Coreset, target: Target, what: str) -> None:
@@ -218,47 +220,25 @@ def _check_columns(data: Source | Coreset, target: Target, what: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An estimate, its interval, and the one that holds for any data."""
-
-    estimate: float
-    interval: Interval
-    proven: Interval
-    biased: bool = False
-
-    @classmethod
-    def unknown(
-        cls, estimate: float, why: str, low: float = 0.0, *, biased: bool = False
-    ) -> _Found:
-        nothing = Interval.unknown(why, low)
-        return cls(estimate, nothing, nothing, biased)
-
-    @classmethod
-    def exact(cls, estimate: float) -> _Found:
-        interval = Interval(estimate, estimate, "exact")
-        return cls(estimate, interval, interval)
-
-
 def certificate_of(
     coreset: Coreset, target: Target, confidence: float, *, given: bool
 ) -> Certificate:
-    """Certify a target by draws, or by all rows; those that were given might know the target."""
+    """Certify a target by draws, or by all rows; draws that were `given` may be those of a fit."""
     if isinstance(target, MixtureTarget):
-        found = _log_likelihood(coreset, target, confidence)
+        estimate = _log_likelihood(coreset, target, confidence)
     else:
         assert isinstance(target, CentersTarget)
-        found = _cost(coreset, target, confidence, given=given)
-    interval = found.interval
+        estimate = _cost(coreset, target, confidence, given=given)
+    interval, proven = estimate.interval, estimate.proven or estimate.interval
     return Certificate(
-        estimate=found.estimate,
+        estimate=estimate.value,
         low=interval.low,
         high=interval.high,
         confidence=confidence,
         kind=interval.kind,
-        bernstein=(found.proven.low, found.proven.high),
+        bernstein=(proven.low, proven.high),
         reason=interval.reason,
-        biased=found.biased,
+        biased=estimate.biased,
         quantity="log-likelihood" if isinstance(target, MixtureTarget) else "cost",
         n_clusters=target.k,
         n_draws=coreset.size,
@@ -267,46 +247,53 @@ def certificate_of(
     )
 
 
-def _cost(coreset: Coreset, target: CentersTarget, confidence: float, *, given: bool) -> _Found:
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """An estimate and its interval."""
+
+    value: float
+    interval: ConfidenceInterval
+    proven: ConfidenceInterval | None = None
+    """The interval that holds for any data, if it is another one."""
+    biased: bool = False
+
+
+def _cost(coreset: Coreset, target: CentersTarget, confidence: float, *, given: bool) -> _Estimate:
     """The cost of centers."""
-    costs, draws = target.costs(coreset), coreset.size
-    own = coreset.host_weights, coreset.counts, costs.distances
+    distances, draws = target.distances(coreset), coreset.size
+    drawn = coreset.host_weights, coreset.counts, distances.to_nearest
     with np.errstate(over="ignore"):
-        price = Price.on_draws(*own)
-    if not isfinite(price.cost):
+        price = Price.on_draws(*drawn)
+    cost = price.cost
+    if not isfinite(cost):
         raise ValueError(
             "the cost of these centers is beyond the range of numbers; scale the data and the "
             "centers down, for example to unit variance"
         )
     if coreset.exact:
-        return _Found.exact(price.cost)
-    if given and look_fitted(coreset, costs):
-        return _Found.unknown(price.cost, _FITTED, biased=True)
+        return _Estimate(cost, ConfidenceInterval(cost, cost, "exact"))
+    if given and appear_fitted(coreset, distances):
+        return _Estimate(cost, ConfidenceInterval.unknown(_FITTED), biased=True)
     try:
-        largest = largest_value(coreset, costs.centers)
-    except NoBoundError as why:
-        return _Found.unknown(price.cost, str(why))
-    return _Found(
-        price.cost,
-        of_cost(price, draws, largest_drawn(*own), largest, confidence),
-        by_bernstein(price, draws, largest, confidence),
-    )
+        largest = largest_value(coreset, distances.centers)
+    except NoBoundError as error:
+        return _Estimate(cost, ConfidenceInterval.unknown(str(error)))
+    interval = cost_interval(price, draws, largest_drawn(*drawn), largest, confidence)
+    return _Estimate(cost, interval, bernstein_interval(price, draws, largest, confidence))
 
 
-def _log_likelihood(coreset: Coreset, target: MixtureTarget, confidence: float) -> _Found:
+def _log_likelihood(coreset: Coreset, target: MixtureTarget, confidence: float) -> _Estimate:
     """The total log-likelihood of a mixture: Ω times its mean, whose variance is smaller."""
     weights, counts, total = coreset.host_weights, coreset.counts, coreset.total_weight
     with explaining_points(coreset), np.errstate(over="ignore", invalid="ignore"):
         values = target.log_likelihoods(coreset.host_points)
         mean = Mean.on_draws(weights, counts, values)
         share = largest_share(weights, counts, values)
-    estimate = total * mean.value
+    value = total * mean.value
     if coreset.exact:
-        return _Found.exact(estimate)
+        return _Estimate(value, ConfidenceInterval(value, value, "exact"))
     if not was_built(coreset):
-        return _Found.unknown(estimate, NOT_BUILT, -inf)
-    mean_interval = of_log_likelihood(mean, share, confidence)
-    interval = replace(
-        mean_interval, low=total * mean_interval.low, high=total * mean_interval.high
-    )
-    return _Found(estimate, interval, Interval.unknown(_UNBOUNDED, -inf))
+        return _Estimate(value, ConfidenceInterval.unknown(NOT_BUILT, -inf))
+    per_row = log_likelihood_interval(mean, share, confidence)
+    interval = replace(per_row, low=total * per_row.low, high=total * per_row.high)
+    return _Estimate(value, interval, ConfidenceInterval.unknown(_UNBOUNDED, -inf))

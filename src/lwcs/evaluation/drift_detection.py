@@ -1,4 +1,10 @@
-"""drift(): is a model still good for new rows? One build of them, and one fit on half of it."""
+"""drift(): whether a model is still good for new rows, by one build and one fit on half of it.
+
+Drift is detected by the cost per row and the shares of clusters, and not by the regret: a fresh fit
+may just find a better optimum. Old centers were fitted to their own rows, and cost less there than
+on other rows of the population. By how much is estimated from the gap of the fresh fit between two
+halves of the new rows, scaled to the number of rows of the old fit; so much more cost is no alarm.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +21,19 @@ from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.evaluation.drift_result import Drift, cost_words, share_words
-from lwcs.evaluation.refitting import Components, judged
+from lwcs.evaluation.fitted_models import FittedMixture, as_fitted
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
 from lwcs.samplers import Lightweight
 from lwcs.sizing.solution import first_size, summarize
 from lwcs.sources import Source, scan
-from lwcs.statistics.drift_tests import (
-    Estimate,
-    Sample,
-    Shares,
-    ShareShift,
-    cost_shift,
-    optimism,
-    recorded_cost,
-    regret_in_nats,
-    relative_regret,
-    share_shifts,
-    shares_now,
-)
+from lwcs.statistics import drift_tests
 from lwcs.statistics.record import SampleSize, digest
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import IntArray
-    from lwcs.evaluation.refitting import Clusters
+    from lwcs.evaluation.fitted_models import FittedCenters
     from lwcs.runtime.progress import Callback
     from lwcs.statistics.record import FittedOn
     from lwcs.statistics.referee import Mean
@@ -80,8 +74,8 @@ def drift(
     Parameters
     ----------
     model : CoresetKMeans, CoresetMixture, or model of scikit-learn with `cluster_centers_`
-        Fitted model. A model of scikit-learn, or in a file of an earlier version of lwcs, has no
-        record of its rows: it has a regret, and no alarm.
+        Fitted model. A model of scikit-learn has no record of its rows: it has a regret, and no
+        alarm.
     new_data : array, sparse array, table, path, Source, Coreset or StreamingCoreset
         New rows: whatever `lwcs.scan` accepts, with the columns that were fitted, which are found
         by name; or a coreset of them that `lwcs.build` has made, or a stream of rows. Rows are
@@ -121,23 +115,33 @@ def drift(
     >>> found.drifted, found.regret.low > 0.5
     (True, True)
     """
-    own = judged(model)
-    look = _Look(
-        own, check_confidence(confidence), _checked_size(size, own.k), as_seed(random_state),
-        as_threads(n_jobs), Journal(progress),
-    )  # fmt: skip
+    fitted = as_fitted(model)
+    confidence = check_confidence(confidence)
+    draws, seed = _checked_size(size, fitted.k), as_seed(random_state)
+    threads, journal = as_threads(n_jobs), Journal(progress)
     record: FittedOn | None = getattr(model, "fitted_on_", None)
     new_data = coreset_of_stream(new_data)
     with single_threaded_blas():
         if isinstance(new_data, Coreset):
             refuse_sample_weight(sample_weight)
-            seen = look.given(new_data, record, model)
+            coreset, rows = new_data, SampleSize.behind(new_data)
+            _check_coreset(coreset, record, fitted, model)
         else:
             source = scan_rows(model, new_data, sample_weight, reset=False)
             if memory_limit is not None:
                 _limit_memory(source, new_data, memory_limit)
-            seen = look.drawn(source, scales=not isinstance(new_data, Source))
-        return look.compared(seen, _Then.of(record, model))
+            scale = None if isinstance(fitted, FittedMixture) else fitted.geometry.scale
+            if not isinstance(new_data, Source) and source.rereadable and scale is not None:
+                # Draws by distances as they are measured later have less noise.
+                source.scale = "standard"
+            coreset = summarize(
+                BuildContext.of(source, fitted.divergence), draws, 1, method=Lightweight(),
+                seed=seed, n_jobs=threads, journal=journal, stage=Stage.HOLDOUT,
+            )  # fmt: skip
+            rows = SampleSize.behind(coreset, source)
+        new = _NewRows.of(coreset, rows, fitted, seed)
+        fresh = fitted.fitted_again(new.to_fit(), seed, threads, journal)
+        return _compare(_Reference.of(record, model), new, fitted, fresh, confidence, threads)
 
 
 def _checked_size(size: Any, k: int) -> int:
@@ -155,36 +159,56 @@ def _checked_size(size: Any, k: int) -> int:
 
 def _limit_memory(source: Source, data: Any, memory_limit: int | str) -> None:
     if isinstance(data, Source):
-        # Says that its options are fixed.
+        # This raises the error that the options of a Source are fixed.
         scan(data, memory_limit=memory_limit)
     limit = check_memory_limit(memory_limit)
     assert limit is not None
     source.limit_memory(limit)
 
 
+def _check_coreset(
+    coreset: Coreset, record: FittedOn | None, fitted: FittedCenters | FittedMixture, model: Any
+) -> None:
+    """Check that a coreset is of other rows than the model's, which the model can measure."""
+    if record is not None and record.draws == digest(coreset):
+        raise ValueError(
+            "the new data is the coreset that the model was fitted on, which says nothing of "
+            "new rows; pass those, or a coreset of them"
+        )
+    if coreset.depth:
+        raise ValueError(
+            "the new data is a coreset that was not drawn directly from rows (a union, a "
+            "stream of coresets, or arrays), so that its draws are not independent; pass the "
+            "rows"
+        )
+    check_features(model, coreset)
+    if not isinstance(fitted, FittedMixture):
+        measured_by(coreset, fitted.divergence)
+
+
 @dataclass(frozen=True, slots=True)
-class _Then:
-    """What is known of the rows that the model was fitted on, as a population."""
+class _Reference:
+    """The rows that the model was fitted on, as far as known, as a sample of a population."""
 
     n_rows: float = 0.0
     cost: Mean | None = None
-    shares: Shares | None = None
+    shares: drift_tests.Shares | None = None
     bound: float = 0.0
-    """How far the cost may be too low, since it was measured on draws that were fitted."""
+    """Bound on the bias of the cost, which was measured on draws that were fitted."""
     spread: float = 0.0
     """Variance of the cost of one row."""
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, record: FittedOn | None, model: Any) -> _Then:
+    def of(cls, record: FittedOn | None, model: Any) -> _Reference:
         if record is None:
             return cls(notes=(
                 f"this {type(model).__name__} has no record of the rows that it was fitted on, as "
                 "models of lwcs have, so that there is nothing to compare with, and no alarm",
             ))  # fmt: skip
         n_rows = record.rows.n
-        shares = Shares(record.shares, record.share_variances, n_rows, record.n_draws)
-        cost = recorded_cost(record)
+        shares = drift_tests.Shares(record.shares, record.share_variances, n_rows, record.n_draws)
+        cost = drift_tests.recorded_cost(record)
         notes = () if record.rows.known else (_UNKNOWN_WEIGHTS.format("the model was fitted on"),)
         # 0 where the cost is that on all rows, and not known where nothing is of the draws' error.
         bound = float(getattr(model, "sampling_error_bound_", nan)) if record.cost.variance else 0.0
@@ -203,8 +227,8 @@ class _Then:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """New rows: all draws, and halves of them that are independent of each other."""
+class _NewRows:
+    """New rows: all draws, and two halves of them that are independent of each other."""
 
     whole: Coreset
     first: IntArray
@@ -212,139 +236,107 @@ class _Seen:
     """Row numbers of the coreset. All draws of a row are in the same half. Otherwise, a row that is
     drawn several times would be in both halves, and a fresh fit would look better than it is."""
     n_rows: float
-    """As `Sample` has it."""
+    """Number of rows that were drawn from, as `Sample` has it."""
     notes: tuple[str, ...]
 
-    @property
-    def sample(self) -> Sample:
-        """All draws."""
-        return Sample(self.whole.host_weights, self.whole.counts, self.n_rows)
+    @classmethod
+    def of(
+        cls, coreset: Coreset, rows: SampleSize, fitted: FittedCenters | FittedMixture, seed: int
+    ) -> _NewRows:
+        """Split a coreset, as the model measures it, into random halves."""
+        whole, k = _weighted_rows(fitted.adapted(coreset)), fitted.k
+        half = len(whole) // 2
+        n_rows, notes = rows.n, () if rows.known else (_UNKNOWN_WEIGHTS.format("are new"),)
+        if coreset.exact:
+            n_rows, notes = inf, (f"all {len(whole):,} rows are used, none is drawn",)
+        if half < k:
+            raise ValueError(
+                f"the new data has {len(whole):,} distinct rows, but each half of them needs one "
+                f"for each of the {k} clusters; pass at least {2 * k} rows"
+            )
+        order = generator(seed, Stage.REDUCE).permutation(len(whole))
+        return cls(whole, np.sort(order[:half]), np.sort(order[half:]), n_rows, notes)
 
-    def half(self, at: IntArray) -> Sample:
+    @property
+    def sample(self) -> drift_tests.Sample:
+        """All draws."""
+        return drift_tests.Sample(self.whole.host_weights, self.whole.counts, self.n_rows)
+
+    def half(self, rows: IntArray) -> drift_tests.Sample:
         """One half, in which every row counts as one draw."""
-        return Sample(self.whole.host_weights[at], np.ones(len(at), dtype=np.int64), self.n_rows)
+        weights = self.whole.host_weights[rows]
+        return drift_tests.Sample(weights, np.ones(len(rows), dtype=np.int64), self.n_rows)
 
     def to_fit(self) -> Coreset:
         """The first half as a coreset by itself."""
-        whole, at = self.whole, self.first
-        weights = whole.host_weights[at] * (len(whole) / len(at))
-        rows = len(at) if whole.exact else whole.n_samples
+        whole, rows = self.whole, self.first
+        weights = whole.host_weights[rows] * (len(whole) / len(rows))
         return replace(
-            whole, points=whole.like_points(whole.host_points[at]), weights=weights,
-            indices=whole.indices[at], counts=whole.counts[at], n_samples=rows,
+            whole, points=whole.like_points(whole.host_points[rows]), weights=weights,
+            indices=whole.indices[rows], counts=whole.counts[rows],
+            n_samples=len(rows) if whole.exact else whole.n_samples,
             total_weight=float(weights.sum()),
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """One look at new rows with a model."""
+def _compare(
+    then: _Reference,
+    new: _NewRows,
+    model: FittedCenters | FittedMixture,
+    fresh: FittedCenters | FittedMixture,
+    confidence: float,
+    n_jobs: int,
+) -> Drift:
+    """Price both models, and test what has changed."""
+    whole, first, second = new.sample, new.half(new.first), new.half(new.second)
+    costs, refitted = model.costs(new.whole, n_jobs), fresh.costs(new.whole, n_jobs)
+    now = whole.mean(costs.values)
+    shares = whole.shares(costs.memberships, model.k)
+    old_costs = costs.values[new.first], costs.values[new.second]
+    fresh_costs = refitted.values[new.first], refitted.values[new.second]
+    regret_of = drift_tests.regret_in_nats if model.soft else drift_tests.relative_regret
+    regret = regret_of(second, old_costs[1], fresh_costs[1])
 
-    model: Clusters | Components
-    confidence: float
-    size: int
-    seed: int
-    n_jobs: int
-    journal: Journal
-
-    def drawn(self, source: Source, *, scales: bool) -> _Seen:
-        """Draw rows of a source, or take all of them where there are few."""
-        geometry = getattr(self.model, "geometry", None)
-        if scales and source.rereadable and geometry is not None and geometry.scale is not None:
-            # Draws by distances as they are measured later have less noise.
-            source.scale = "standard"
-        job = BuildContext.of(source, self.model.divergence)
-        coreset = summarize(
-            job, self.size, 1, method=Lightweight(), seed=self.seed,
-            n_jobs=self.n_jobs, journal=self.journal, stage=Stage.HOLDOUT,
-        )  # fmt: skip
-        return self._halves(coreset, SampleSize.behind(coreset, source))
-
-    def given(self, coreset: Coreset, record: FittedOn | None, model: Any) -> _Seen:
-        """Take the draws of a coreset that is there already."""
-        if record is not None and record.draws == digest(coreset):
-            raise ValueError(
-                "the new data is the coreset that the model was fitted on, which says nothing of "
-                "new rows; pass those, or a coreset of them"
-            )
-        if coreset.depth:
-            raise ValueError(
-                "the new data is a coreset that was not drawn directly from rows (a union, a "
-                "stream of coresets, or arrays), so that its draws are not independent; pass the "
-                "rows"
-            )
-        check_features(model, coreset)
-        if not isinstance(self.model, Components):
-            measured_by(coreset, self.model.divergence)
-        return self._halves(coreset, SampleSize.behind(coreset))
-
-    def _halves(self, coreset: Coreset, rows: SampleSize) -> _Seen:
-        whole = _weighted_rows(self.model.adapted(coreset))
-        half = len(whole) // 2
-        n_rows = rows.n
-        notes = () if rows.known else (_UNKNOWN_WEIGHTS.format("are new"),)
-        if coreset.exact:
-            n_rows = inf
-            notes = (f"all {len(whole):,} rows are used, none is drawn",)
-        if half < self.model.k:
-            raise ValueError(
-                f"the new data has {len(whole):,} distinct rows, but each half of them needs one "
-                f"for each of the {self.model.k} clusters; pass at least {2 * self.model.k} rows"
-            )
-        order = generator(self.seed, Stage.REDUCE).permutation(len(whole))
-        return _Seen(whole, np.sort(order[:half]), np.sort(order[half:]), n_rows, notes)
-
-    def compared(self, seen: _Seen, then: _Then) -> Drift:
-        """Fit again, price both models, and compare with then."""
-        model, level = self.model, 1.0 - self.confidence
-        whole, first, second = seen.sample, seen.half(seen.first), seen.half(seen.second)
-        costs = model.costs(seen.whole, self.n_jobs)
-        now = whole.mean(costs.values)
-        shares = whole.shares(costs.memberships, model.k)
-
-        fresh = model.fitted_again(seen.to_fit(), self.seed, self.n_jobs, self.journal)
-        refitted = fresh.costs(seen.whole, self.n_jobs)
-        old = costs.values[seen.first], costs.values[seen.second]
-        new = refitted.values[seen.first], refitted.values[seen.second]
-        regret = (regret_in_nats if model.soft else relative_regret)(second, old[1], new[1])
-
-        level /= 1 + (then.cost is not None)
-        reasons: list[str] = []
-        if then.cost is not None:
-            basis = np.ones(len(seen.first)) if model.soft else old[0]
-            n = first.n_for_centers(basis, costs.memberships[seen.first], model.k)
-            gain = optimism(first, second, old, new, n / then.n_rows)
-            degrees = whole.degrees(costs.values)
-            usual = whole.with_spread(now, then.spread)
-            shift = cost_shift(then.cost, usual, gain, level, bound=then.bound, degrees=degrees)
-            reasons += cost_words(then.cost.value, now.value, shift)
-        changes: tuple[ShareShift, ...]
-        changes = share_shifts(then.shares, shares, level) if then.shares else shares_now(shares)
-        reasons += share_words(changes)
-        remarks = [each for each in (model.ignored(seen.whole), fresh.remark) if each]
-        return Drift(
-            then=None if then.cost is None else Estimate.of(then.cost, self.confidence),
-            now=Estimate.of(now, self.confidence),
-            fresh=Estimate.of(second.mean(new[1]), self.confidence),
-            regret=Estimate.of(regret, self.confidence),
-            shares=changes,
-            drifted=bool(reasons),
-            reasons=tuple(reasons),
-            notes=(*then.notes, *seen.notes, *remarks),
-            confidence=self.confidence,
-            n_samples=seen.whole.n_samples - seen.whole.details.get("dropped", 0),
-            size=seen.whole.size,
-            unit=model.unit,
-            in_nats=model.soft,
+    # Costs and shares are two tests, which divide the probability of a false alarm.
+    level = (1.0 - confidence) / (1 + (then.cost is not None))
+    reasons: list[str] = []
+    if then.cost is not None:
+        basis = np.ones(len(new.first)) if model.soft else old_costs[0]
+        n = first.n_for_centers(basis, costs.memberships[new.first], model.k)
+        gain = drift_tests.optimism(first, second, old_costs, fresh_costs, n / then.n_rows)
+        degrees = whole.degrees(costs.values)
+        usual = whole.with_spread(now, then.spread)
+        shift = drift_tests.cost_shift(
+            then.cost, usual, gain, level, bound=then.bound, degrees=degrees
         )
+        reasons += cost_words(then.cost.value, now.value, shift)
+    changes = drift_tests.share_shifts(then.shares, shares, level)
+    reasons += share_words(changes)
+    remarks = [each for each in (model.ignored(new.whole), fresh.remark) if each]
+    return Drift(
+        then=None if then.cost is None else drift_tests.Estimate.of(then.cost, confidence),
+        now=drift_tests.Estimate.of(now, confidence),
+        fresh=drift_tests.Estimate.of(second.mean(fresh_costs[1]), confidence),
+        regret=drift_tests.Estimate.of(regret, confidence),
+        shares=changes,
+        drifted=bool(reasons),
+        reasons=tuple(reasons),
+        notes=(*then.notes, *new.notes, *remarks),
+        confidence=confidence,
+        n_samples=new.whole.n_samples - new.whole.details.get("dropped", 0),
+        size=new.whole.size,
+        unit=model.unit,
+        in_nats=model.soft,
+    )
 
 
 def _weighted_rows(coreset: Coreset) -> Coreset:
-    """The rows of a coreset that weigh anything."""
-    at = np.flatnonzero(coreset.host_weights)
-    if len(at) == len(coreset):
+    """A coreset without its rows of weight 0."""
+    rows = np.flatnonzero(coreset.host_weights)
+    if len(rows) == len(coreset):
         return coreset
     return replace(
-        coreset, points=coreset.like_points(coreset.host_points[at]),
-        weights=coreset.host_weights[at], indices=coreset.indices[at], counts=coreset.counts[at],
+        coreset, points=coreset.like_points(coreset.host_points[rows]),
+        weights=coreset.host_weights[rows], indices=coreset.indices[rows],
+        counts=coreset.counts[rows],
     )  # fmt: skip

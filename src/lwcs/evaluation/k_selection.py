@@ -1,8 +1,12 @@
-"""The draws of `choose_k`: one build, dealt into those that are solved and those that judge."""
+"""choose_k(): how many clusters data has, from one build of it.
+
+The draws are split into those that every k is solved on, and those that are held out to price and
+to judge the solutions. `k_selection_kmeans` and `k_selection_mixture` solve and judge.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,14 +16,16 @@ from lwcs.arrays.checks import check_choice, check_confidence, check_count
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
-from lwcs.coreset.streaming import StreamingCoreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
-from lwcs.estimators.validation import check_rows, measured_by
-from lwcs.evaluation.k_choice import KChoice
-from lwcs.evaluation.k_clusters import Models, evidence_of, solve_clusters
-from lwcs.evaluation.k_mixtures import fit_mixtures, judge_mixtures
-from lwcs.evaluation.k_rows import Interval
-from lwcs.evaluation.k_verdict import judge_clusters
+from lwcs.estimators.validation import check_rows, coreset_of_stream, measured_by
+from lwcs.evaluation.k_selection_kmeans import (
+    KMeansModels,
+    judge_clusters,
+    kmeans_rows,
+    solve_clusters,
+)
+from lwcs.evaluation.k_selection_mixture import fit_mixtures, judge_mixtures, mixture_rows
+from lwcs.evaluation.k_selection_result import Interval, KChoice
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
@@ -32,136 +38,14 @@ from lwcs.statistics.referee import deviations
 if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.kernels import KernelName
-    from lwcs.runtime.journal import Journal
     from lwcs.runtime.progress import Callback
     from lwcs.samplers import Sampler
     from lwcs.statistics.referee import Mean, Price
 
-
-# The part of the draws that is solved; the others judge.
-_SOLVED = 0.75
 DEFAULT = range(2, 51)
-
-
-def check_ks(ks: Any) -> tuple[int, ...]:
-    """Check the numbers of clusters; return them in increasing order, each once."""
-    if isinstance(ks, str | bytes) or not isinstance(ks, Iterable):
-        raise TypeError(f"ks={ks!r} is not a list of integers; pass for example range(2, 51)")
-    found = sorted({check_count(k, "k") for k in ks})
-    if not found:
-        raise ValueError("ks is empty; pass numbers of clusters, for example range(2, 51)")
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How draws are made, and intervals of what they say."""
-
-    most: int
-    """The largest number of clusters."""
-    divergence: Divergence
-    method: str | Sampler
-    size: int | None
-    """None: as many as that number of clusters takes."""
-    confidence: float
-    seed: int
-    n_jobs: int
-    journal: Journal
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The draws that are solved, and those that judge: the same ones, if they are all rows."""
-
-    whole: Coreset
-    """Both together."""
-    solved: Coreset
-    judges: Coreset
-    kernel: KernelName
-    confidence: float
-
-    @property
-    def exact(self) -> bool:
-        """Whether all rows of the data are here, so that nothing has been sampled."""
-        return self.solved.exact
-
-    def cost(self, price: Price) -> Interval:
-        """A cost with its interval."""
-        half = 0.0 if self.exact else self._quantile * sqrt(price.variance)
-        return Interval(price.cost, price.cost * max(1.0 - half, 0.0), price.cost * (1.0 + half))
-
-    def mean(self, mean: Mean) -> Interval:
-        """A mean with its interval."""
-        half = 0.0 if self.exact else self._quantile * sqrt(mean.variance)
-        return Interval(mean.value, mean.value - half, mean.value + half)
-
-    @property
-    def _quantile(self) -> float:
-        return deviations(1.0 - self.confidence)
-
-
-def draw(
-    data: Any, needed: int, rules: Rules, sample_weight: Any, memory_limit: int | str | None
-) -> Drawn:
-    """One build of the data, or a coreset of it, which must have `needed` rows."""
-    if isinstance(data, StreamingCoreset):
-        data = data.coreset()
-    if isinstance(data, Coreset):
-        coreset, kernel = (
-            _given(data, needed, rules, sample_weight),
-            kernels.choose(data.host_points.size),
-        )
-    else:
-        source = scan(data, weight=sample_weight, memory_limit=memory_limit)
-        job = BuildContext.of(source, rules.divergence)
-        coreset = summarize(
-            job,
-            rules.size or first_size(rules.most),
-            needed,
-            method=rules.method,
-            seed=rules.seed,
-            n_jobs=rules.n_jobs,
-            journal=rules.journal,
-            name="max(ks)",
-        )
-        kernel = job.geometry.kernel
-    solved, judges = (coreset, coreset) if coreset.exact else _dealt(coreset, needed, rules.seed)
-    return Drawn(coreset, solved, judges, kernel, rules.confidence)
-
-
-def _dealt(coreset: Coreset, needed: int, seed: int) -> tuple[Coreset, Coreset]:
-    """Deal the draws into those that are solved and those that judge."""
-    size = round(_SOLVED * coreset.size)
-    solved = None
-    if 0 < size < coreset.size:
-        solved, judges = coreset.split(size, random_state=seed)
-    if solved is None or len(solved) < needed:
-        raise ValueError(
-            f"{coreset.size} draws are too few for max(ks)={needed}: three quarters of them are "
-            f"solved, and need as many distinct rows; pass a smaller max(ks), or more draws, "
-            f"about {first_size(needed)}"
-        )
-    return solved, judges
-
-
-def _given(coreset: Coreset, needed: int, rules: Rules, sample_weight: Any) -> Coreset:
-    """A coreset that was built before; of all rows of large data, some."""
-    refuse_sample_weight(sample_weight)
-    if rules.size is not None:
-        raise ValueError(
-            f"size={rules.size} is for rows that are still to be drawn, but this Coreset has "
-            f"{coreset.size} draws; leave out size, or pass coreset.reduce({rules.size})"
-        )
-    coreset = measured_by(coreset, rules.divergence)
-    check_rows(coreset, needed, "max(ks)")
-    enough = first_size(rules.most)
-    if coreset.exact and coreset.size > enough:
-        return coreset.reduce(enough, random_state=rules.seed)
-    return coreset
-
-
-_MODELS = ("kmeans", "mixture")
-_GAUSSIAN = "gaussian"
+# The part of the draws that is solved; the others are held out.
+_SOLVED = 0.75
+_GAUSSIAN, _FULL = "gaussian", "full"
 
 
 @with_explained_memory
@@ -172,7 +56,7 @@ def choose_k(
     model: Literal["kmeans", "mixture"] = "kmeans",
     divergence: str | Divergence = "sqeuclidean",
     family: str = _GAUSSIAN,
-    covariance_type: str = "full",
+    covariance_type: str = _FULL,
     method: str | Sampler = "lightweight",
     size: int | Literal["auto"] = "auto",
     sample_weight: Any = None,
@@ -257,14 +141,13 @@ def choose_k(
     """
     tried = check_ks(DEFAULT if ks is None else ks)
     seed, journal = as_seed(random_state), Journal(progress)
-    check_choice(model, "model", _MODELS)
+    check_choice(model, "model", ("kmeans", "mixture"))
     check_count(n_bootstrap, "n_bootstrap", least=0)
     if every_k and model == "mixture":
         raise ValueError("every_k is for k-means: mixtures have no stability; leave it out")
-    measured = _measured_by(model, divergence, family, covariance_type, method)
-    rules = Rules(
+    params = SelectionParams(
         tried[-1],
-        measured,
+        _divergence_of_draws(model, divergence, family, covariance_type, method),
         as_sampler(method, tried[-1]),
         None if size == "auto" else check_count(size, "size"),
         check_confidence(confidence),
@@ -274,24 +157,51 @@ def choose_k(
     )
     with single_threaded_blas():
         needed = tried[0] if ks is None else tried[-1]
-        drawn = draw(data, needed, rules, sample_weight, memory_limit)
+        draws = split_draws(data, needed, params, sample_weight, memory_limit)
         if ks is None:
-            tried = tuple(k for k in tried if k < len(drawn.solved)) or tried[:1]
+            tried = tuple(k for k in tried if k < len(draws.solved)) or tried[:1]
+        models: Callable[[int], Any]
         if model == "mixture":
-            parameters = {"family": family, "covariance_type": covariance_type}
-            return _mixtures(drawn, tried, parameters, rules)
-        return _clusters(drawn, tried, n_bootstrap, rules, every_k=every_k)
+            mixtures = fit_mixtures(
+                draws,
+                tried,
+                journal,
+                family=family,
+                covariance_type=covariance_type,
+                random_state=seed,
+                n_jobs=params.n_jobs,
+            )
+            rows, models = mixture_rows(draws, mixtures), mixtures.__getitem__
+            verdict = judge_mixtures(rows)
+        else:
+            solutions = solve_clusters(draws, tried, params)
+            rows = kmeans_rows(draws, solutions, n_bootstrap, params, every_k=every_k)
+            parameters = {"divergence": params.divergence, "random_state": seed}
+            by_k = dict(zip(tried, solutions, strict=True))
+            models = KMeansModels(draws.solved, by_k, parameters)
+            verdict = judge_clusters(rows)
+        return KChoice(*verdict, rows, model, draws.solved, journal.timings(), models)
 
 
-def _measured_by(
+def check_ks(ks: Any) -> tuple[int, ...]:
+    """Check the numbers of clusters; return them in increasing order, each once."""
+    if isinstance(ks, str | bytes) or not isinstance(ks, Iterable):
+        raise TypeError(f"ks={ks!r} is not a list of integers; pass for example range(2, 51)")
+    found = sorted({check_count(k, "k") for k in ks})
+    if not found:
+        raise ValueError("ks is empty; pass numbers of clusters, for example range(2, 51)")
+    return tuple(found)
+
+
+def _divergence_of_draws(
     model: str, divergence: Any, family: str, covariance_type: str, method: Any
 ) -> Divergence:
-    """The divergence of the draws; what is for the other model is refused."""
+    """The divergence that rows are drawn by; parameters of the other kind of model are refused."""
     measured = as_divergence(divergence)
     if model == "kmeans":
         for name, value, default in (
             ("family", family, _GAUSSIAN),
-            ("covariance_type", covariance_type, "full"),
+            ("covariance_type", covariance_type, _FULL),
         ):
             if value != default:
                 raise ValueError(
@@ -308,28 +218,104 @@ def _measured_by(
     return own.start if as_sampler(method).solves_first else own.divergence
 
 
-def _clusters(
-    drawn: Drawn, ks: tuple[int, ...], n_bootstrap: int, rules: Rules, *, every_k: bool
-) -> KChoice:
-    """Solve k-means for every k, and choose."""
-    solved = drawn.solved
-    found = solve_clusters(drawn, ks, rules)
-    rows = evidence_of(drawn, found, n_bootstrap, rules, every_k=every_k)
-    verdict = judge_clusters(rows)
-    parameters = {"divergence": rules.divergence, "random_state": rules.seed}
-    models = Models(solved, dict(zip(ks, found, strict=True)), parameters)
-    timings = rules.journal.timings()
-    return KChoice(*verdict.parts, rows, "kmeans", solved, timings, models)
+@dataclass(frozen=True, slots=True)
+class SelectionParams:
+    """Parameters of the draws, and of the intervals that come from them."""
+
+    most: int
+    """The largest number of clusters."""
+    divergence: Divergence
+    method: str | Sampler
+    size: int | None
+    """Number of draws; None for as many as `most` clusters take."""
+    confidence: float
+    seed: int
+    n_jobs: int
+    journal: Journal
 
 
-def _mixtures(
-    drawn: Drawn, ks: tuple[int, ...], parameters: dict[str, Any], rules: Rules
-) -> KChoice:
-    """Fit mixtures for every k, and choose."""
-    own = {**parameters, "random_state": rules.seed, "n_jobs": rules.n_jobs}
-    found = fit_mixtures(drawn, ks, own, rules.journal)
-    verdict = judge_mixtures(found.rows)
-    timings = rules.journal.timings()
-    return KChoice(
-        *verdict.parts, found.rows, "mixture", drawn.solved, timings, found.models.__getitem__
+@dataclass(frozen=True, slots=True)
+class SplitDraws:
+    """The draws that are solved, and those that are held out; few rows are both."""
+
+    whole: Coreset
+    solved: Coreset
+    held_out: Coreset
+    kernel: KernelName
+    confidence: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether all rows of the data are here, so that nothing has been sampled."""
+        return self.solved.exact
+
+    def cost(self, price: Price) -> Interval:
+        """A cost with its interval."""
+        half = self._half_width(price)
+        return Interval(price.cost, price.cost * max(1.0 - half, 0.0), price.cost * (1.0 + half))
+
+    def mean(self, mean: Mean) -> Interval:
+        """A mean with its interval."""
+        half = self._half_width(mean)
+        return Interval(mean.value, mean.value - half, mean.value + half)
+
+    def _half_width(self, estimate: Price | Mean) -> float:
+        if self.exact:
+            return 0.0
+        return deviations(1.0 - self.confidence) * sqrt(estimate.variance)
+
+
+def split_draws(
+    data: Any,
+    needed: int,
+    params: SelectionParams,
+    sample_weight: Any,
+    memory_limit: int | str | None,
+) -> SplitDraws:
+    """Build a coreset of data, or take one that was given, with `needed` rows; split its draws."""
+    data = coreset_of_stream(data)
+    if isinstance(data, Coreset):
+        coreset = _given(data, needed, params, sample_weight)
+        kernel = kernels.choose(data.host_points.size)
+    else:
+        source = scan(data, weight=sample_weight, memory_limit=memory_limit)
+        context = BuildContext.of(source, params.divergence)
+        coreset = summarize(
+            context,
+            params.size or first_size(params.most),
+            needed,
+            method=params.method,
+            seed=params.seed,
+            n_jobs=params.n_jobs,
+            journal=params.journal,
+            name="max(ks)",
+        )
+        kernel = context.geometry.kernel
+    if coreset.exact:
+        return SplitDraws(coreset, coreset, coreset, kernel, params.confidence)
+    size = round(_SOLVED * coreset.size)
+    if 0 < size < coreset.size:
+        solved, held_out = coreset.split(size, random_state=params.seed)
+        if len(solved) >= needed:
+            return SplitDraws(coreset, solved, held_out, kernel, params.confidence)
+    raise ValueError(
+        f"{coreset.size} draws are too few for max(ks)={needed}: three quarters of them are "
+        f"solved, and need as many distinct rows; pass a smaller max(ks), or more draws, "
+        f"about {first_size(needed)}"
     )
+
+
+def _given(coreset: Coreset, needed: int, params: SelectionParams, sample_weight: Any) -> Coreset:
+    """Check a coreset that was built before; draw from it if it has all rows of large data."""
+    refuse_sample_weight(sample_weight)
+    if params.size is not None:
+        raise ValueError(
+            f"size={params.size} is for rows that are still to be drawn, but this Coreset has "
+            f"{coreset.size} draws; leave out size, or pass coreset.reduce({params.size})"
+        )
+    coreset = measured_by(coreset, params.divergence)
+    check_rows(coreset, needed, "max(ks)")
+    enough = first_size(params.most)
+    if coreset.exact and coreset.size > enough:
+        return coreset.reduce(enough, random_state=params.seed)
+    return coreset

@@ -10,7 +10,7 @@ from lwcs.arrays.checks import check_choice
 from lwcs.comparing.methods import FULL, TITLES, sized
 from lwcs.comparing.result import CompareResult
 from lwcs.description.projection import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
-from lwcs.evaluation.k_choice import KChoice
+from lwcs.evaluation.k_selection_result import KChoice
 from lwcs.plotting.style import (
     INK,
     MUTED,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import lwcs
 from lwcs.runtime.formatting import number, percent, seconds, shortened, typeset
 from lwcs.runtime.journal import TIMINGS, TOTAL
-from lwcs.sizing.stability_result import pair_words
+from lwcs.sizing.stability import pair_words
 
 if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset

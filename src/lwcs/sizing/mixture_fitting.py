@@ -1,13 +1,13 @@
-"""A mixture on the draws of a coreset, and how far it is off because it was fitted on a sample.
+"""Fits of mixtures to draws, with an estimate of the sampling error and more draws if it is large.
 
-A mixture θ is fitted on some of the draws, C; the others, R, know nothing of it. What it gains on
-C against R is twice what it loses on all rows (`trust.referee`):
+A mixture θ is fitted on some of the draws, C; the others, R, are independent of it. What it gains
+on C against R is twice what it loses on all rows (`statistics.referee`):
 
     sampling error ≈ ½·(L_C(θ) − L_R(θ)),    L: mean log-likelihood per row.
 
-Both means vary far more with the rows that were drawn than the gap is large. So the same difference
-of θ*, the mixture of all draws, is taken off: its expectation is 0, since θ* does not know which of
-the draws are in C, and most of the noise is the same in both. That is,
+Both means vary far more with the draws than the gap is large. So the same difference for θ*, the
+mixture of all draws, is subtracted: its expectation is 0, since θ* does not know which of the draws
+are in C, and most of the noise is common to both. That is,
 
     gap = mean over C of ln p_θ/p_θ*  −  mean over R of ln p_θ/p_θ*.
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 
 PREFIX = 4
-"""The first level has one of so many draws."""
-# Fewer numbers per parameter, and the mixture of the first level says little about all draws. For
-# full covariances, that is 10 draws per component for each column.
+"""The first level has this fraction of the draws: one in four."""
+# With fewer numbers per parameter, the mixture of the first level says little about all draws. For
+# full covariances, this is 10 draws per component for each column.
 _NUMBERS_PER_PARAMETER = 20
 # Starts on the first level, where one costs a quarter of one on all draws; and their tolerance, as
 # a multiple of that of the best: bad ones are known by then. With four, a third of the fits of 8
@@ -60,14 +60,14 @@ _BASELINE_TOL, _BASELINE_ITERATIONS = 1e-5, 50
 
 @dataclass(frozen=True, slots=True)
 class MixtureFit:
-    """The mixture that was found on a coreset, and how far it is off."""
+    """A mixture, the coreset that it was fitted on, and its sampling error."""
 
     coreset: Coreset
     mixture: Mixture
     error: SamplingError
 
     def record(self, source: Source | None) -> FittedOn:
-        """What the model remembers of its rows; `source` is None where a coreset was given."""
+        """The record of the rows for the model; `source` is None where a coreset was given."""
         coreset, mixture, error = self.coreset, self.mixture, self.error
         family, weights = mixture.family, mixture.weights
         rows = prepared(coreset.host_points, family)
@@ -81,34 +81,35 @@ class MixtureFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """Rows that stand for draws, `counts` of them each; `at` are their places in the coreset."""
+class MixtureDraws:
+    """Distinct rows that were drawn, `counts` times each, checked against a family."""
 
     rows: Rows
     weights: FloatArray
     counts: IntArray
-    at: IntArray
+    indices: IntArray
+    """Row numbers in the coreset."""
 
     @classmethod
-    def of(cls, coreset: Coreset, runs: Runs) -> Drawn:
-        """All rows of a coreset, checked against the family."""
+    def of(cls, coreset: Coreset, runs: Runs) -> MixtureDraws:
+        """All rows of a coreset."""
         rows = prepared(coreset.host_points, runs.new_family())
         return cls(rows, coreset.host_weights, coreset.counts, np.arange(len(coreset)))
 
     def __len__(self) -> int:
         return int(self.counts.sum())
 
-    def split(self, size: int, seed: int) -> tuple[Drawn, Drawn]:
-        """Deal the draws into `size` of them and the others: two independent samples."""
+    def split(self, size: int, seed: int) -> tuple[MixtureDraws, MixtureDraws]:
+        """Split the draws at random into `size` of them and the others: two independent samples."""
         kept = deal(self.counts, [size], generator(seed, Stage.LEVELS))[0]
         return self._part(kept), self._part(self.counts - kept)
 
-    def _part(self, kept: IntArray) -> Drawn:
+    def _part(self, kept: IntArray) -> MixtureDraws:
         part = part_of(self.weights, self.counts, kept)
-        return Drawn(self.rows[part.at], part.weights, part.counts, self.at[part.at])
+        return MixtureDraws(self.rows[part.at], part.weights, part.counts, self.indices[part.at])
 
     def candidates(self, runs: Runs, starts: int, last: Mixture | None) -> list[Mixture]:
-        """What several starts give on these draws, or going on from the last mixture."""
+        """Run EM on these draws from several starts, or on from the last mixture."""
         with self._in_coreset():
             return runs.candidates(self.rows, self.weights, starts, last)
 
@@ -136,7 +137,7 @@ class Drawn:
         try:
             yield
         except BadValueError as bad:
-            row = int(self.at[bad.row])
+            row = int(self.indices[bad.row])
             raise BadValueError(bad.partition, row, bad.column, bad.value, bad.wants) from None
 
 
@@ -147,21 +148,20 @@ def fit_on_one_level(
     last: Mixture | None = None,
     holdout: float = 0.0,
 ) -> MixtureFit:
-    """Fit all draws, or all but some that are held back as a referee."""
-    exact, starts = coreset.exact, n_init or 1
+    """Fit all draws, or all but some that are held out to estimate the sampling error."""
     with explaining_points(coreset):
-        whole = Drawn.of(coreset, runs)
-        if exact or not holdout:
-            found = _likeliest(whole.candidates(runs, starts, last))
-            return MixtureFit(coreset, found, NONE if exact else UNKNOWN)
+        whole = MixtureDraws.of(coreset, runs)
+        if coreset.exact or not holdout:
+            found = _likeliest(whole.candidates(runs, n_init or 1, last))
+            return MixtureFit(coreset, found, NONE if coreset.exact else UNKNOWN)
         size = max(len(whole) - max(1, round(holdout * len(whole))), 1)
         own, held = whole.split(size, runs.seed)
-        if len(own.at) < runs.k:
+        if len(own.indices) < runs.k:
             raise ValueError(
-                f"holdout={holdout:g} leaves {len(own.at)} distinct rows of the {len(whole)} draws "
-                f"but n_components={runs.k}; pass a smaller holdout, or a larger coreset_size"
+                f"holdout={holdout:g} leaves {len(own.indices)} distinct rows of the {len(whole)} "
+                f"draws but n_components={runs.k}; pass a smaller holdout, or a larger coreset_size"
             )
-        found = _likeliest(own.candidates(runs, starts, last))
+        found = _likeliest(own.candidates(runs, n_init or 1, last))
         if held.score(found) == -np.inf:
             return MixtureFit(coreset, found, UNKNOWN)
         precisely = replace(runs, tol=_BASELINE_TOL, max_iter=_BASELINE_ITERATIONS)
@@ -182,12 +182,11 @@ def fit_on_two_levels(
 ) -> MixtureFit:
     """Try starts on some of the draws, and go on from the best on all of them.
 
-    The other draws choose the best start, and say how far it is off. The error of all draws is
-    smaller by the number of draws.
+    The other draws choose the best start and estimate its error, which falls like 1/m for m draws.
     """
     starts = n_init or (_STARTS if runs.k > 1 else 1)
     with explaining_points(coreset):
-        whole = Drawn.of(coreset, runs)
+        whole = MixtureDraws.of(coreset, runs)
         first, others = whole.split(len(whole) // PREFIX, runs.seed)
         roughly = replace(runs, tol=_ROUGHLY * runs.tol) if starts > 1 else runs
         best = max(first.candidates(roughly, starts, last), key=others.score)
@@ -201,36 +200,38 @@ def fit_on_two_levels(
 
 
 def least_draws(coreset: Coreset, runs: Runs) -> int:
-    """Number of draws of a coreset that two levels need for this mixture."""
+    """Number of draws that two levels need for this mixture."""
     with explaining_points(coreset):
-        draws, family = Drawn.of(coreset, runs), runs.new_family()
+        draws, family = MixtureDraws.of(coreset, runs), runs.new_family()
         maximize(draws.rows, draws.weights, family, evenly(runs.k, draws.rows))
     return -(-PREFIX * _NUMBERS_PER_PARAMETER * family.n_parameters() // coreset.n_features)
 
 
 def has_levels(coreset: Coreset, runs: Runs) -> bool:
     """Whether a coreset has independent draws, enough for two levels."""
-    if coreset.exact or coreset.depth > 0:
-        return False
-    return coreset.size >= least_draws(coreset, runs)
+    independent = not coreset.exact and coreset.depth == 0
+    return independent and coreset.size >= least_draws(coreset, runs)
 
 
 def _likeliest(found: list[Mixture]) -> Mixture:
-    """The first of the best, by the rows that they were fitted to."""
+    """The first of the best mixtures, by the draws that they were fitted on."""
     return max(found, key=lambda each: each.lower_bound)
 
 
-def _error(own: Drawn, other: Drawn, found: Mixture, baseline: Mixture) -> SamplingError:
-    """What a mixture gains on its own draws against others, beside one that knows both."""
-    means = [
-        draws.mean(draws.likelihoods(found) - draws.likelihoods(baseline)) for draws in (own, other)
-    ]
-    return SamplingError.of_means(*means)
+def _error(
+    own: MixtureDraws, other: MixtureDraws, found: Mixture, baseline: Mixture
+) -> SamplingError:
+    """The sampling error of a mixture by its own draws and others, relative to a baseline."""
+
+    def gain(draws: MixtureDraws) -> Mean:
+        return draws.mean(draws.likelihoods(found) - draws.likelihoods(baseline))
+
+    return SamplingError.of_means(gain(own), gain(other))
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """Rows, and how they are drawn."""
+class RowDrawing:
+    """The rows of a source, and the parameters that they are drawn by."""
 
     context: BuildContext
     sampler: Sampler
@@ -239,7 +240,7 @@ class Drawing:
     journal: Journal
 
     def first(self, size: int, k: int, *, chosen: bool) -> Coreset:
-        """The first draws, or all rows if there are few; `chosen` says that the size is ours."""
+        """The first draws, or all rows if there are few; `chosen` if the size is "auto"."""
         few, known = max(SMALL_ROWS, 2 * size) if chosen else size, self.context.source.n_rows
         coreset = summarize(
             self.context,
@@ -256,7 +257,7 @@ class Drawing:
         return self.all_rows()
 
     def all_rows(self) -> Coreset:
-        """All rows themselves."""
+        """All rows as a coreset."""
         return self.context.all_rows(self.n_jobs, self.journal)
 
     def again(self, size: int, attempt: int) -> Coreset:
@@ -272,15 +273,14 @@ def fit_to_target(
     runs: Runs,
     n_init: int | None,
     target: float,
-    drawing: Drawing | None,
+    drawing: RowDrawing | None,
     last: Mixture | None = None,
 ) -> MixtureFit:
-    """Fit a mixture, and draw more rows as long as it is further off than the target.
+    """Fit a mixture, and draw more rows while its sampling error is above the target.
 
-    `coreset` has the first draws, and without `drawing` the only ones. Each further time EM goes
-    on from the last mixture, on draws that it has not seen; the number of draws is what the error
-    asks for, which falls like 1/m. Without `n_init`, starts are tried where they are cheap, on the
-    first level.
+    `coreset` has the first draws, and without `drawing` the only ones. Every further fit goes on
+    from the last mixture, on new draws; their number follows from the error, which falls like 1/m.
+    Without `n_init`, starts are tried on the first level, where they are cheap.
     """
     if coreset.exact:
         return fit_on_one_level(coreset, runs, n_init, last)
@@ -292,16 +292,16 @@ def fit_to_target(
                 return found
             decided("size", "%d draws: error %.3g", coreset.size, found.error.estimate)
             last = found.mixture
-            asked = enough_draws(coreset.size, found.error.estimate, target)
+            wanted = enough_draws(coreset.size, found.error.estimate, target)
         else:
-            asked = enough_draws(least_draws(coreset, runs), 1.0, 1.0)
+            wanted = enough_draws(least_draws(coreset, runs), 1.0, 1.0)
         if drawing is None or attempt == REDRAWS:
             break
-        if asked >= coreset.n_samples / 2 and coreset.n_samples <= 2 * most:
+        if wanted >= coreset.n_samples / 2 and coreset.n_samples <= 2 * most:
             return fit_on_one_level(drawing.all_rows(), runs, n_init, last)
-        if min(asked, most) <= coreset.size:
+        if min(wanted, most) <= coreset.size:
             break
-        coreset = drawing.again(min(asked, most), attempt + 1)
+        coreset = drawing.again(min(wanted, most), attempt + 1)
         decided("size", "%d draws instead, for target_error=%g", coreset.size, target)
     if found is None:
         return fit_on_one_level(coreset, runs, n_init, last)

@@ -1,51 +1,236 @@
-"""Which clusters are real: each is sought again in bootstrap coresets (Hennig 2007).
+"""Which clusters are real: the result of `stability()`, and the bootstrap that it comes from.
 
-The draws of a coreset are drawn again with replacement, and clustered from fresh seeds. A cluster
-is as stable as its best match there: the Jaccard overlap, by the weights of all rows of the
-coreset, averaged over the replicates.
+The draws of a coreset are drawn again with replacement, and clustered from fresh seeds (Hennig
+2007). The score of a cluster is its Jaccard overlap with its best match there, by the weights of
+all rows of the coreset, averaged over the replicates.
 
 k-means cuts an elongated cluster at the same place every time, and would call both halves stable.
-So clusters of a replicate that draws cannot tell apart (`trust.separation`) count as one: half a
-cluster overlaps with the whole by a half, and a whole one with itself even if a replicate has cut
-it.
+Clusters of a replicate that the draws cannot tell apart (`statistics.separation`) are therefore
+counted as one: half of a cluster has an overlap of one half with the whole, and a whole cluster
+matches itself even in a replicate that has cut it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lwcs.coreset.coreset import explaining_points
 from lwcs.geometry import Centers
+from lwcs.runtime import formatting as markup
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
 from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
-from lwcs.sizing.stability_result import Stability
 from lwcs.solvers.points import precisely
 from lwcs.statistics.record import shares_on_draws
 from lwcs.statistics.separation import tell_apart
+from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
     from lwcs.coreset.coreset import Coreset
     from lwcs.geometry import Geometry, Measured
     from lwcs.runtime.journal import Journal
     from lwcs.solvers.lloyd import Clustering
     from lwcs.solvers.points import Points
+    from lwcs.storage.fields import Fields
 
+STABILITY = "stability"
+STABLE = 0.85
+"""Clusters that the data really has score more."""
+DOUBTFUL = 0.6
+"""Halves of a cluster score less."""
+SHOWN = 20
+"""Maximum number of clusters and pairs in a table of text."""
+_COLUMNS = (
+    "jaccard: overlap with the best match in the bootstrap coresets; score: the same, where "
+    "clusters that cannot be told apart count as one."
+)
 # Draws of a replicate: in all, per cluster, and of the smallest cluster that counts. Fewer are
 # solved faster, and all draws judge what was found.
 _DRAWS, _PER_CLUSTER, _OF_SMALLEST = 5_000, 100, 40
 _ITERATIONS, _TOL = 100, 1e-4
-# Replicates that wait for a thread at a time: an interrupt waits for those that have begun.
+# Number of replicates that are submitted at once: an interrupt waits for them to finish.
 _AT_A_TIME = 8
+_PER_CLUSTER_FIELDS = ("score", "jaccard", "share", "share_error", "center_error")
+_FRACTIONS = ("score", "jaccard", "share")
+_COUNTS = ("n_bootstrap", "draws", "replicate_draws")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stability(Tabular):
+    """How real the clusters of a model are, by bootstrap coresets.
+
+    Attributes
+    ----------
+    score : array of shape (n_clusters,)
+        Mean Jaccard overlap of each cluster with its best match in the replicates, where clusters
+        that the draws cannot tell apart count as one. Above 0.85, a cluster is found every time;
+        below 0.6, it is a part of a larger one, or not found again.
+    jaccard : array of shape (n_clusters,)
+        The same without that, as by Hennig (2007). It is high for both halves of a cluster that is
+        cut at the same place every time.
+    share, share_error : arrays of shape (n_clusters,)
+        Share of each cluster in the weight of all rows, and its standard error; 0 if all rows
+        were used.
+    center_errors : array of shape (n_clusters, n_features) or None
+        Standard error of each center per column, in the units of the data: how far the center of
+        the match that `score` is about is away, by root mean square. A file keeps `center_error`
+        alone.
+    center_error : array of shape (n_clusters,)
+        Its length over all columns, as distances are measured: in standard deviations for data
+        that was scanned with ``scale="standard"``.
+    pairs : tuple of pairs of int
+        Neighbouring clusters that the draws cannot tell apart.
+    n_bootstrap, draws, replicate_draws : int
+        Number of replicates, and of the draws of the coreset and of each replicate.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
+    >>> stability = lwcs.CoresetKMeans(3, random_state=0).fit(X).stability(random_state=0)
+    >>> stability
+    <Stability of 3 clusters, 3 stable>
+    >>> bool((stability.score > 0.85).all())
+    True
+    """
+
+    score: FloatArray
+    jaccard: FloatArray
+    share: FloatArray
+    share_error: FloatArray
+    center_errors: FloatArray | None
+    center_error: FloatArray
+    pairs: tuple[tuple[int, int], ...]
+    n_bootstrap: int
+    draws: int
+    replicate_draws: int
+
+    _instead_of_rows: ClassVar[str] = "pass rows of data"
+
+    def __len__(self) -> int:
+        """Number of clusters."""
+        return len(self.score)
+
+    def worst_first(self) -> list[int]:
+        """The clusters, the least stable first; of equally stable ones the smaller number."""
+        return [int(each) for each in np.argsort(self.score, kind="stable")]
+
+    def __str__(self) -> str:
+        order = self.worst_first()
+        lines = [self._heading(), "cluster  score  jaccard           share  center error"]
+        for cluster, score, jaccard, share, error in map(self._cells, order[:SHOWN]):
+            lines.append(f"{cluster:>7}  {score:>5}  {jaccard:>7}  {share:>14}  {error:>12}")
+        if len(order) > SHOWN:
+            more = len(order) - SHOWN
+            lines.append(f"and {more} more, which score {self.score[order[SHOWN]]:.2f} or more")
+        return "\n".join([*lines, pair_words(self.pairs), _COLUMNS])
+
+    def __repr__(self) -> str:
+        return f"<Stability of {len(self)} clusters, {int((self.score > STABLE).sum())} stable>"
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        names = ("cluster", "score", "jaccard", "share", "center error")
+        shown = markup.table(names, map(self._cells, self.worst_first()))
+        words = markup.paragraphs([pair_words(self.pairs), _COLUMNS])
+        return f"{markup.paragraphs([self._heading()])}{shown}{words}"
+
+    def _cells(self, cluster: int) -> tuple[int, str, str, str, str]:
+        """The line of a cluster in the table."""
+        return (
+            cluster,
+            f"{self.score[cluster]:.2f}",
+            f"{self.jaccard[cluster]:.2f}",
+            share_words(self.share[cluster], self.share_error[cluster]),
+            f"{self.center_error[cluster]:.3g}",
+        )
+
+    def words(self) -> str:
+        """How many clusters are stable, and how many are not."""
+        stable, doubtful = int((self.score > STABLE).sum()), int((self.score < DOUBTFUL).sum())
+        between = len(self) - stable - doubtful
+        words = (
+            f"{stable} of {len(self)} cluster{'s' * (len(self) != 1)} {_are(stable)} stable "
+            f"(score > {STABLE}), {doubtful} {_are(doubtful)} not (score < {DOUBTFUL})"
+        )
+        return words + (f", {between} {_are(between)} in between" if between else "")
+
+    def _heading(self) -> str:
+        draws = f"{self.n_bootstrap} bootstrap coresets of {self.replicate_draws:,} draws"
+        return f"{self.words()}, by {draws}"
+
+    def to_arrow(self) -> pa.Table:
+        """Convert to a pyarrow table: one row per cluster, without the pairs."""
+        import pyarrow as pa
+
+        columns = {name: getattr(self, name) for name in _PER_CLUSTER_FIELDS}
+        return pa.table({"cluster": np.arange(len(self)), **columns})
+
+    def saved(self) -> dict[str, Any]:
+        """The result as metadata of a file, without the errors of centers per column."""
+        return {
+            **{name: getattr(self, name).tolist() for name in _PER_CLUSTER_FIELDS},
+            "n_pairs": len(self.pairs),
+            "pairs": [each for pair in self.pairs for each in pair],
+            **{name: getattr(self, name) for name in _COUNTS},
+        }
+
+    @classmethod
+    def read(cls, fields: Fields, k: int) -> Stability | None:
+        """Read it off the metadata of a model with k clusters; None if the file has no result."""
+        if fields.null(STABILITY, missing=True):
+            return None
+        own = fields.inner(STABILITY)
+        columns: dict[str, Any] = {}
+        for name in _PER_CLUSTER_FIELDS:
+            values = own.vector(name, k)
+            most = 1.0 + 1e-9 if name in _FRACTIONS else np.inf
+            if values is None or (values < 0.0).any() or (values > most).any():
+                wanted = "from 0 to 1" if name in _FRACTIONS else ">= 0"
+                raise own.fail(name, f"a list of {k:,} numbers {wanted}")
+            columns[name] = values
+        pairs = own.vector("pairs", 2 * own.integer("n_pairs", most=k * (k - 1) // 2))
+        flat = np.empty(0) if pairs is None else pairs
+        one, other = flat[::2], flat[1::2]
+        whole = (flat == np.floor(flat)) & (flat >= 0)
+        if pairs is None or not whole.all() or not ((one < other) & (other < k)).all():
+            raise own.fail("pairs", f"pairs of different clusters from 0 to {k - 1:,}, in order")
+        numbers: dict[str, Any] = {name: own.integer(name, least=1) for name in _COUNTS}
+        found = tuple(zip(one.astype(int).tolist(), other.astype(int).tolist(), strict=True))
+        return cls(center_errors=None, pairs=found, **columns, **numbers)
+
+
+def pair_words(pairs: Sequence[Sequence[int]]) -> str:
+    """A sentence on the pairs that cannot be told apart."""
+    if not pairs:
+        return "Every two neighbouring clusters can be told apart."
+    shown = ", ".join(f"{one} and {other}" for one, other in pairs[:SHOWN])
+    more = len(pairs) - SHOWN
+    rest = f", and {more} more pairs" if more > 0 else ""
+    return f"The data cannot tell these clusters apart: {shown}{rest}."
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def share_words(share: float, error: float) -> str:
+    """A share with its standard error, in percent."""
+    return markup.plain_percent(share) + (f" ± {100 * error:.2g}" if error > 0.0 else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The clusters that are judged, on the coreset that judges them."""
+    """The clusters that are scored, and the labels of a coreset by them."""
 
     coreset: Coreset
     geometry: Geometry
@@ -66,7 +251,7 @@ class Original:
         return len(self.centers)
 
     def replicate_size(self) -> int:
-        """As many draws as it takes for every cluster of the coreset to be seen again."""
+        """Number of draws of a replicate, enough for every cluster of the coreset to recur."""
         counts = np.bincount(self.labels, self.coreset.counts, self.k)
         smallest = max(float(counts.min()), 1.0)
         wanted = max(_DRAWS, _PER_CLUSTER * self.k, _OF_SMALLEST * self.coreset.size / smallest)
@@ -75,12 +260,12 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class _Replicate:
-    """How the clusters were found again in one bootstrap coreset."""
+    """The match of every cluster in one bootstrap coreset."""
 
     overlaps: FloatArray
     """Jaccard overlap of every cluster with its best match."""
     merged: FloatArray
-    """The same with those as one that cannot be told apart."""
+    """Overlap where clusters that cannot be told apart count as one."""
     matches: DenseRows
     """The centers of these matches, in the units of the data."""
 
@@ -88,15 +273,16 @@ class _Replicate:
 def bootstrap(
     original: Original, n_bootstrap: int, seed: int, n_jobs: int | None, journal: Journal
 ) -> Stability:
-    """Judge clusters by this many bootstrap coresets; the threads have no part in the result."""
+    """Score clusters by `n_bootstrap` bootstrap coresets; threads do not change the result."""
     coreset, k = original.coreset, original.k
     weights, counts, labels = coreset.host_weights, coreset.counts, original.labels
     size = original.replicate_size()
     found: list[_Replicate] = []
-    beside = original.rows.threads(n_jobs)
-    with journal.stage("bootstrap", n_bootstrap) as stage, workers(beside) as run:
-        own = original.rows, weights, counts, original.centers, labels
-        neighbours = tell_apart(*own, n_jobs=n_jobs)
+    threads = original.rows.threads(n_jobs)
+    with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
+        neighbours = tell_apart(
+            original.rows, weights, counts, original.centers, labels, n_jobs=n_jobs
+        )
         for first in range(0, n_bootstrap, _AT_A_TIME):
             some = range(first, min(first + _AT_A_TIME, n_bootstrap))
             for each in run(lambda number: _replicate(original, size, seed, number), some):
@@ -180,5 +366,5 @@ def _lengths(vectors: FloatArray) -> FloatArray:
 
 
 def _unit(values: FloatArray) -> float:
-    """What to divide values by: their squares may be out of range."""
+    """The largest value. Divided by it, values have squares in the range of numbers."""
     return float(np.abs(values).max(initial=0.0)) or 1.0

@@ -1,7 +1,1 @@
-"""How far an answer can be off: what theory says, and what was measured."""
-
-from __future__ import annotations
-
-from lwcs.statistics import theory
-
-__all__ = ["theory"]
+"""Statistics of draws: sampling errors, intervals, tests of drift and separation, theory."""

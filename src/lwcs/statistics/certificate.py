@@ -1,4 +1,4 @@
-"""A certificate: what an answer costs on all rows, by draws that know nothing of it.
+"""Certificate: what centers cost on all rows, with an interval, by draws independent of them.
 
 With h independent draws, y = h·w·d(x, Q) is unbiased for the cost of Q, and so is their mean. Two
 intervals say how far it may be off. Let e be its standard error, δ = 1 − confidence, M the largest
@@ -51,8 +51,8 @@ _NOT_COVERED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """An interval, how it was made, and why not otherwise."""
+class ConfidenceInterval:
+    """An interval, how it was made, and why there is none, or none by the CLT."""
 
     low: float
     high: float
@@ -60,23 +60,25 @@ class Interval:
     reason: str = ""
 
     @classmethod
-    def unknown(cls, reason: str, low: float = 0.0) -> Interval:
+    def unknown(cls, reason: str, low: float = 0.0) -> ConfidenceInterval:
         """Nothing can be said."""
         return cls(low, inf, "none", reason)
 
 
-def of_cost(price: Price, draws: int, seen: float, largest: float, confidence: float) -> Interval:
+def cost_interval(
+    price: Price, draws: int, largest_seen: float, largest: float, confidence: float
+) -> ConfidenceInterval:
     """Interval of a cost: by the CLT where that is valid, else by Bernstein's inequality.
 
-    `seen` is M, the largest value of a draw, and `largest` is R, the largest that one can have.
+    `largest_seen` is M, the largest value of a draw, and `largest` R, the largest of any row.
     """
     cost, error = price.cost, sqrt(price.variance)
     if draws < 2 or largest == 0.0 or largest / draws > MOST_BY_ONE_ROW * cost:
-        return by_bernstein(price, draws, largest, confidence)
-    half, one = deviations(1.0 - confidence) * error, seen / draws
+        return bernstein_interval(price, draws, largest, confidence)
+    half, one = deviations(1.0 - confidence) * error, largest_seen / draws
     low = cost * (1.0 - half) - one
     high = cost * (1.0 + half) - log(1.0 - confidence) * one
-    return Interval(max(low, 0.0), high, "clt")
+    return ConfidenceInterval(max(low, 0.0), high, "clt")
 
 
 def largest_drawn(weights: FloatArray, counts: IntArray, distances: FloatArray) -> float:
@@ -84,12 +86,14 @@ def largest_drawn(weights: FloatArray, counts: IntArray, distances: FloatArray) 
     return float((weights * distances / counts).max() * counts.sum())
 
 
-def by_bernstein(price: Price, draws: int, largest: float, confidence: float) -> Interval:
+def bernstein_interval(
+    price: Price, draws: int, largest: float, confidence: float
+) -> ConfidenceInterval:
     """Interval of a cost by the empirical Bernstein inequality."""
     if largest == 0.0:
-        return Interval(price.cost, price.cost, "bernstein")
+        return ConfidenceInterval(price.cost, price.cost, "bernstein")
     if draws < 2:
-        return Interval.unknown("one draw alone has no interval; pass a larger size")
+        return ConfidenceInterval.unknown("one draw alone has no interval; pass a larger size")
     logarithm = log(4.0 / (1.0 - confidence))
     half = price.cost * sqrt(2.0 * logarithm * price.variance)
     half += 7.0 / 3.0 * logarithm * (largest / (draws - 1))
@@ -100,29 +104,31 @@ def by_bernstein(price: Price, draws: int, largest: float, confidence: float) ->
         + "; a larger size would help"
     )
     if not isfinite(price.cost + half):
-        return Interval.unknown("the interval is beyond the range of numbers; scale the data down")
-    return Interval(max(price.cost - half, 0.0), price.cost + half, "bernstein", reason)
+        return ConfidenceInterval.unknown(
+            "the interval is beyond the range of numbers; scale the data down"
+        )
+    return ConfidenceInterval(max(price.cost - half, 0.0), price.cost + half, "bernstein", reason)
 
 
-def of_log_likelihood(mean: Mean, share: float, confidence: float) -> Interval:
+def log_likelihood_interval(mean: Mean, share: float, confidence: float) -> ConfidenceInterval:
     """Interval of a mean log-likelihood per row by the CLT, where the variance is well known.
 
     `share` is the largest part of the variance that a draw has (`largest_share`).
     """
     error = sqrt(mean.variance) if mean.variance >= 0.0 else inf
     if not isfinite(mean.value + error):
-        return Interval.unknown(
+        return ConfidenceInterval.unknown(
             "the log-likelihoods of some rows are beyond the range of numbers; scale the data "
             "down", -inf,
         )  # fmt: skip
     if share > MOST_BY_ONE_DRAW:
-        return Interval.unknown(
+        return ConfidenceInterval.unknown(
             f"a single draw has {100 * share:.0f} % of the variance of the log-likelihood, so that "
             "the central limit theorem is not valid, and no other bound is known; pass a larger "
             "size", -inf,
         )  # fmt: skip
     half = deviations(1.0 - confidence) * error
-    return Interval(mean.value - half, mean.value + half, "clt")
+    return ConfidenceInterval(mean.value - half, mean.value + half, "clt")
 
 
 def largest_share(weights: FloatArray, counts: IntArray, values: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""What the theorems ask of data: its kurtosis, and the similarity of a divergence on it."""
+"""Quantities of data that the theorems need: kurtosis, and similarity of a divergence."""
 
 from __future__ import annotations
 
@@ -110,10 +110,8 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
         source, scale = scan(data.host_points, weight=data.host_weights), data.scale
     else:
         source = scan(data, weight=sample_weight)
-    geometry, threads = (
-        Geometry(kernel=kernels.choose(source.estimate_values())),
-        as_threads(n_jobs),
-    )
+    threads = as_threads(n_jobs)
+    geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
     with source.explaining():
         first = MomentsTask(source.n_features, geometry)
         total = reduce(add, gathered(source, first, "first pass", n_jobs=threads))
@@ -141,10 +139,7 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
 
 
 def _unit(size: float) -> float:
-    """A power of two near a size: what is divided by it keeps all digits, and its square is near 1.
-
-    Squares of very small and very large numbers are not numbers of the machine.
-    """
+    """A power of two near a size. Dividing by it is exact, and keeps squares in range."""
     return float(2.0 ** np.clip(np.frexp(size)[1], -1021, 1023)) if size > 0.0 else 1.0
 
 
@@ -154,7 +149,7 @@ class _PowersTask:
 
     geometry: Geometry
     unit: float
-    """What distances are divided by."""
+    """Distances are divided by this, so that their squares are in the range of numbers."""
 
     def __call__(self, blocks: Iterator[Block], _: int) -> tuple[float, float]:
         assert self.geometry.mean is not None
@@ -162,7 +157,7 @@ class _PowersTask:
         for block in blocks:
             rows, distances = self.geometry.measured(block.points), np.empty(block.points.shape[0])
             rows.scan(block.weights, rows.pivot(self.geometry.mean), distances)
-            # What overflows is not finite in the end, and is refused then.
+            # Sums that overflow are refused at the end.
             with np.errstate(over="ignore", invalid="ignore"):
                 distances /= self.unit
                 second += kernels.weighted_sum(block.weights, distances)

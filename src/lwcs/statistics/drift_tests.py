@@ -1,13 +1,13 @@
-"""What two samples of rows differ by, and how much of that is chance.
+"""Tests of drift: by how much two samples of rows differ, and how much of that is chance.
 
 The mean cost per row of two samples of one population differs by chance, with variance spread/n of
-each, and the share of a cluster with variance p(1 − p)/n; where rows are known by draws only, the
-variance of the draws comes on top.
+each, and the share of a cluster with variance p(1 − p)/n. Where only draws of the rows are known,
+the variance of the draws is added.
 
 Besides, centers cost less on the rows that they were fitted on than on others of the population. By
-how much is seen on the new rows: centers that were fitted on one part of them cost more on another
-part, and that gap is in proportion to 1/n. What the old centers, which know neither part, cost more
-there is taken off: its expectation is 0, and it has most of the noise.
+how much is estimated on the new rows: centers that were fitted on one part of them cost more on
+another part, and that gap is in proportion to 1/n. The same difference for the old centers, which
+are independent of both parts, is subtracted: its expectation is 0, and it has most of the noise.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 # Shares that differ by no more are equal, to rounding.
 _ROUNDING = 1e-12
-# The square of a smaller number has lost digits, or all of it.
+# Squares of smaller numbers underflow, or lose digits.
 _SMALLEST_SQUARED = 1e-150
-# A gap on half of the rows is up to so many times less than twice that on all: of two optima, both
-# samples have a choice.
+# The gap on half of the rows may be less than twice that on all rows, by up to this factor, since
+# both samples may have several optima.
 _MARGIN = 1.25
 # Centers that were fitted on draws of heavy tails cost up to 10 % more on all rows than their draws
-# tell (KDD, k = 50), four standard errors: theirs count so many times.
+# suggest (KDD, k = 50), four standard errors: standard errors are multiplied by this.
 _DOUBT = 2.0
 # Clusters follow the rows that they were fitted on: shares elsewhere differ by a little more.
 _FOLLOWING = 1.05
@@ -63,8 +63,8 @@ class Sample:
     weights: FloatArray
     counts: IntArray
     n_rows: float = inf
-    """The rows that were drawn from, which are a sample themselves; ∞ if these rows are the sample,
-    or if the rows that were drawn from are all that is asked for."""
+    """Number of rows that were drawn from, if these are a sample themselves; ∞ if they are all of
+    the population, or if these rows have not been drawn."""
 
     @property
     def n_effective(self) -> float:
@@ -74,9 +74,9 @@ class Sample:
     def n_for_centers(
         self, values: FloatArray, memberships: FloatArray | IntArray, k: int
     ) -> float:
-        """The same for centers, in clusters where rows have these costs (or all the same).
+        """The effective number of draws for the cost of centers, by the costs `values` of rows.
 
-        A center is off by Σw²·d/W² of its cluster, of weight W, and so costs W times that.
+        A center of a cluster of weight W has the variance Σw²·d/W², which costs W times that.
         """
         labels = memberships if memberships.ndim == 1 else memberships.argmax(axis=1)
         unit = float(values.max(initial=0.0)) or 1.0
@@ -85,9 +85,9 @@ class Sample:
             np.bincount(labels, each, minlength=k)
             for each in (self.weights, costs, squares * costs)
         )
-        there = masses > 0.0
-        lost = float((errors[there] / masses[there]).sum())
-        gained = float((sums[there] / masses[there]).sum())
+        filled = masses > 0.0
+        lost = float((errors[filled] / masses[filled]).sum())
+        gained = float((sums[filled] / masses[filled]).sum())
         return self.n_effective if lost == 0.0 else float(self.weights.sum()) * gained / lost
 
     def mean(self, values: FloatArray) -> Mean:
@@ -95,16 +95,16 @@ class Sample:
         unit = float(np.abs(values).max(initial=0.0))
         if not 0.0 < unit < inf:
             return Mean(0.0 if unit == 0.0 else nan)
-        # At the ends of the range of numbers, the squares of costs are not numbers.
+        # Divided by the largest, so that squares stay in the range of numbers.
         own = values / unit
         found = Mean.on_draws(self.weights, self.counts, own)
         spread = float(self.weights @ (own - found.value) ** 2 / self.weights.sum())
         return scaled(Mean(found.value, found.variance + spread / self.n_rows), unit)
 
     def with_spread(self, now: Mean, spread: float) -> Mean:
-        """A mean cost whose variance is at least that of as many rows of another spread.
+        """A mean cost with at least the variance that as many rows of the given spread have.
 
-        A few rows of a heavy tail, or of a rare cluster, may not be among the new ones, which then
+        The new rows may have none of the few rows of a heavy tail or of a rare cluster, and then
         vary much less than the population does.
         """
         usual = spread / (self.n_effective if self.n_rows == inf else self.n_rows)
@@ -118,7 +118,7 @@ class Sample:
         unit = float(np.abs(values).max(initial=0.0)) or 1.0
         own = values / unit
         away = np.abs(own - float(self.weights @ own) / float(self.weights.sum()))
-        # By the draws, and by the rows that were drawn from: where these are few, so are those.
+        # By the draws, and by the rows that they were drawn from.
         of_draws = (self.weights / self.counts * away) ** 2
         found = [_degrees(of_draws, self.counts)]
         if self.n_rows < inf:
@@ -126,7 +126,7 @@ class Sample:
         return min(found)
 
     def of_rows_alone(self) -> Sample:
-        """The same draws, as a sample of the rows that they were drawn from."""
+        """These draws as a sample of the rows that they were drawn from, not of a population."""
         return replace(self, n_rows=inf)
 
     def shares(self, memberships: FloatArray | IntArray, k: int) -> Shares:
@@ -162,9 +162,9 @@ class Shares:
 
     @property
     def rate(self) -> float:
-        """The same as a part of p(1 − p), p the share in the population.
+        """The variance of a share p of the population as a multiple of p(1 − p).
 
-        By numbers alone: a share of 0 would have no noise, though chance may be why it is 0.
+        From numbers of rows alone: an observed share of 0 by chance would seem to have no noise.
         """
         return 1.0 / self.n_draws + 1.0 / self.n_rows
 
@@ -178,16 +178,20 @@ class ShareShift:
     now: float
     difference: float | None
     standard_error: float | None
-    """Of the difference."""
+    """Standard error of the difference."""
     changed: bool
 
 
-def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, ...]:
-    """Compare the shares of all clusters; chance finds a change in any with probability `level`.
+def share_shifts(then: Shares | None, now: Shares, level: float) -> tuple[ShareShift, ...]:
+    """Compare the shares of all clusters; `level` is the probability of any false alarm.
 
     A share of few draws is known badly, and so is its variance. The variance is therefore the
     larger of two: each sample by its own share, and both by the share that they have in common.
     """
+    if then is None:
+        return tuple(
+            ShareShift(j, None, float(p), None, None, False) for j, p in enumerate(now.values)
+        )
     rate = then.rate + now.rate
     common = (then.values * now.rate + now.values * then.rate) / rate
     pooled = common * (1.0 - common) * rate
@@ -202,22 +206,15 @@ def share_shifts(then: Shares, now: Shares, level: float) -> tuple[ShareShift, .
     )
 
 
-def shares_now(now: Shares) -> tuple[ShareShift, ...]:
-    """The shares where nothing is known of those then."""
-    return tuple(
-        ShareShift(j, None, float(share), None, None, False) for j, share in enumerate(now.values)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CostShift:
-    """How much more a row costs now than then, and whether that is more than chance."""
+    """The difference of the costs per row, and whether it is more than chance."""
 
     difference: float
     allowance: float
-    """What of it is due to centers that fit their own rows best."""
+    """The part that is due to fitting: centers cost least on their own rows."""
     standard_error: float
-    """Of the difference less the allowance."""
+    """Standard error of `difference − allowance`."""
     changed: bool
 
 
@@ -237,7 +234,7 @@ def cost_shift(
     then: Mean, now: Mean, optimism: Mean, level: float, *, bound: float = 0.0,
     degrees: float = inf,
 ) -> CostShift:  # fmt: skip
-    """Compare costs per row; chance finds a change with probability `level`.
+    """Compare costs per row; `level` is the probability of a false alarm.
 
     `optimism` is what centers cost more elsewhere than on their own rows, and `bound` how far the
     cost then may be too low because it was measured on the draws that the centers were fitted on.
@@ -258,11 +255,11 @@ def optimism(
     own: Sample, other: Sample, old: tuple[FloatArray, FloatArray],
     fresh: tuple[FloatArray, FloatArray], part: float,
 ) -> Mean:  # fmt: skip
-    """By how much centers that were fitted on other rows cost more than on these, per row.
+    """The difference in cost per row between other rows and those that centers were fitted on.
 
     `fresh` are the costs of centers that were fitted on the sample `own`, on it and on the
-    independent sample `other`; `old` those of centers that know neither. `part` is the size of
-    `own` as a part of the number of rows that centers were fitted on.
+    independent sample `other`; `old` those of centers that are independent of both. `part` is
+    the size of `own` as a part of the number of rows that centers were fitted on.
     """
     inside = own.of_rows_alone().mean(fresh[0] - old[0])
     outside = other.of_rows_alone().mean(fresh[1] - old[1])
@@ -271,7 +268,7 @@ def optimism(
 
 
 def relative_regret(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
-    """What the old centers cost more than fresh ones, as a part of the cost of those.
+    """The excess of the cost of the old centers over that of fresh ones, relative to the latter.
 
     Both are measured on the same rows. To first order, the error of the ratio R of the two costs is
     the mean of (old − R·fresh), over the mean of fresh.
@@ -287,5 +284,5 @@ def relative_regret(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
 
 
 def regret_in_nats(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:
-    """By how much the log-likelihood per row of the old mixture is below that of a fresh one."""
+    """The difference of the log-likelihoods per row of a fresh mixture and the old one."""
     return sample.mean(old - fresh)

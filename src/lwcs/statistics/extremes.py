@@ -1,4 +1,15 @@
-"""Fenchel's inequality for a Bregman divergence: how far a slope can outrun the divergence."""
+"""The largest value of a draw: a bound on y = m·w·d(x, Q) for any row x of the data, drawn or not.
+
+Intervals of a cost need it (`certificate`). Rows are drawn with probabilities that grow with their
+distance to the mean μ, so that m·w = 1/(d(x, μ)/A + 1/B). For squared distances, the triangle
+inequality bounds d(x, q) by d(x, μ) and the distance of the center q to μ. For any divergence,
+Fenchel's inequality does, without a box around the data: for every t > 0 and s = (∇φ(μ) − ∇φ(q))/t,
+
+    d(x, q) ≤ (1 + t)·d(x, μ) + d(μ, q) + t·max over x of (⟨x − μ, s⟩ − d(x, μ)),
+
+so that y is at most the larger of A·(1 + t) and B times the other terms. The t where both are equal
+gives the least bound.
+"""
 
 from __future__ import annotations
 
@@ -11,137 +22,42 @@ import numpy as np
 from lwcs.divergences import KL, Exponential, ItakuraSaito, Logistic
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import FloatArray
-    from lwcs.coreset.coreset import Coreset
-    from lwcs.geometry import Centers, Geometry
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lwcs.arrays.types import FloatArray, Mask
+    from lwcs.coreset.coreset import Coreset
     from lwcs.divergences import Divergence
+    from lwcs.geometry import Centers, Geometry
 
     Inverse = Callable[[FloatArray, FloatArray], FloatArray]
 
 # Bisection for how far u is from the mean, over all powers of two, to the last digit.
 _LEAST_POWER, _LARGEST_POWER, _STEPS = -1074.0, 1023.0, 64
-
-
-def fenchel(divergence: Divergence, mean: FloatArray, center: FloatArray, t: float) -> float:
-    """The largest ⟨x − mean, s⟩ − d(x, mean) of any x, s = (∇φ(mean) − ∇φ(center))/t.
-
-    It is d(mean, u) at the u with ∇φ(u) = ∇φ(mean) + s, and infinite where there is no such u.
-    """
-    with np.errstate(all="ignore"):
-        slope = divergence.gradient_difference(mean, center)
-        if slope is None:
-            slope = divergence.gradient(mean) - divergence.gradient(center)
-        slope = slope / t
-        known = [inverse for kind, inverse in _INVERSES if _is_of(divergence, kind)]
-        if known:
-            u = known[0](mean, slope)
-            found = np.where(slope == 0.0, 0.0, divergence.between(mean, u))
-            found = np.where(np.isfinite(u), found, inf)
-        else:
-            found = _searched(divergence, mean, slope)
-    return float(np.where(np.isnan(found), inf, found).sum())
-
-
-def _is_of(divergence: Divergence, kind: type[Divergence]) -> bool:
-    """Whether φ is that of a class here, which a subclass might have changed."""
-    return type(divergence).gradient is kind.gradient
-
-
-def _inverse_of_kl(mean: FloatArray, slope: FloatArray) -> FloatArray:
-    """Solve ln u = ln mean + s."""
-    return mean * np.exp(slope)
-
-
-def _inverse_of_itakura_saito(mean: FloatArray, slope: FloatArray) -> FloatArray:
-    """Solve −1/u = −1/mean + s."""
-    left = 1.0 - slope * mean
-    return np.where(left > 0.0, mean / left, inf)
-
-
-def _inverse_of_exponential(mean: FloatArray, slope: FloatArray) -> FloatArray:
-    """Solve e to the u = e to the mean + s."""
-    return mean + np.log1p(slope * np.exp(-mean))
-
-
-def _inverse_of_logistic(mean: FloatArray, slope: FloatArray) -> FloatArray:
-    """Solve ln u/(1 − u) = ln mean/(1 − mean) + s."""
-    return 1.0 / (1.0 + (1.0 - mean) / mean * np.exp(-slope))
-
-
-_INVERSES: tuple[tuple[type[Divergence], Inverse], ...] = (
-    (KL, _inverse_of_kl),
-    (ItakuraSaito, _inverse_of_itakura_saito),
-    (Exponential, _inverse_of_exponential),
-    (Logistic, _inverse_of_logistic),
-)
-
-
-def _searched(divergence: Divergence, mean: FloatArray, slope: FloatArray) -> FloatArray:
-    """The same by bisection, for a divergence of which only φ and φ' are known.
-
-    The u that is taken is beyond the exact one, so that the result is not too small. At an end of
-    the domain that belongs to it, the largest value may be there.
-    """
-    domain, up = divergence.domain, slope > 0.0
-    end = np.where(up, domain.high, domain.low)
-    sign, target = np.where(up, 1.0, -1.0), divergence.gradient(mean) + slope
-
-    def at(power: FloatArray) -> FloatArray:
-        moved = mean + sign * 2.0**power
-        return np.where(sign * (moved - end) >= 0.0, end, moved)
-
-    def beyond(u: FloatArray) -> Mask:
-        excess = sign * (divergence.gradient(u) - target)
-        return (excess >= 0.0) | np.isnan(excess)
-
-    low, high = np.full(len(mean), _LEAST_POWER), np.full(len(mean), _LARGEST_POWER)
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        past = beyond(at(middle))
-        low, high = np.where(past, low, middle), np.where(past, middle, high)
-    u = at(high)
-    inside = divergence.between(mean, u)
-    if domain.closed:
-        at_end = slope * (end - mean) - divergence.between(end, mean)
-    else:
-        at_end = np.full(len(mean), inf)
-    found = np.where(u == end, at_end, np.where(beyond(u), inside, inf))
-    return np.where(slope == 0.0, 0.0, found)
-
-
-# What distances, weights and a search for t are off by.
+# Covers the rounding of distances and weights, and the end of the search for t.
 _SLACK = 1.0 + 1e-6
 # Bisection for t, on a scale of powers of two from 2⁻⁵⁰ to 2⁵⁰.
 _POWERS, _HALVINGS = 50.0, 40
-
-
 NOT_BUILT = (
     "the coreset is a reduced union or was made by hand, and how far that is off the data is not "
     "known; pass the data, or a coreset that was built from it"
 )
-"""Why such a coreset has no interval of any kind."""
+"""Why a coreset that was not built from data has no interval."""
 
 
 class NoBoundError(ValueError):
-    """Nothing bounds the values of draws; says why, and what to do."""
+    """Nothing bounds the value of a draw; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """How rows were drawn around their mean: m·w = 1/(d(x, mean)/by_cost + 1/by_weight)."""
+    """The sampling probabilities around the mean: m·w = 1/(d(x, mean)/by_cost + 1/by_weight)."""
 
     by_cost: float
     by_weight: float
     offset: float = 0.0
     """Euclidean distance between the mean and the point that rows were drawn around."""
     share: float = 1.0
-    """The least part of all draws that were drawn by this law; of several coresets in a union."""
+    """Share of this law in all draws; in a union of coresets, the smallest share of a part."""
 
     def largest_squared(self, apart: float) -> float:
         """The largest y, for a center whose squared distance to the mean is `apart`."""
@@ -176,12 +92,12 @@ def largest_value(coreset: Coreset, centers: Centers) -> float:
 
 
 def was_built(coreset: Coreset) -> bool:
-    """Whether all draws are of the rows of the data themselves."""
+    """Whether all draws are rows of the data, and not of another coreset."""
     return coreset.depth <= 1 and coreset.method != "given"
 
 
 def law_of(coreset: Coreset) -> Law:
-    """How the rows of a coreset were drawn, by what it says of itself."""
+    """The sampling probabilities of a coreset, from its details."""
     method, details = coreset.method, coreset.details
     if not was_built(coreset):
         raise NoBoundError(NOT_BUILT)
@@ -211,7 +127,7 @@ def _noted(coreset: Coreset, name: str) -> float:
 
 
 def _law_of_union(coreset: Coreset, cost: float, weight: float) -> Law:
-    """2φ_i(q) of a part is at most 2φ(q); a part of m_i draws has m/m_i times the pooled values."""
+    """The law of a union: 2φ_i(q) ≤ 2φ(q), and a part of m_i draws has m/m_i times the values."""
     least = _noted(coreset, "least_draws")
     if not 0.0 < least <= coreset.size or not coreset.geometry().squared:
         raise NoBoundError(
@@ -222,9 +138,10 @@ def _law_of_union(coreset: Coreset, cost: float, weight: float) -> Law:
 
 
 def _law_of_weights(coreset: Coreset) -> Law:
-    """After one pass, the part of the draws by weight is random: read it off the weights.
+    """The law of a coreset that was drawn in one pass, from its weights.
 
-    1/(m·w) is linear in the distance to the mean.
+    The share of the draws by weight is random there, but 1/(m·w) is linear in the distance to the
+    mean.
     """
     geometry = coreset.geometry()
     assert geometry.mean is not None
@@ -244,7 +161,7 @@ def _law_of_weights(coreset: Coreset) -> Law:
 
 
 def _stretch(drawn: Geometry, priced: Geometry) -> float:
-    """By how much squared distances in one scale may exceed those in another one."""
+    """The largest ratio of squared distances in one scale to those in another."""
     if drawn.scale is None and priced.scale is None:
         return 1.0
     one, other = (1.0 if each.scale is None else each.scale for each in (drawn, priced))
@@ -252,7 +169,7 @@ def _stretch(drawn: Geometry, priced: Geometry) -> float:
 
 
 def _check_smoothing(drawn: Geometry, priced: Geometry) -> None:
-    """Rows that are smoothed towards another mean are other rows."""
+    """Refuse centers of rows that were smoothed towards another mean."""
     if not drawn.needs_mean or priced.mean is None or drawn.mean is None:
         return
     if not np.allclose(drawn.mean, priced.mean, rtol=1e-9, atol=0.0):
@@ -263,7 +180,7 @@ def _check_smoothing(drawn: Geometry, priced: Geometry) -> None:
 
 
 def _largest_divergence(law: Law, own: Geometry, center: FloatArray, apart: float) -> float:
-    """The least over t of the module's bound, where both of its sides meet."""
+    """The least bound over t, where its two sides are equal."""
     assert own.mean is not None
     # In other columns all rows are at the mean.
     at = own.varying(len(center))
@@ -282,3 +199,71 @@ def _largest_divergence(law: Law, own: Geometry, center: FloatArray, apart: floa
         by_cost, by_weight = sides(middle)
         low, high = (low, middle) if by_cost >= by_weight else (middle, high)
     return max(sides(high)) / law.share
+
+
+def fenchel(divergence: Divergence, mean: FloatArray, center: FloatArray, t: float) -> float:
+    """The largest ⟨x − mean, s⟩ − d(x, mean) for any x, where s = (∇φ(mean) − ∇φ(center))/t.
+
+    It is d(mean, u) at the u with ∇φ(u) = ∇φ(mean) + s, and infinite where there is no such u.
+    """
+    with np.errstate(all="ignore"):
+        slope = divergence.gradient_difference(mean, center)
+        if slope is None:
+            slope = divergence.gradient(mean) - divergence.gradient(center)
+        slope = slope / t
+        # Compared by their gradient, which a subclass might have changed.
+        gradient = type(divergence).gradient
+        known = [inverse for kind, inverse in _INVERSES if gradient is kind.gradient]
+        if known:
+            u = known[0](mean, slope)
+            found = np.where(slope == 0.0, 0.0, divergence.between(mean, u))
+            found = np.where(np.isfinite(u), found, inf)
+        else:
+            found = _searched(divergence, mean, slope)
+    return float(np.where(np.isnan(found), inf, found).sum())
+
+
+_INVERSES: tuple[tuple[type[Divergence], Inverse], ...] = (
+    # ln u = ln mean + s
+    (KL, lambda mean, s: mean * np.exp(s)),
+    # −1/u = −1/mean + s
+    (ItakuraSaito, lambda mean, s: np.where(s * mean < 1.0, mean / (1.0 - s * mean), inf)),
+    # e to the u = e to the mean + s
+    (Exponential, lambda mean, s: mean + np.log1p(s * np.exp(-mean))),
+    # ln u/(1 − u) = ln mean/(1 − mean) + s
+    (Logistic, lambda mean, s: 1.0 / (1.0 + (1.0 - mean) / mean * np.exp(-s))),
+)
+"""Solutions u of ∇φ(u) = ∇φ(mean) + s, where there is a formula."""
+
+
+def _searched(divergence: Divergence, mean: FloatArray, slope: FloatArray) -> FloatArray:
+    """The terms of `fenchel` by bisection, for a divergence of which only φ and φ' are known.
+
+    The u that is taken is beyond the exact one, so that the result is not too small. At an end of
+    the domain that belongs to it, the largest value may be there.
+    """
+    domain, up = divergence.domain, slope > 0.0
+    end = np.where(up, domain.high, domain.low)
+    sign, target = np.where(up, 1.0, -1.0), divergence.gradient(mean) + slope
+
+    def at(power: FloatArray) -> FloatArray:
+        moved = mean + sign * 2.0**power
+        return np.where(sign * (moved - end) >= 0.0, end, moved)
+
+    def beyond(u: FloatArray) -> Mask:
+        excess = sign * (divergence.gradient(u) - target)
+        return (excess >= 0.0) | np.isnan(excess)
+
+    low, high = np.full(len(mean), _LEAST_POWER), np.full(len(mean), _LARGEST_POWER)
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        past = beyond(at(middle))
+        low, high = np.where(past, low, middle), np.where(past, middle, high)
+    u = at(high)
+    inside = divergence.between(mean, u)
+    if domain.closed:
+        at_end = slope * (end - mean) - divergence.between(end, mean)
+    else:
+        at_end = np.full(len(mean), inf)
+    found = np.where(u == end, at_end, np.where(beyond(u), inside, inf))
+    return np.where(slope == 0.0, 0.0, found)

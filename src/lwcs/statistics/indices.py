@@ -1,7 +1,7 @@
-"""Indices of a clustering: how near rows are to their own center, and how far from the next one.
+"""Indices of a clustering (silhouette, Davies–Bouldin), from the two nearest centers of every row.
 
-All of them come from the distances of rows to their nearest and second nearest center, so that
-they cost no more than labels do. The silhouette is the simplified one (Hruschka et al. 2006): a
+They need the distances of rows to their nearest and second nearest center alone, and take no longer
+than labels do. The silhouette is the simplified one (Hruschka et al. 2006): a
 row is compared with centers, not with all other rows.
 """
 
@@ -35,7 +35,7 @@ class TwoNearest:
 
     @classmethod
     def of(cls, rows: Measured, centers: Centers, run: Map = map) -> TwoNearest:
-        """Find them, some rows at a time."""
+        """Find the two nearest centers, some rows at a time."""
         if len(centers) == 1:
             n = len(rows)
             none = np.zeros(n, dtype=np.int64)
@@ -89,13 +89,13 @@ def davies_bouldin(weights: FloatArray, found: TwoNearest, centers: Centers) -> 
     geometry, k = centers.geometry, len(centers)
     own = geometry.lengths(found.nearest)
     totals = np.bincount(found.labels, weights, k)
-    there = np.flatnonzero(totals > 0.0)
-    if len(there) < 2:
+    filled = np.flatnonzero(totals > 0.0)
+    if len(filled) < 2:
         return nan
-    spreads = np.bincount(found.labels, weights * own, k)[there] / totals[there]
+    spreads = np.bincount(found.labels, weights * own, k)[filled] / totals[filled]
     worst = [
         np.max(np.delete((spreads[i] + spreads) / apart, i))
-        for i, apart in enumerate(_between(centers[there]))
+        for i, apart in enumerate(_between(centers[filled]))
     ]
     return float(np.mean(worst)) if np.isfinite(worst).all() else nan
 

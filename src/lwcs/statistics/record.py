@@ -1,4 +1,4 @@
-"""What a model remembers of the rows that it was fitted on, so that others can be compared."""
+"""FittedOn: the record of the rows that a model was fitted on, for comparison with other rows."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ if TYPE_CHECKING:
 
 FITTED_ON = "fitted_on"
 _DIGEST_BYTES = 16
-# Sums of as many ones as there are rows are equal, to rounding.
+# Relative rounding error of a sum of ones.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class SampleSize:
-    """How many rows of equal weight are as good a sample of a population as some rows are."""
+    """Effective number of rows: of equally weighted rows that are as good a sample."""
 
     n: float
     known: bool = True
-    """False if rows have weights that are not at hand: they count as equal, which is too many."""
+    """False if the rows have weights that are not in memory: `n` then counts all rows."""
 
     @classmethod
     def behind(cls, coreset: Coreset, source: Source | None = None) -> SampleSize:
-        """Of the rows that a coreset stands for; `source` has them, where they are at hand."""
+        """The effective number of rows behind a coreset; `source` has the rows, if available."""
         weights = source.weights if isinstance(source, LocalSource) else None
         if coreset.exact:
             weights = coreset.host_weights
         if weights is not None:
             return cls(kish(np.asarray(weights)))
         n = float(coreset.n_samples - coreset.details.get("dropped", 0))
-        found = cls(n)
-        known = found.counted_by(coreset.total_weight) and (source is None or not source.weighted)
-        return found if known else cls(n, known=False)
+        weighted = source is not None and source.weighted
+        return cls(n, known=cls(n).counted_by(coreset.total_weight) and not weighted)
 
     def counted_by(self, total_weight: float) -> bool:
         """Whether a total weight is the number of rows: rows then have no weights of their own."""
@@ -75,10 +74,10 @@ class FittedOn:
 
     n_samples: int
     rows: SampleSize
-    """What they are worth as a sample."""
+    """Effective number of rows, as a sample of a population."""
     total_weight: float
     seed: int | None
-    """Of the draws, if they have one."""
+    """Seed of the draws, if they have one."""
     draws: str
     """Digest of the coreset."""
     cost: Mean
@@ -88,13 +87,13 @@ class FittedOn:
     shares: FloatArray
     """Share of each cluster in the total weight."""
     share_variances: FloatArray
-    """Of the shares as estimates for these rows; 0 if all rows were counted."""
+    """Variances of the shares as estimates for these rows; 0 if all rows were counted."""
     n_draws: float = inf
     """Number of equally weighted draws that the shares are from; ∞ if all rows were counted."""
     data: str = ""
-    """Digest of the data, so that draws of other data with the same seed are told apart."""
+    """Digest of the data, which distinguishes draws of other data with the same seed."""
     cost_shares: FloatArray | None = None
-    """Share of each cluster in the cost of all rows; None for a mixture, and in older files."""
+    """Share of each cluster in the cost of all rows; None for a mixture."""
 
     @classmethod
     def of(
@@ -104,10 +103,10 @@ class FittedOn:
         """Describe a fit by the cost of every row of its coreset, and by labels or probabilities.
 
         `memberships` are labels, or the probability of every cluster for every row. `source`
-        has the rows that were drawn from, where they are at hand.
+        has the rows that were drawn from, if available.
         """
         weights, counts = coreset.host_weights, coreset.counts
-        # At the ends of the range of numbers, squares of costs are not numbers.
+        # Squares of costs may overflow; `spread` is then not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             spread = Mean.on_draws(weights, counts, (costs - cost.value) ** 2).value
         shares, variances = shares_on_draws(weights, counts, memberships, k)
@@ -127,7 +126,7 @@ class FittedOn:
         )
 
     def counted(self, weights: FloatArray, costs: FloatArray | None) -> FittedOn:
-        """The same record by all rows: by the weight of every cluster, and its cost if known."""
+        """A record with exact shares, by the weight of every cluster and its cost on all rows."""
         shares, none = _parts(weights), np.zeros(len(weights))
         found = replace(self, shares=shares, share_variances=none, n_draws=inf)
         return found if costs is None else replace(found, cost_shares=_parts(costs))
@@ -152,10 +151,8 @@ class FittedOn:
         }
 
     @classmethod
-    def read(cls, fields: Fields, k: int) -> FittedOn | None:
-        """Read a record off the metadata of a model; None if the file is an older one."""
-        if fields.null(FITTED_ON, missing=True):
-            return None
+    def read(cls, fields: Fields, k: int) -> FittedOn:
+        """Read the record off the metadata of a model with k clusters or components."""
         own = fields.inner(FITTED_ON)
         shares, variances = (own.vector(name, k) for name in ("shares", "share_variances"))
         if shares is None or variances is None:
@@ -171,8 +168,8 @@ class FittedOn:
             shares,
             variances,
             inf if own.null("n_draws") else own.number("n_draws", above=0.0),
-            "" if own.null("data", missing=True) else own.text("data"),
-            own.vector("cost_shares", k, missing=True),
+            own.text("data"),
+            own.vector("cost_shares", k),
         )
 
 
@@ -181,7 +178,7 @@ def _variance(fields: Fields, name: str) -> float:
 
 
 def digest(coreset: Coreset) -> str:
-    """Tell coresets apart by their draws: which rows, how often, with which weights."""
+    """A digest of the draws of a coreset: which rows, how often, with which weights."""
     own = blake2b(digest_size=_DIGEST_BYTES)
     for values in (coreset.indices, coreset.counts, coreset.host_weights):
         own.update(values.tobytes())
@@ -189,7 +186,7 @@ def digest(coreset: Coreset) -> str:
 
 
 def digest_of_data(coreset: Coreset) -> str:
-    """Tell data sets apart by their means, whatever was drawn; empty if the mean is not known."""
+    """A digest of the data behind a coreset, from its mean; empty if that is not known."""
     if coreset.mean is None:
         return ""
     # The last digits of a mean depend on how the rows were read.
@@ -203,13 +200,13 @@ def cost_shares(
     """Shares of k clusters in the cost of all rows; None for the components of a mixture."""
     if memberships.ndim == 2:
         return None
-    # Divided by the largest first, as a sum at the end of the range of numbers is not a number.
+    # Divided by the largest first, so that the sum does not overflow.
     sums = np.bincount(memberships, weights * (costs / (costs.max() or 1.0)), minlength=k)
     return _parts(sums.astype(np.float64, copy=False))
 
 
 def _parts(values: FloatArray) -> FloatArray:
-    """Each value as a part of their sum, also at the ends of the range of numbers."""
+    """Each value as a part of their sum, without overflow."""
     own = values / (values.max() or 1.0)
     parts: FloatArray = own / (own.sum() or 1.0)
     return parts
@@ -228,7 +225,7 @@ def shares_on_draws(
     if memberships.ndim == 1:
         shares = np.bincount(memberships, own, minlength=k).astype(np.float64, copy=False)
         inside = np.bincount(memberships, squares, minlength=k)
-        # Rounding leaves less than nothing outside of a cluster that has all rows.
+        # By rounding, this may be negative for a cluster that has all rows.
         outside = np.maximum(squares.sum() - inside, 0.0)
         variances = inside * (1.0 - shares) ** 2 + outside * shares**2
     else:

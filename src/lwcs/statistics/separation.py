@@ -16,12 +16,13 @@ hourglass, whose waist looks like a valley. So only draws are taken with
 
 an intersection of half-spaces that lies within the two cells.
 
-Centers are means of the draws, and every draw has pulled its own center to itself: in many
-dimensions that alone opens a valley. So every draw is measured from its center as it would be
-without that draw, which is a factor of (1 − share of the draw in the cluster)⁻² on d.
+Centers are means of the draws, and every draw has pulled its own center towards itself: in many
+dimensions that alone opens a valley. So every draw is measured from the center that its cluster has
+without that draw, which multiplies d by (1 − share of the draw in the cluster)⁻².
 
-A few draws show no valley, and are one with their nearest cluster; unless they are so far away
-that no tail of it reaches them: beyond an empty gap that is several times as long as either side.
+A few draws cannot show a valley, and count with their nearest cluster, unless an empty gap between
+them is several times as long as the extent of either side: then no tail of that cluster reaches
+them.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ FEWEST_DRAWS = 13
 # ... beyond a gap of more than so many times the farthest draw from the center, on either side. Of
 # two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
 _FAR = 10.0
-# Two clusters touch if both have a part of the draws between them, measured by the smaller one:
-# so much if nothing is at the border, and so much if there is.
+# Two clusters touch if both have at least this part of the draws between them, relative to the
+# weight of the smaller one: the first if there are no draws at the border, else the second.
 _TOUCHING, _HARDLY_TOUCHING = 0.25, 0.1
 # A draw that is nearly all of its cluster is taken for this part of it.
 _LARGEST_SHARE = 0.9
@@ -75,11 +76,11 @@ class Neighbours:
     second: IntArray
     """The clusters of each pair, the first one having the smaller number."""
     depth: FloatArray
-    """How far the density at the border is below that on both sides: 1 if nothing is there."""
+    """Depth of the valley relative to the density on both sides: 1 if it has no draws."""
     p_value: FloatArray
-    """How likely the draws would be if there were no valley: 1 where none is seen."""
+    """Probability of such draws if there were no valley: 1 where none is found."""
     apart: Mask
-    """Whether the draws tell the two clusters apart."""
+    """Whether the draws separate the two clusters."""
 
     @property
     def joined(self) -> list[tuple[int, int]]:
@@ -108,7 +109,7 @@ def tell_apart(
     fitted: FloatArray | None = None,
     n_jobs: int | None = 1,
 ) -> Neighbours:
-    """Judge all neighbouring clusters of some centers by draws.
+    """Test all neighbouring clusters of some centers by draws.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def tell_apart(
 
 @dataclass(frozen=True, slots=True)
 class _Draws:
-    """Draws with their labels, and what every one is of its cluster."""
+    """Draws with their labels and weights, and the size of every cluster."""
 
     rows: Measured
     weights: FloatArray
@@ -146,7 +147,7 @@ class _Draws:
     """w²/counts: their sum is the variance of a sum of weights."""
     labels: Labels
     factors: FloatArray
-    """By how much a draw is farther from its center without itself."""
+    """Factors on the distances to centers that leave out the draw itself."""
     sizes: FloatArray
     """Effective number of draws of every cluster."""
     totals: FloatArray
@@ -189,7 +190,7 @@ class _Profiles:
             np.add.at(total, at, values)
             sums.append(total)
         found = cls(keys, *sums)
-        # Pairs that are nobody's two nearest centers do not touch.
+        # Pairs that are not the two nearest centers of any draw do not touch.
         near = np.flatnonzero(found.seconds.any(axis=1))
         return cls(found.keys[near], *(each[near] for each in sums))
 
@@ -238,7 +239,7 @@ def _spans(centers: Centers, keys: IntArray) -> FloatArray:
 
 
 def _judged(profiles: _Profiles, draws: _Draws, centers: Centers) -> Neighbours:
-    """Tell the pairs apart by their profiles."""
+    """Test the pairs of clusters by their profiles."""
     k = len(centers)
     first, second = profiles.keys // k, profiles.keys % k
     ratios, p_values = _valleys(profiles)
@@ -261,9 +262,9 @@ def _judged(profiles: _Profiles, draws: _Draws, centers: Centers) -> Neighbours:
 
 
 def _far_away(draws: _Draws, centers: Centers, few: Mask, groups: IntArray) -> Mask:
-    """Which clusters of a few draws no tail of their nearest group of clusters reaches.
+    """Which clusters of a few draws are beyond any tail of their nearest group of clusters.
 
-    The few draws of others that are nearer than the group count with it: they may be its tail.
+    Draws of other small clusters that are nearer than the group count as its tail.
     """
     far = np.zeros(len(centers), dtype=bool)
     many, some = np.flatnonzero(~few), np.flatnonzero(few & (draws.totals > 0.0))
@@ -295,8 +296,8 @@ def _nearest_of(
 ) -> list[int]:
     """The pair of each of some clusters with its nearest one, by the second choice of its draws.
 
-    A cluster of very few draws is one with that, and with no other: it shall not connect clusters
-    which are apart. The draws of others decide for a cluster that has none.
+    A cluster of very few draws is joined with that one only, so that it does not connect clusters
+    that are apart. For a cluster without draws, the draws of others decide.
     """
     found = []
     for cluster in clusters:

@@ -171,8 +171,8 @@ def _labeller(
     if isinstance(model, lwcs.CoresetMixture):
         from lwcs.estimators.mixture_predict import labelled
 
-        fitted = model.mixture_
-        return lambda block: labelled(fitted.family, fitted.weights, block)
+        mixture = model.mixture_
+        return lambda block: labelled(mixture, block)
     centers = model.measured_centers(source)
     return lambda block: measured(block, centers).nearest(centers)
 

@@ -17,7 +17,7 @@ from lwcs.cli.outputs import TableOutput, check_with, refuse_input
 from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
-    from lwcs.evaluation.k_choice import KChoice
+    from lwcs.evaluation.k_selection_result import KChoice
 
 _FIGURE_ENDINGS = (".svg", ".png", ".pdf")
 _LARGEST_K = 100_000
@@ -195,11 +195,11 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
         return
     from rich.console import Console
 
-    from lwcs.evaluation.k_rows import to_rich
+    from lwcs.evaluation.k_selection_result import to_rich
 
     # With -o -, the table is on standard output already, and nothing else may be there.
     if output != "-":
-        Console().print(to_rich(choice.rows, choice.k))
+        Console().print(to_rich(choice))
     for line in choice.words().splitlines():
         if output == "-":
             write(line, event="result")

@@ -81,7 +81,7 @@ def fit(
     """
     import lwcs
     from lwcs.cli.commands.inspect import clusters_of
-    from lwcs.estimators.saved import saved_errors
+    from lwcs.estimators.model_io import saved_errors
 
     start = time.perf_counter()
     check_outputs(output, report, data)
@@ -206,7 +206,7 @@ def mixture(
     `lwcs assign` then gives the most likely component and the log-likelihood of every row.
     """
     import lwcs
-    from lwcs.estimators.saved import saved_errors
+    from lwcs.estimators.model_io import saved_errors
 
     start = time.perf_counter()
     check_outputs(output, report, data)

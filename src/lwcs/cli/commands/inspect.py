@@ -89,7 +89,7 @@ def _value_text(value: Any) -> str:
 
 def _facts(file: str, reading: dict[str, Any], journal: Journal) -> dict[str, Any]:
     import lwcs
-    from lwcs.estimators.saved import saved_errors
+    from lwcs.estimators.model_io import saved_errors
     from lwcs.storage.persistence import is_ours
 
     if not is_ours(file, access_to(file)):
@@ -274,7 +274,7 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from lwcs.sizing.stability_result import SHOWN, pair_words
+    from lwcs.sizing.stability import SHOWN, pair_words
 
     if CENTERS not in facts:
         return
@@ -328,7 +328,7 @@ def _rest(columns: dict[str, list[float]], first: int) -> str:
 
 def _known(columns: dict[str, list[float]], shown: Sequence[int]) -> list[_TableColumn]:
     """Columns of what is known of the clusters that are shown, without their centers."""
-    from lwcs.sizing.stability_result import share_words
+    from lwcs.sizing.stability import share_words
 
     known = [
         _TableColumn(name, [f"{columns[name][each]:,.0f}" for each in shown])

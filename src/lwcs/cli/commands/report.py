@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import lwcs
     from lwcs.coreset.coreset import Coreset
-    from lwcs.evaluation.certified import Target
+    from lwcs.evaluation.certification_targets import Target
     from lwcs.statistics.certificate import Certificate
 
 
@@ -58,7 +58,7 @@ def report(
     If the coreset or the rows know nothing of the fit, the report has a certificate of the cost.
     """
     from lwcs.evaluation.certification import drawn_and_certified
-    from lwcs.evaluation.certified import as_target
+    from lwcs.evaluation.certification_targets import as_target
 
     start = time.perf_counter()
     check_report(output, (model, *data), "--output")
@@ -108,7 +108,7 @@ def _certificate(
 ) -> lwcs.Certificate | None:
     """Return a certificate by a coreset, or None if the model was fitted on it."""
     from lwcs.evaluation.certification import drawn_and_certified
-    from lwcs.evaluation.certified import NotIndependentError
+    from lwcs.evaluation.certification_targets import NotIndependentError
 
     try:
         _, found = drawn_and_certified(coreset, target, confidence)
