@@ -168,7 +168,7 @@ def fitted(X, monkeypatch, **parameters):
     options = {"random_state": 0, "max_iter": 30, **parameters}
     monkeypatch.setenv("LWCS_KERNEL", "device")
     device = CoresetMixture(K, **options).fit(torch.tensor(X))
-    assert isinstance(device.coreset_.rows, DeviceArray)
+    assert isinstance(device.coreset_.host_points, DeviceArray)
     monkeypatch.delenv("LWCS_KERNEL")
     return CoresetMixture(K, **options).fit(X), device
 

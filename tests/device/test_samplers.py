@@ -50,10 +50,10 @@ def test_same_rows_in_float64(monkeypatch, method, weighted):
     found = lwcs.build(torch.from_numpy(X), 2_000, sample_weight=given, **how)
     assert isinstance(found.points, torch.Tensor)
     assert isinstance(found.weights, torch.Tensor)
-    assert isinstance(found.rows, DeviceArray)
+    assert isinstance(found.host_points, DeviceArray)
     assert np.array_equal(found.indices, host.indices)
     assert np.array_equal(found.counts, host.counts)
-    assert np.array_equal(np.asarray(found.rows), host.points)
+    assert np.array_equal(np.asarray(found.host_points), host.points)
     np.testing.assert_allclose(found.host_weights, host.weights, rtol=1e-9)
     if host.total_cost is not None:
         assert found.total_cost == pytest.approx(host.total_cost, rel=1e-12)

@@ -20,7 +20,6 @@ from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense_rows import DenseRows
 from lwcs.geometry.measured import Measured
-from lwcs.geometry.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -137,6 +136,8 @@ class Geometry:
         own.check(points, first_row)
         rows = own.transform(points)
         if is_sparse(rows):
+            from lwcs.geometry.sparse_rows import SparseRows
+
             return SparseRows(self, self._less_zeros(rows), np.float64, points, first_row)
         if not self.squared:
             wide = self.smoothed(rows.astype(np.float64, copy=False))

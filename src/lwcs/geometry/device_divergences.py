@@ -14,9 +14,10 @@ import numpy as np
 
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
+from lwcs.geometry.dense_rows import DenseProducts
 from lwcs.geometry.device_rows import DeviceRows, to_device
 from lwcs.geometry.measured import Measured
-from lwcs.geometry.products import ACCURATE, CLEAR, DenseProducts
+from lwcs.geometry.products import ACCURATE, CLEAR
 from lwcs.kernels import BlockMoments
 
 if TYPE_CHECKING:

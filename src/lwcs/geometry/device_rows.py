@@ -15,19 +15,30 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
+from lwcs.geometry.dense_rows import dense_products
 from lwcs.geometry.measured import Measured, single_or_double
-from lwcs.geometry.products import DenseProducts
-from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan, as_floats
+from lwcs.kernels import BlockMoments, BlockScans, Hits, Scan, as_floats
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask
     from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers
+    from lwcs.geometry.dense_rows import DenseProducts
+    from lwcs.kernels import Pivot
 
 # Values of a temporary with one number per row and center.
 _PIECE_VALUES = 2**25
+
+
+def _kernels() -> ModuleType:
+    """Import the kernels, and with them torch, once there is something on a device."""
+    from lwcs.kernels import device
+
+    return device
 
 
 def to_device(points: Any, device: str) -> DeviceArray:
@@ -84,22 +95,16 @@ class DeviceRows(Measured):
         del n_jobs
         return 1
 
-    def full(self, at: slice | IntArray) -> FloatArray:
-        """Some of the rows, in float64, on the host."""
-        return np.array(self.values[at], dtype=np.float64)
-
     def _differs(self, column: int) -> bool:
         least, largest = self.values.tensor[:, column].aminmax()
         return bool(least != largest)
 
     def moments(self, weights: Any) -> BlockMoments:
         """By the kernels; weights may be a DeviceArray."""
-        from lwcs.kernels import device as kernels
-
         d = self.n_features
         if not len(self):
             return BlockMoments(0.0, np.zeros(d), np.zeros(d))
-        weight, mean, scatter = kernels.moments(self.tensor, self._weights(weights))
+        weight, mean, scatter = _kernels().moments(self.tensor, self._weights(weights))
         found = _to_host(weight, mean, scatter)
         return BlockMoments(float(found[0]), found[1 : d + 1], found[d + 1 :])
 
@@ -114,10 +119,8 @@ class DeviceRows(Measured):
         return totals.cpu().numpy(), sums.cpu().numpy()
 
     def _sums(self, labels: Any, weights: Any, around: Centers) -> tuple[Any, Any]:
-        from lwcs.kernels import device as kernels
-
         references = self.put(around.references)
-        return kernels.cluster_sums(
+        return _kernels().cluster_sums(
             self.tensor, self._weights(weights), labels, len(around), references
         )
 
@@ -128,10 +131,8 @@ class DeviceRows(Measured):
         return self._own_distances(centers, self.put(labels)).cpu().numpy(), None
 
     def _own_distances(self, centers: Centers, labels: Any) -> Any:
-        from lwcs.kernels import device as kernels
-
         points = self.put(centers.points)
-        return kernels.own_distances(self.tensor, points, labels.int(), self.precision)
+        return _kernels().own_distances(self.tensor, points, labels.int(), self.precision)
 
     def extent(self) -> tuple[float, float]:
         """Over all values."""
@@ -141,14 +142,8 @@ class DeviceRows(Measured):
         return float(least), float(largest)
 
     def products(self, dtype: npt.DTypeLike | None = None, *, again: bool = False) -> DenseProducts:
-        """Products on the host, for whoever does not know of devices."""
-        dtype = np.float64 if again else dtype
-        frame = self.geometry.metric.frame(self.sample(), self.dtype if dtype is None else dtype)
-        return DenseProducts(frame, self.geometry, self.n_features)
-
-    def pivot(self, point: FloatArray) -> Pivot:
-        """The point itself, with the precision of every column."""
-        return Pivot(point, self.geometry.precision)
+        """Products on the host, for callers that do not know of devices."""
+        return dense_products(self, dtype, again=again)
 
     def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
         """By the kernels; `out` may be a DeviceArray."""
@@ -158,10 +153,8 @@ class DeviceRows(Measured):
         return Scan(found[1:], float(found[0]))
 
     def _scan(self, weights: Any, around: Pivot) -> tuple[Any, Any, Any]:
-        from lwcs.kernels import device as kernels
-
         point, precision = self.put(around.point), self.put(around.precision)
-        return kernels.scan(self.tensor, self._weights(weights), point, precision)
+        return _kernels().scan(self.tensor, self._weights(weights), point, precision)
 
     def distances_to_pivot(self, around: Pivot) -> FloatArray:
         """By the kernels."""
@@ -178,13 +171,11 @@ class DeviceRows(Measured):
         """By the kernels, block by block; `cells` may be a DeviceArray."""
         import torch
 
-        from lwcs.kernels import device as kernels
-
         omega, sums = self._weights(weights), []
         point, precision = self.put(around.point), self.put(around.precision)
         for block in pieces(len(self), block_rows):
             own = None if omega is None else omega[block]
-            found = kernels.scan_cells(self.tensor[block], own, point, precision, cell_rows)
+            found = _kernels().scan_cells(self.tensor[block], own, point, precision, cell_rows)
             _write(cells, slice(block.start // cell_rows, -(-block.stop // cell_rows)), found.cells)
             sums.append(torch.cat([found.cost.reshape(1), found.shift]))
         host = torch.stack(sums).cpu().numpy()
@@ -200,8 +191,6 @@ class DeviceRows(Measured):
         runs: tuple[IntArray, IntArray, FloatArray],
     ) -> Hits:
         """By the kernels, which look at cells: runs of other places are copied to such."""
-        from lwcs.kernels import device as kernels
-
         starts, stops, targets = runs
         width = 1 << int((stops - starts).max(initial=1) - 1).bit_length()
         rows, omega = self.tensor, self._weights(weights)
@@ -217,7 +206,7 @@ class DeviceRows(Measured):
             own = self.put(inside.ravel()).double()
             rows, omega = rows[at], own if omega is None else omega[at] * own
             cells = np.arange(len(starts))
-        hits: Any = kernels.hit_rows(
+        hits: Any = _kernels().hit_rows(
             rows, omega, self.put(pivot.point), self.put(mean.point), self.put(pivot.precision),
             scale, floor, width, self.put(cells), self.put(targets),
         )  # fmt: skip
@@ -236,12 +225,12 @@ class DeviceRows(Measured):
         labels: Labels,
     ) -> tuple[float, int]:
         """By the kernels, which look at every row; both arrays may be on a device."""
-        from lwcs.kernels import device as kernels
-
         del reach
         own, marks = self.put(closest), self.put(labels).int()
         point, omega = self.put(center.points[0]), self._weights(weights)
-        cost = float(kernels.closer(self.tensor, omega, point, self.precision, label, own, marks))
+        cost = float(
+            _kernels().closer(self.tensor, omega, point, self.precision, label, own, marks)
+        )
         for target, found in ((closest, own), (labels, marks)):
             if getattr(target, "tensor", None) is not found:
                 _write(target, slice(None), found)
@@ -256,9 +245,7 @@ class DeviceRows(Measured):
 
     def nearest_on_device(self, centers: Centers, *, measure: bool = True) -> tuple[Any, Any]:
         """Label, and distance if wanted, of every row as tensors; bad rows are refused."""
-        from lwcs.kernels import device as kernels
-
-        labels, distances, _ = kernels.nearest(
+        labels, distances, _ = _kernels().nearest(
             self.tensor, self.put(centers.points), self.precision, measure, self.mode
         )
         if len(self):
@@ -365,11 +352,9 @@ def weigh_on_device(
     labels: DeviceArray, distances: Any, weights: Any, k: int
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·d of every cluster, on the host."""
-    from lwcs.kernels import device as kernels
-
     omega = None if weights is None else on_device(weights, labels.tensor).double()
     apart = on_device(distances, labels.tensor)
-    totals, costs = kernels.cluster_totals(labels.tensor, omega, apart, k)
+    totals, costs = _kernels().cluster_totals(labels.tensor, omega, apart, k)
     return totals.cpu().numpy(), costs.cpu().numpy()
 
 

@@ -1,10 +1,14 @@
-"""Measured rows: what can be asked of them, whatever they are stored in and measured by."""
+"""Measured rows: the operations that passes, samplers and solvers need, for any kind of rows.
+
+The methods of `Measured` compute on the host, by the kernels that the geometry names. Dense and
+sparse rows add what differs between the two; rows on a device override most of it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 
@@ -13,14 +17,16 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
 from lwcs.arrays.rows import stored_values
 from lwcs.geometry.centers import Centers
+from lwcs.kernels import BlockMoments, Pivot
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
     from lwcs.geometry import Geometry
+    from lwcs.geometry.device_rows import DeviceRows
     from lwcs.geometry.products import Products
-    from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan
+    from lwcs.kernels import BlockScans, Hits, Scan
 
     Weights = FloatArray | Any | None
 
@@ -81,13 +87,21 @@ class Measured(ABC):
         """A few of the rows, evenly spaced, dense and in full."""
         return self.full(slice(None, None, max(1, -(-len(self) // _SAMPLE_ROWS))))
 
-    @abstractmethod
     def full(self, at: slice | IntArray) -> FloatArray:
         """Some of the rows, dense, in float64, with what implicit zeros stand for."""
+        return np.array(self.values[at], dtype=np.float64)
 
-    @abstractmethod
     def moments(self, weights: FloatArray | None) -> BlockMoments:
         """Weight and mean, and for squared distances the scatter of every column (else zeros)."""
+        if self.geometry.squared:
+            return kernels.moments(self.values, weights, self.geometry.kernel)
+        omega = kernels.unit_weights(weights, len(self))
+        weight = float(omega.sum())
+        # NaN times zero is NaN, so a bad row without weight is found as well.
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = np.asarray(self.values.T @ omega)
+        scatter = np.zeros(self.n_features)
+        return BlockMoments(weight, sums / weight if weight else sums, scatter)
 
     def differ(self) -> bool:
         """Whether a few of the rows differ from each other by more than rounding."""
@@ -111,11 +125,14 @@ class Measured(ABC):
         values = self.values[:, [column]]
         return bool(values.max() != values.min())
 
-    @abstractmethod
     def cluster_sums(
         self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
     ) -> tuple[FloatArray, FloatArray]:
         """Σω and Σω·(x − reference of its center) of the clusters that are wanted, else zeros."""
+        # Less what a zero stands for, as the stored values are.
+        references = around.references - self.zeros
+        kernel = self.geometry.kernel
+        return kernels.cluster_sums(self.values, weights, labels, wanted, references, kernel)
 
     @abstractmethod
     def distances_and_doubt(
@@ -146,12 +163,12 @@ class Measured(ABC):
         `again` says that an earlier product could not tell the centers apart.
         """
 
-    @abstractmethod
     def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
         """Squared distances of all rows to one point, in one fused loop with their sums."""
+        return kernels.scan(self.values, weights, around, out, self.geometry.kernel)
 
     def distances_to_pivot(self, around: Pivot) -> FloatArray:
-        """The same distances, where nobody asks for the sums."""
+        """Squared distances of all rows to one point, without the sums of `scan`."""
         distances = np.empty(len(self))
         kernels.distances(self.values, around, distances, self.geometry.kernel)
         return distances
@@ -209,9 +226,9 @@ class Measured(ABC):
             self.refuse(np.flatnonzero(~np.isfinite(closest)))
         return cost, spared
 
-    @abstractmethod
     def pivot(self, point: FloatArray) -> Pivot:
         """A point for the kernels, in the coordinates of the stored values."""
+        return Pivot(point - self.zeros, self.geometry.precision)
 
     def nearest(self, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """The nearest center of every row, and the distance to it."""
@@ -290,6 +307,11 @@ class Measured(ABC):
         remedy = "pass smoothing=0.1 or more" if "smoothing" in vars(own) else own.remedy
         wants = f"is infinitely far from every center by {own!r}: {remedy}"
         raise BadValueError(0, self.first_row + row, None, np.inf, wants)
+
+
+def is_on_device(rows: Measured) -> TypeGuard[DeviceRows]:
+    """Whether rows are on a device, told without importing what computes there."""
+    return isinstance(rows.values, DeviceArray)
 
 
 def weigh_clusters(

@@ -11,7 +11,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import pieces, sparse_part, sparse_pieces
-from lwcs.geometry.products import DenseProducts
+from lwcs.geometry.dense_rows import DenseProducts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

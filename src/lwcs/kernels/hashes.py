@@ -1,4 +1,7 @@
-"""Columns of a table as rows."""
+"""Loops over the bits of values: rows from columns of a table, and hashes of rows.
+
+Neither rounds, so the compiled loop and NumPy give the same result, and the faster one is used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.rows import is_sparse
-from lwcs.kernels.choice import COMPILED_FROM, choose
+from lwcs.kernels import COMPILED_FROM, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,13 +14,14 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.device import DeviceArray, copied
 from lwcs.geometry import Centers, Geometry
-from lwcs.geometry.device_rows import DeviceRows
+from lwcs.geometry.measured import is_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.geometry import Measured
+    from lwcs.geometry.device_rows import DeviceRows
 
 FLOAT32_DOWN_TO = 1e-3
 """float32 distances are used until the cost has fallen to this part of the spread.
@@ -51,7 +52,7 @@ class Points:
             data, how = copied(data), replace(how, device=None)
         rows = how.measured(data)
         omega, own = kernels.unit_weights(copied(weights), len(rows)), rows.geometry
-        if isinstance(rows, DeviceRows):
+        if is_on_device(rows):
             return cls._on_device(rows, omega, weights)
         moments = rows.moments(omega)
         if own.cost_follows_from_moments:
@@ -72,7 +73,7 @@ class Points:
     def part(self, at: IntArray, weights: FloatArray) -> Points:
         """Some of the rows, with weights of their own; a row costs as much on average."""
         rows, own = self.rows[at], None
-        if isinstance(rows, DeviceRows) and self.device_weights is not None:
+        if is_on_device(rows) and self.device_weights is not None:
             own = rows.put(weights).double()
         return Points(rows, weights, self.average, own)
 

@@ -9,7 +9,7 @@ import numpy as np
 from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray
 
 # Rows of one piece of `moments`: small enough that its second sweep reads from cache.
 _PIECE = 64
@@ -276,7 +276,8 @@ def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, 
 
 
 @jit(fastmath=REASSOCIATE)
-def _closer(points, weights, center, precision, label, reach, closest, labels):  # type: ignore[no-untyped-def]
+def closer(points, weights, center, precision, label, reach, closest, labels):  # type: ignore[no-untyped-def]
+    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
     cost, spared = 0.0, 0
     for i in range(points.shape[0]):
         if reach is not None:  # noqa: SIM102  numba prunes this test alone
@@ -302,17 +303,3 @@ def _closer(points, weights, center, precision, label, reach, closest, labels): 
         else:
             cost += weights[i] * closest[i]
     return cost, spared
-
-
-def closer(
-    points: DenseRows,
-    weights: FloatArray | None,
-    center: FloatArray,
-    precision: FloatArray | None,
-    label: int,
-    reach: FloatArray | None,
-    closest: FloatArray,
-    labels: Labels,
-) -> tuple[float, int]:
-    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
-    return _closer(points, weights, center, precision, label, reach, closest, labels)
