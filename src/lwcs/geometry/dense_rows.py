@@ -194,7 +194,7 @@ class DenseRows(Measured):
     """Rows of a NumPy array."""
 
     def extent(self) -> tuple[float, float]:
-        """Over all values but those of columns at an end of the domain."""
+        """Over all values except in columns at an end of the domain."""
         values = self.values[:, self.geometry.varying(self.n_features)]
         return float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
 

@@ -1,8 +1,8 @@
-"""Rows on a device, measured by squared distances: nothing per row comes to the host unasked.
+"""Rows on a device, measured by squared distances: arrays with one value per row stay there.
 
-The methods of `Measured` give NumPy arrays, since they are asked of coresets and blocks; the fused
-ones (`cost`, `assign_into`, `cluster_step`, `weigh`, `label_block`, `distance_block`) leave
-everything per row where it is.
+The methods of `Measured` return NumPy arrays, and are called for coresets and single blocks. The
+fused ones (`cost`, `assign_into`, `cluster_step`, `weigh`, `label_block`, `distance_block`), which
+a pass calls once per block, copy nothing per row to the host.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def to_device(points: Any, device: str) -> DeviceArray:
     if where.type == "cpu":
         return DeviceArray(on_device(rows, torch.empty(0)))
     dtype = torch.float32 if rows.dtype == np.float32 else torch.float64
-    # From pinned memory, the copy runs beside the host; torch keeps it until it is done.
+    # From pinned memory, the copy is asynchronous; torch keeps the memory until it is done.
     pinned = torch.empty(rows.shape, dtype=dtype, pin_memory=True)
     pinned.numpy()[...] = rows
     return DeviceArray(pinned.to(where, non_blocking=True))
@@ -61,7 +61,7 @@ class DeviceRows(Measured):
 
     @classmethod
     def of(cls, geometry: Geometry, points: Any, first_row: int) -> DeviceRows:
-        """Rows of the data, which are copied if they are not on a device yet."""
+        """Measure rows of the data, which are copied to the device if necessary."""
         given = isinstance(points, DeviceArray)
         values = points if given else to_device(points, geometry.device or "cpu")
         single = values.dtype == np.float32 and geometry.precision_of_products != "float64"
@@ -84,7 +84,7 @@ class DeviceRows(Measured):
         return "tf32" if self.geometry.precision_of_products == "tf32" else "tf32x3"
 
     def put(self, values: Any) -> Any:
-        """Values of the host as a tensor beside the rows; None stays None."""
+        """Copy values to the device of the rows; None stays None."""
         return None if values is None else on_device(values, self.values.tensor)
 
     def _weights(self, weights: Any) -> Any:
@@ -190,7 +190,7 @@ class DeviceRows(Measured):
         floor: float,
         runs: tuple[IntArray, IntArray, FloatArray],
     ) -> Hits:
-        """By the kernels, which look at cells: runs of other places are copied to such."""
+        """By the kernels, which search cells: other runs of rows are copied into cells."""
         starts, stops, targets = runs
         width = 1 << int((stops - starts).max(initial=1) - 1).bit_length()
         rows, omega = self.tensor, self._weights(weights)
@@ -224,7 +224,7 @@ class DeviceRows(Measured):
         closest: FloatArray,
         labels: Labels,
     ) -> tuple[float, int]:
-        """By the kernels, which look at every row; both arrays may be on a device."""
+        """By the kernels, which read every row; both arrays may be on a device."""
         del reach
         own, marks = self.put(closest), self.put(labels).int()
         point, omega = self.put(center.points[0]), self._weights(weights)
@@ -315,7 +315,7 @@ class DeviceRows(Measured):
         at: slice,
         dropped: Mask | None = None,
     ) -> float:
-        """On the device, where `labels` and `distances` are there, too."""
+        """On the device; `labels` and `distances` may be on the device or on the host."""
         nearest, found = self.nearest_on_device(centers)
         if dropped is not None:
             nearest[self.put(dropped)] = -1
@@ -325,19 +325,19 @@ class DeviceRows(Measured):
         return self._weighted_sum(weights, found)
 
     def cluster_step(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray, float]:
-        """On the device; the sums come to the host."""
+        """On the device; the sums are copied to the host."""
         labels, distances = self.nearest_on_device(centers)
         totals, sums = self._sums(labels, weights, centers)
         cost = self._weighted_sum(weights, distances)
         return totals.cpu().numpy(), sums.cpu().numpy(), cost
 
     def weigh(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """On the device; the sums come to the host."""
+        """On the device; the sums are copied to the host."""
         labels, distances = self.nearest_on_device(centers)
         return weigh_on_device(DeviceArray(labels), DeviceArray(distances), weights, len(centers))
 
     def refuse(self, rows: IntArray) -> None:
-        """Name the first of some rows that cannot be measured; it alone comes to the host."""
+        """Raise for the first of some rows that cannot be measured; only this row is copied."""
         if len(rows):
             super(DeviceRows, self).refuse(rows)
         sizes = self.values.tensor.abs().amax(dim=1)

@@ -39,15 +39,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured(ABC):
-    """Rows in the coordinates of a geometry. Only `Geometry.measured` makes them from data."""
+    """Rows in the coordinates of a geometry; only `Geometry.measured` makes them from data."""
 
     geometry: Geometry
     values: Rows
-    """Transformed and smoothed; sparse rows less what a zero stands for, and so still sparse."""
+    """Transformed and smoothed; sparse rows less what a zero stands for, so they stay sparse."""
     dtype: npt.DTypeLike
-    """What products of these rows are first tried in."""
+    """Dtype of the first products of these rows."""
     points: Rows | None = None
-    """The rows of the data, to name a bad value; None for some of the rows of another."""
+    """The rows of the data, to name a bad value in; None for a selection of measured rows."""
     first_row: int = 0
 
     def __len__(self) -> int:
@@ -60,16 +60,16 @@ class Measured(ABC):
 
     @property
     def work_per_center(self) -> int:
-        """What the products of all rows with one center cost, in products of dense rows."""
+        """Number of multiplications of all rows with one center, as for dense rows."""
         return len(self) * self.n_features
 
     @property
     def zeros(self) -> FloatArray:
-        """What is to be added to the values: what the zeros of sparse rows are measured as."""
+        """What to add to the values: what the zeros of sparse rows stand for."""
         return np.zeros(self.n_features)
 
     def threads(self, n_jobs: int | None) -> int | None:
-        """How many threads share what is done with these rows: one where a device does it."""
+        """Number of threads that share the work on these rows: one if a device does it."""
         return n_jobs
 
     def __getitem__(self, at: slice | IntArray | Mask) -> Self:
@@ -110,7 +110,7 @@ class Measured(ABC):
         return bool((spread > _ROUNDING * np.abs(some).max(axis=0)).any())
 
     def underflow(self, moments: BlockMoments) -> Mask | None:
-        """Columns in which rows differ, but by so little that the squares are zero; mostly None."""
+        """Columns in which rows differ, but so little that squares underflow to zero; else None."""
         if not self.geometry.squared or not len(self):
             return None
         with np.errstate(over="ignore"):
@@ -138,10 +138,10 @@ class Measured(ABC):
     def distances_and_doubt(
         self, centers: Centers, labels: Labels
     ) -> tuple[FloatArray, Mask | None]:
-        """d(x, c) of every row and its own center, accurate at any range; and near-zero ones.
+        """d(x, c) of every row and its own center, accurate at any range, and a mask.
 
-        The mask says where a distance is small against the terms of its product; None leaves that
-        to be told from the scores.
+        The mask marks distances that are small against the terms of their product; None if that
+        has to be found from the scores.
         """
 
     def distances(self, centers: Centers, labels: Labels) -> FloatArray:
@@ -149,7 +149,7 @@ class Measured(ABC):
         return self.distances_and_doubt(centers, labels)[0]
 
     def distances_to(self, center: Centers) -> FloatArray:
-        """d(x, c) of every row to one and the same center."""
+        """d(x, c) of every row to a single center."""
         return self.distances(center, np.zeros(len(self), dtype=np.int64))
 
     @abstractmethod
@@ -209,22 +209,22 @@ class Measured(ABC):
         closest: FloatArray,
         labels: Labels,
     ) -> tuple[float, int]:
-        """Bring distances to the nearest center up to date with one more center, in place.
+        """Update distances to the nearest center in place, given one more center.
 
-        Returns Σω·closest, and how many rows the triangle inequality (`Centers.reach`) spared.
+        Returns Σω·closest, and how many rows the triangle inequality (`Centers.reach`) skipped.
         """
         own = self.geometry
         if own.squared:
             pivot = self.pivot(center.points[0])
-            cost, spared = kernels.closer(
+            cost, skipped = kernels.closer(
                 self.values, weights, pivot, label, reach, closest, labels, own.kernel
             )
         else:
             found = self.distances_to(center)
-            cost, spared = kernels.keep_closer(found, weights, label, closest, labels), 0
+            cost, skipped = kernels.keep_closer(found, weights, label, closest, labels), 0
         if not np.isfinite(cost):
             self.refuse(np.flatnonzero(~np.isfinite(closest)))
-        return cost, spared
+        return cost, skipped
 
     def pivot(self, point: FloatArray) -> Pivot:
         """A point for the kernels, in the coordinates of the stored values."""
@@ -253,11 +253,11 @@ class Measured(ABC):
         return kernels.weighted_sum(weights, self.nearest(centers)[1])
 
     def label_block(self, centers: Centers) -> Any:
-        """The nearest center of every row as int32, where the rows are."""
+        """The nearest center of every row as int32, on the device of the rows."""
         return self.labels(centers)
 
     def distance_block(self, centers: Centers) -> Any:
-        """`all_distances` in the precision of the data, where the rows are."""
+        """`all_distances` in the precision of the data, on the device of the rows."""
         data = self.values if self.points is None else self.points
         return self.all_distances(centers).astype(single_or_double(data.dtype))
 
@@ -270,7 +270,7 @@ class Measured(ABC):
         at: slice,
         dropped: Mask | None = None,
     ) -> float:
-        """Write label and distance of every row, if wanted, into the places `at`; Σω·d.
+        """Write the label of every row, and its distance if wanted, to the slice `at`; return Σω·d.
 
         Rows that are dropped have the label −1.
         """
@@ -296,7 +296,7 @@ class Measured(ABC):
         return weigh_clusters(*self.nearest(centers), weights, len(centers))
 
     def refuse(self, rows: IntArray) -> None:
-        """Name the first of some rows that cannot be measured: not finite, or too far away."""
+        """Raise for the first of some rows that cannot be measured: not finite, or too far away."""
         assert self.points is not None
         if not len(rows):
             raise BadValueError.found_in(self.points, self.first_row, 0)

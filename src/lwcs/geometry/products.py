@@ -61,27 +61,27 @@ class Best(NamedTuple):
 
     @classmethod
     def unknown(cls, n_rows: int, dtype: npt.DTypeLike) -> Best:
-        """Before any center was looked at."""
+        """Before any comparison."""
         scores = np.full((2, n_rows), -np.inf, dtype=dtype)
         return cls(np.full(n_rows, -1, dtype=np.int64), scores[0], scores[1])
 
     def of_rows(self, at: slice | IntArray) -> Best:
-        """That of some rows; a view if `at` is a slice."""
+        """The entries of some rows; a view if `at` is a slice."""
         return Best(*(each[at] for each in self))
 
 
 class Watch(NamedTuple):
-    """Some rows whose labels are watched, with memory for what has happened to them."""
+    """Heights of some rows, and memory for what an assignment changes (`Products.assign`)."""
 
     heights: DenseRows
     least: DenseRows
-    """A row whose distance comes out below this is unknown: its score cannot tell."""
+    """A row whose distance comes out below this is unknown: its score cannot tell the nearest."""
     old: IntArray
     """The labels before."""
     changed: Mask
     """Which clusters have gained or lost a row."""
     unknown: IntArray
-    """Rows that are unknown, first of all."""
+    """Numbers of the rows that are unknown, at the beginning."""
 
 
 class Moved(NamedTuple):
@@ -89,7 +89,7 @@ class Moved(NamedTuple):
 
     at: IntArray
     place: IntArray
-    """Where in `at` every center is, or −1."""
+    """Position of every center in `at`, or −1."""
     prepared: CenterMatrix
 
     @classmethod
@@ -101,7 +101,7 @@ class Moved(NamedTuple):
 
 
 class Products(ABC):
-    """Rows, ready for products with centers; nothing is computed before a product is asked for."""
+    """How rows are multiplied with centers, in the coordinates of a frame."""
 
     def __init__(self, frame: Frame, geometry: Geometry, n_features: int) -> None:
         self.frame, self.geometry = frame, geometry
@@ -159,7 +159,7 @@ class Products(ABC):
     ) -> IntArray | None:
         """Label rows, and measure them if wanted, all at once; return those not certain.
 
-        None where there are no compiled loops for that: rows are then compared piece by piece.
+        None if there are no compiled loops for that: rows are then compared piece by piece.
         """
         del rows, centers, labels, distances
         return None
@@ -169,14 +169,14 @@ class Products(ABC):
         scores = self.scores(rows, prepared)
         np.argmax(scores, axis=1, out=found.labels)
         found.scores[:] = scores[np.arange(len(scores)), found.labels]
-        # None of the others is above the best; to look for the second best takes as long again.
+        # No other is above the best; to search for the second best would take as long again.
         found.others[:] = found.scores
 
     def best_of_moved(self, rows: Any, prepared: CenterMatrix, moved: Moved, found: Best) -> None:
-        """Bring this up to date where only some of the centers have moved.
+        """Update `found` where only some of the centers have moved, which are compared.
 
-        These are compared. All others are where they were, and no nearer than `found.others` says:
-        only where the best of what is known is below that, they are compared as well.
+        The others have not moved, and are no nearer than `found.others`: they are compared as well
+        only for rows whose best known score is below that.
         """
         labels, each = found.labels, np.arange(len(found.labels))
         scores = self.scores(rows, moved.prepared)
@@ -196,7 +196,7 @@ class Products(ABC):
     def assign(
         self, rows: Any, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch
     ) -> int:
-        """Bring `found` up to date, with all centers or with those that moved, and watch it.
+        """Update `found`, with all centers or with those that moved; write changes into `watch`.
 
         Returns how many rows are unknown.
         """
@@ -225,7 +225,7 @@ class Products(ABC):
     def suspects(
         self, rows: Any, prepared: CenterMatrix, labels: IntArray, top: DenseRows
     ) -> tuple[IntArray, FloatArray]:
-        """Rows whose best score does not show by itself that it is certain, and their bounds."""
+        """Rows that are not certain of their label by the best score alone, and their bounds."""
         del top
         return np.arange(len(labels)), self.bounds(rows, prepared, labels)
 
@@ -239,4 +239,4 @@ class Products(ABC):
 
     @abstractmethod
     def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """What a distance is but for its score, and the size of the terms of that."""
+        """Distance plus score of every row, and the size of the terms of that."""

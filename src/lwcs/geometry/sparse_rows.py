@@ -43,7 +43,7 @@ class SparseProducts(Products):
         self._plain = plain
 
     def rows(self, values: Any, memory: Memory = np.empty) -> Any:
-        """The values as they are."""
+        """Return the values unchanged."""
         del memory
         return values
 
@@ -70,7 +70,7 @@ class SparseProducts(Products):
         labels: npt.NDArray[np.int32],
         distances: FloatArray | None,
     ) -> IntArray | None:
-        """By compiled loops; where slopes are infinite, piece by piece."""
+        """By compiled loops; piece by piece if a slope is infinite."""
         if self.compiled is None or centers.edges is not None:
             return None
         prepared, values = self.center_matrix(centers), self.rows(rows.values)
@@ -110,7 +110,7 @@ class SparseProducts(Products):
         return np.asarray(np.sqrt(squares) * slopes[labels] + prepared.sizes[labels])
 
     def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Those of a row of zeros, and what the stored values change."""
+        """Heights of a row of zeros, plus the changes by the stored values."""
         del values
         zeros, n = self.geometry.zeros(rows.shape[1]), rows.shape[0]
         metric, row_of = self.geometry.metric, row_numbers(rows)
@@ -150,7 +150,7 @@ class SparseRows(Measured):
 
     @property
     def work_per_center(self) -> int:
-        """By stored values: those of one row lie apart, and no vector registers are used."""
+        """Proportional to the stored values, which cannot use vector registers."""
         return _DENSE_PRODUCTS * int(self.values.nnz)
 
     @property
@@ -195,7 +195,7 @@ class SparseRows(Measured):
     def distances_and_doubt(
         self, centers: Centers, labels: Labels
     ) -> tuple[FloatArray, Mask | None]:
-        """By tangents where these have the digits, else value by value."""
+        """By tangents where these are accurate enough, else value by value."""
         own, costs = self.geometry, centers.zero_costs
         by_values = costs.infinite.any() or own.divergence.smoothing > _MOST_SMOOTHING
         if own.squared or by_values:
@@ -219,7 +219,7 @@ class SparseRows(Measured):
         slopes, heights = centers.tangents.slopes, phi(costs.zeros)
         distances, lots = costs.totals[labels], list(sparse_pieces(rows.indptr, _PIECE_VALUES))
         longest = max((int(rows.indptr[at.stop] - rows.indptr[at.start]) for at in lots), default=0)
-        # Kept from piece to piece: fresh memory costs more than what is done with it.
+        # Used again for every piece: fresh memory costs more than the computation.
         values, gathered = np.empty(longest), np.empty(longest)
         for part in lots:
             ends = rows.indptr[part.start : part.stop + 1]

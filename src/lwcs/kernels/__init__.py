@@ -27,37 +27,6 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
-__all__ = [
-    "COMPILED_FROM",
-    "TILE",
-    "BlockMoments",
-    "BlockScans",
-    "Hits",
-    "KernelName",
-    "Pivot",
-    "Scan",
-    "as_floats",
-    "cell_sums",
-    "choose",
-    "closer",
-    "cluster_sums",
-    "cross",
-    "csr",
-    "distances",
-    "hit_rows",
-    "is_compiled",
-    "keep_closer",
-    "module_of",
-    "moments",
-    "own_distances",
-    "scan",
-    "scan_cells",
-    "second_best",
-    "seeding",
-    "unit_weights",
-    "weighted_sum",
-]
-
 
 KernelName = Literal["portable", "compiled"]
 

@@ -15,6 +15,7 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
+from lwcs.kernels import Hits
 from lwcs.runtime.randomness import Round, generator
 from lwcs.samplers.draws import PIVOT_ROWS, PROPOSALS_AT_ONCE, Rejection, RunningWeights
 from lwcs.samplers.first_pass import check_cost, check_total
@@ -137,7 +138,7 @@ def _hit_rows(
         each = inside if weights.each is None else inside * weights.each[own]
         hits = hit(points, each, torch.arange(len(targets[part]), device=own.device), targets[part])
         found.append(hits._replace(rows=own[hits.rows]))
-    return device.Hits(*map(torch.cat, zip(*found, strict=True)))
+    return Hits(*map(torch.cat, zip(*found, strict=True)))
 
 
 class _Around(NamedTuple):

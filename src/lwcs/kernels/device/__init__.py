@@ -16,33 +16,14 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import torch
 
-from lwcs.kernels import BlockMoments, Hits
+from lwcs.kernels import BlockMoments
 from lwcs.kernels.device import plain
-from lwcs.kernels.device.common import Mode, Nearest, RowScan, ScanSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from lwcs.kernels.device.common import Tensor
-
-__all__ = [
-    "Hits",
-    "Mode",
-    "Nearest",
-    "RowScan",
-    "ScanSums",
-    "bisect",
-    "closer",
-    "cluster_sums",
-    "cluster_totals",
-    "hit_rows",
-    "moments",
-    "nearest",
-    "own_distances",
-    "scan",
-    "scan_cells",
-]
 
 # The widest rows that a Triton kernel keeps in registers.
 _WIDEST = 2048
