@@ -1,4 +1,4 @@
-"""Passes over all rows with centers that are known: labels, costs, distances, a Lloyd step."""
+"""Passes over all rows with given centers: labels, costs, distances, and a Lloyd step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COUNTED_AT_ONCE = 2**20
 
 
 def measured(block: Block, centers: Centers) -> Measured:
-    """The rows of a block in the coordinates of some centers."""
+    """Measure the rows of a block in the coordinates of some centers."""
     return centers.geometry.measured(block.points, block.first_row)
 
 
@@ -39,7 +39,7 @@ class CostTask:
 
     centers: Centers
     adds_up: ClassVar[bool] = True
-    """Whether results only add up, so that partitions may be put together."""
+    """Whether results are only summed, so that partitions may be processed together."""
 
     def __call__(self, blocks: Iterator[Block], partition: int) -> float:
         """Add up the costs of the blocks."""
@@ -74,7 +74,7 @@ class LabelTask:
     centers: Centers
 
     def __call__(self, block: Block) -> Any:
-        """Label a block, where its rows are."""
+        """Label a block, on the device of its rows."""
         return measured(block, self.centers).label_block(self.centers)
 
 
@@ -85,13 +85,13 @@ class DistancesTask:
     centers: Centers
 
     def __call__(self, block: Block) -> Any:
-        """In the precision of the data, where the rows are."""
+        """Measure a block in the precision of the data, on the device of its rows."""
         return measured(block, self.centers).distance_block(self.centers)
 
 
 @dataclass(frozen=True, slots=True)
 class AssignTask:
-    """Labels of a block, and distances if they are wanted, written in place; returns its cost."""
+    """Labels of a block, and distances if wanted, written in place; the result is its cost."""
 
     centers: Centers
     labels: Any
@@ -109,16 +109,16 @@ class AssignTask:
 def cluster_weights(
     labels: npt.NDArray[np.int32], weights: FloatArray | None, k: int
 ) -> FloatArray:
-    """Weight of every cluster, by the labels of all rows; dropped rows have negative ones."""
+    """Weight of every cluster from the labels of all rows; dropped rows have negative labels."""
     total = np.zeros(k)
-    # In parts: numpy counts copies of the labels with twice as many bits.
+    # In parts, since NumPy copies the labels to twice as many bits to count them.
     for start in range(0, len(labels), _COUNTED_AT_ONCE):
         part = slice(start, start + _COUNTED_AT_ONCE)
-        own, omega = labels[part], None if weights is None else weights[part]
-        if own.min() < 0:
-            there = own >= 0
-            own, omega = own[there], None if omega is None else omega[there]
-        total += np.bincount(own, omega, k)
+        some, omega = labels[part], None if weights is None else weights[part]
+        if some.min() < 0:
+            kept = some >= 0
+            some, omega = some[kept], None if omega is None else omega[kept]
+        total += np.bincount(some, omega, k)
     return total
 
 
@@ -132,7 +132,7 @@ class ClusterSums:
     """Σω·d of the rows, around the centers that they were assigned to."""
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
-        """Put the rows of both together."""
+        """Sums over the rows of both."""
         return ClusterSums(
             self.weights + other.weights, self.points + other.points, self.cost + other.cost
         )
@@ -140,7 +140,7 @@ class ClusterSums:
 
 @dataclass(frozen=True, slots=True)
 class Polished:
-    """Centers after a Lloyd step on the full data, and what the ones before it cost there."""
+    """Centers after a Lloyd step on the full data, and the cost of those before it."""
 
     centers: Centers
     cost_before: float
@@ -148,7 +148,7 @@ class Polished:
 
 @dataclass(frozen=True, slots=True)
 class PolishTask:
-    """The sums of every cluster of a partition: half of a Lloyd step on the full data."""
+    """The sums of every cluster over one partition, from which `polish` computes means."""
 
     centers: Centers
 

@@ -8,8 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from lwcs import kernels
-from lwcs.kernels import Pivot, portable
-from lwcs.kernels.choice import module_of
+from lwcs.kernels import Pivot, module_of, portable
 from lwcs.kernels.compiled import jit
 
 ROWS = (0, 1, 7, 8, 9, 200)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from lwcs import kernels
 from lwcs.geometry import Geometry
 from lwcs.geometry.products import Best, Moved, Watch
+from lwcs.kernels import compiled
 
 ROWS = (1, 255, 256, 257, 1000)
 CENTERS = (1, 2, 127, 128, 129, 300)
@@ -31,7 +32,7 @@ def assign(X: np.ndarray, matrix: np.ndarray, found: Best, at: np.ndarray | None
     heights, least = np.full(n, 1e9, X.dtype), np.zeros(n, X.dtype)
     memory = np.empty(n, dtype=np.int64), np.empty(k, dtype=bool), np.empty(n, dtype=np.int64)
     watch = Watch(heights, least, *memory)
-    assert kernels.assign(X, matrix, at, place, matrix[at], found, watch) == 0
+    assert compiled.assign(X, matrix, at, place, matrix[at], found, watch) == 0
     return watch
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import inf
+from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import pytest
+from joblib.externals.loky.backend import context
 
 from lwcs.runtime import parallel as cores
 from lwcs.runtime.parallel import as_threads, cpu_quota, usable_cores
@@ -57,6 +60,18 @@ def test_groups_that_hold_others_do_not_count(tmp_path):
 def test_a_mount_may_begin_at_the_group_of_the_container(path, tmp_path):
     files = {"cpu.max": "200000 100000"}
     assert cpu_quota(machine(tmp_path, V2, f"0::{path}", files, mounted="/docker/1")) == 2.0
+
+
+def test_joblib_does_not_see_the_quota_of_a_nested_group(tmp_path, monkeypatch):
+    # Once this fails, `joblib.cpu_count` can replace `cpu_quota`.
+    files = {"a/cpu.max": "300000 100000", "a/b/cpu.max": "800000 100000"}
+    root = machine(tmp_path, V2, "0::/a/b", files)
+    path = SimpleNamespace(exists=lambda name: Path(f"{root}{name}").exists())
+    monkeypatch.setattr(context, "os", SimpleNamespace(path=path))
+    monkeypatch.setattr(context, "open", lambda name: open(f"{root}{name}"), raising=False)  # noqa: SIM115
+    assert (context._cpu_count_cgroup(64), cpu_quota(root)) == (64, 3.0)
+    (root / "sys/fs/cgroup/cpu.max").write_text("150000 100000\n")
+    assert (context._cpu_count_cgroup(64), cpu_quota(root)) == (2, 1.5)
 
 
 def test_quotas_of_the_first_version(tmp_path):

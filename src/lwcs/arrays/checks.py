@@ -1,4 +1,4 @@
-"""Checks that more than one layer makes; each error names the value, the bound and the remedy."""
+"""Checks of arguments and values; each error names the value, what is allowed, and the remedy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 
 from lwcs.arrays.device import on_host
 from lwcs.arrays.rows import is_sparse, place_of, stored_values
-from lwcs.arrays.types import FloatArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lwcs.arrays.types import Rows
+    from lwcs.arrays.types import FloatArray, Rows
 
 
 _LARGEST_WEIGHT = 1e200
@@ -39,7 +38,7 @@ def check_count(value: object, name: str, *, least: int = 1, most: int | None = 
 
 
 def _nearest_integer(value: object, least: int) -> int | None:
-    """The allowed integer that is nearest to a number, or to a text that reads as one."""
+    """The allowed integer that is nearest to a number, or to a text with a number in it."""
     if not isinstance(value, Real | str):
         return None
     try:
@@ -49,7 +48,7 @@ def _nearest_integer(value: object, least: int) -> int | None:
 
 
 def check_number(value: object, name: str, *, above: float | None = None) -> float:
-    """Check a finite number that is not negative or, if a bound is given, above it."""
+    """Check a finite number that is >= 0, or above a bound if one is given."""
     number = np.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     if not np.isfinite(number) or not (number >= 0.0 if above is None else number > above):
         bound = ">= 0" if above is None else f"> {above:g}"
@@ -74,11 +73,9 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
         return
     from difflib import get_close_matches
 
-    own = str(value)
     names = {str(choice).lower(): str(choice) for choice in choices}
-    near = get_close_matches(own.lower(), names, n=1)
-    near = [names[match] for match in near]
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = get_close_matches(str(value).lower(), names, n=1)
+    hint = f"; did you mean {names[near[0]]!r}?" if near else ""
     raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
 
 
@@ -193,9 +190,10 @@ def check_numbers(values: object, name: str, shape: tuple[int, ...], why: str) -
 
 
 class BadValueError(ValueError):
-    """A value that cannot be measured: raised by a task, explained by its source.
+    """A value that cannot be measured: raised by a task, explained by the source of its rows.
 
-    Not finite; too large, if no column is named; or not what a divergence `wants`.
+    The value is not finite; or too large, if no column is named; or outside the domain of a
+    divergence, as `wants` explains.
     """
 
     def __init__(
@@ -219,7 +217,7 @@ class BadValueError(ValueError):
     @classmethod
     @contextmanager
     def in_partition(cls, partition: int) -> Iterator[None]:
-        """Say which partition a bad value is in, where the code inside does not know."""
+        """Add the number of the partition to an error of code that does not know it."""
         try:
             yield
         except cls as bad:
@@ -232,7 +230,10 @@ class BadValueError(ValueError):
         feature_names: Sequence[str] | None,
         dropping: str = "lwcs.scan(…, missing='drop')",
     ) -> ValueError:
-        """Name the value, where it is, and what to do about it; `dropping` is how rows are."""
+        """The error for the user: the value, its place, and the remedy.
+
+        `dropping` is the call that drops rows with missing values.
+        """
         row = first_row + self.row
         if self.column is None and self.wants:
             return ValueError(f"row {row}{where} {self.wants}")

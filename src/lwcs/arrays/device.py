@@ -1,9 +1,12 @@
-"""Arrays on a device, and arrays of other libraries: what comes in, and what goes back out.
+"""Arrays on a device and arrays of other libraries: conversion of input and of results.
 
-Inside of lwcs, rows are NumPy arrays, scipy CSR arrays, or a `DeviceArray`: a torch tensor with as
-much of NumPy's interface as the layers above need. Whatever does not know of devices sees a NumPy
-array, through `__array__`: that is right, and a copy. torch is imported where a tensor was given
-or a device was asked for, and nowhere else.
+Inside lwcs, rows are NumPy arrays, scipy CSR arrays, or a `DeviceArray`: a torch tensor with as
+much of NumPy's interface as the layers above need. Code that does not know of devices sees a NumPy
+array, through `__array__`: the result is correct, at the cost of a copy. torch is imported only if
+a tensor or a device is passed.
+
+Tensors in host memory are read as NumPy arrays, without a copy; with LWCS_KERNEL=device they are
+computed with as tensors on a device are.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
 
 
-# What rows on a device are computed in; integers become float64.
+# Dtypes that are computed with on a device; integers become float64.
 _COMPUTED = ("float32", "float64")
-# Copies up to this size come to the host by pinned memory, which torch keeps for the next ones.
+# Copies up to this size go to the host by pinned memory, which torch keeps for the next ones.
 _PINNED_BYTES = 2**23
 
 
 class DeviceArray:
-    """A torch tensor that can be indexed and asked for its shape and dtype as a NumPy array is."""
+    """A torch tensor with the shape, dtype and indexing of a NumPy array."""
 
     __slots__ = ("tensor",)
 
@@ -40,7 +43,7 @@ class DeviceArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of a NumPy array."""
+        """Length of every dimension."""
         return tuple(self.tensor.shape)
 
     @property
@@ -62,7 +65,7 @@ class DeviceArray:
         return len(self.tensor)
 
     def __getitem__(self, at: Any) -> DeviceArray:
-        """Some of the values; slices share their memory."""
+        """Some of the values; a slice is a view."""
         return DeviceArray(self.tensor[self._index(at)])
 
     def __setitem__(self, at: Any, values: Any) -> None:
@@ -76,11 +79,11 @@ class DeviceArray:
         return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
 
     def copy(self) -> DeviceArray:
-        """The same values in memory of their own."""
+        """A copy on the same device."""
         return DeviceArray(self.tensor.clone())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
-        """A copy on the host, which whoever does not know of devices computes with."""
+        """A copy on the host, for code that does not know of devices."""
         del copy
         values: DenseRows = _to_host(self.tensor)
         return values if dtype is None else values.astype(dtype, copy=False)
@@ -109,17 +112,17 @@ def on_device(values: Any, like: Any) -> Any:
     if isinstance(values, torch.Tensor):
         return values.to(like.device)
     array = np.asarray(values)
-    # torch warns of memory that must not be written to.
+    # torch warns of read-only memory.
     array = array if array.flags.writeable and array.flags.c_contiguous else array.copy()
     tensor = torch.from_numpy(array)
     if like.device.type == "cuda":
-        # From pinned memory nobody waits for what the device is doing.
+        # From pinned memory, the copy does not wait for the work of the device.
         return tensor.pin_memory().to(like.device, non_blocking=True)
     return tensor.to(like.device)
 
 
 def joined(parts: Sequence[Any]) -> DeviceArray:
-    """Rows under rows, on the device of the first."""
+    """Concatenate rows, on the device of the first part."""
     import torch
 
     first = parts[0].tensor
@@ -128,7 +131,7 @@ def joined(parts: Sequence[Any]) -> DeviceArray:
 
 @contextmanager
 def own_stream(array: Any) -> Iterator[None]:
-    """Run what is inside beside other threads, on the device of an array; its end is waited for."""
+    """Use a CUDA stream of its own on the device of an array, and wait for it at the end."""
     if not isinstance(array, DeviceArray) or array.tensor.device.type != "cuda":
         yield
         return
@@ -147,7 +150,7 @@ def own_stream(array: Any) -> Iterator[None]:
 def library_of(data: object) -> str | None:
     """The library of an array that is not NumPy's: "torch", "cupy", another by its module, or None.
 
-    Told by the type, so that nothing is imported.
+    It is told from the type, so nothing is imported.
     """
     homes = [kind.__module__.split(".")[0] for kind in type(data).__mro__]
     for known in ("torch", "cupy"):
@@ -159,22 +162,22 @@ def library_of(data: object) -> str | None:
 
 
 def forces_device() -> bool:
-    """Whether tensors in host memory are computed with as those on a device are (for tests)."""
+    """Whether tensors in host memory are treated as tensors on a device (for tests)."""
     return os.environ.get("LWCS_KERNEL") == "device"
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayOrigin:
-    """The library and the device of an array that results are given back in."""
+    """The library and the device of X, in which results are returned."""
 
     library: str
     namespace: str
-    """The module of its functions, by name: models that are pickled have no modules."""
+    """Name of the module with its functions: a module cannot be pickled with a model."""
     device: Any
 
     @classmethod
     def of(cls, data: Any) -> ArrayOrigin | None:
-        """That of an array of another library than NumPy; None for everything else."""
+        """The origin of an array of a library other than NumPy; None for everything else."""
         library = library_of(data)
         if library is None:
             return None
@@ -183,7 +186,7 @@ class ArrayOrigin:
         return cls(library, array_namespace(data).__name__, device(data))
 
     def wrap(self, values: Any) -> Any:
-        """An array of NumPy, torch or lwcs as one of this library, on its device."""
+        """Convert an array of NumPy, torch or lwcs to this library, on its device."""
         values = values.tensor if isinstance(values, DeviceArray) else values
         tensor = values if library_of(values) == "torch" else None
         if self.library == "torch":
@@ -201,16 +204,16 @@ class ArrayOrigin:
 
 
 def followed(value: Any, like: ArrayOrigin | None) -> Any:
-    """An array in the library and on the device of X, which is NumPy's if that is None."""
+    """Convert an array to the library and the device of X; to NumPy if `like` is None."""
     if like is None:
         return copied(value)
     return like.wrap(value) if isinstance(value, np.ndarray | DeviceArray) else value
 
 
 def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
-    """An array of another library, as lwcs computes with it: on the host if its memory is there.
+    """Convert an array of another library to NumPy if its memory is on the host, else to a tensor.
 
-    Memory is shared where that is possible. Tensors that require gradients are refused, half
+    Memory is shared where that is possible. Tensors that require gradients are refused; half
     precision becomes float32.
     """
     library = library_of(data)
@@ -246,7 +249,7 @@ def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
 
 
 def _read_on_host(data: Any, name: str) -> DenseRows:
-    """An array of a library other than torch and CuPy."""
+    """Convert an array of a library other than torch and CuPy."""
     try:
         return np.asarray(data)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -262,12 +265,12 @@ def _read_on_host(data: Any, name: str) -> DenseRows:
 
 
 def copied(rows: Any) -> Any:
-    """Rows on a device, copied to the host; other rows as they are."""
+    """Copy rows on a device to the host; return other rows as they are."""
     return np.asarray(rows) if isinstance(rows, DeviceArray) else rows
 
 
 def on_host(values: Any, name: str) -> Any:
-    """An array of another library as a NumPy array; everything else as it is."""
+    """Convert an array of another library to NumPy; return everything else as it is."""
     return values if library_of(values) is None else np.asarray(rows_of(values, name))
 
 
@@ -278,7 +281,7 @@ _INSTALL = 'pip install "lwcs[gpu]"'
 
 
 def check_device_name(device: Any) -> None:
-    """Check what can be said of `device` on any machine."""
+    """Check the type of `device`, which is the same on any machine."""
     if device is not None and not isinstance(device, str):
         raise TypeError(
             f"device={device!r} is of type {type(device).__name__}; pass a name such as 'cuda' or "
@@ -287,7 +290,7 @@ def check_device_name(device: Any) -> None:
 
 
 def check_device(device: Any) -> str | None:
-    """Check that a device is there; return its name with its number, such as "cuda:0"."""
+    """Check that a device exists; return its name with its number, such as "cuda:0"."""
     check_device_name(device)
     if device is None:
         return None
@@ -299,31 +302,31 @@ def check_device(device: Any) -> str | None:
             "device="
         ) from None
     try:
-        asked = torch.device(device)
+        parsed = torch.device(device)
     except RuntimeError:
-        asked = None
-    if asked is None or asked.type not in ("cuda", "cpu"):
+        parsed = None
+    if parsed is None or parsed.type not in ("cuda", "cpu"):
         raise ValueError(
             f"device={device!r} is not supported; pass 'cuda', 'cuda:1' and so on for a GPU, "
             "'cpu', or leave out device= to compute where the rows are"
         )
-    if asked.type == "cpu":
+    if parsed.type == "cpu":
         return "cpu"
-    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if not there:
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not count:
         raise ValueError(
             f"device={device!r} is not there: torch {torch.__version__} finds no CUDA device; "
             "leave out device= to compute on the CPU"
         )
-    number = torch.cuda.current_device() if asked.index is None else asked.index
-    if number >= there:
-        names = ", ".join(f"'cuda:{i}'" for i in range(there))
+    number = torch.cuda.current_device() if parsed.index is None else parsed.index
+    if number >= count:
+        names = ", ".join(f"'cuda:{i}'" for i in range(count))
         raise ValueError(f"device={device!r} is not there; this machine has {names}")
     return f"cuda:{number}"
 
 
 def check_on_device(device: str, arrays: Iterable[Any], name: str) -> None:
-    """Refuse rows that are on another device than the one that was asked for."""
+    """Refuse rows on a device other than the one that was passed."""
     for array in arrays:
         if isinstance(array, DeviceArray) and str(array.tensor.device) != device:
             own = str(array.tensor.device)
@@ -338,10 +341,10 @@ class DeviceMemoryError(MemoryError):
 
 
 def with_explained_memory(function: Callable[P, R]) -> Callable[P, R]:
-    """Say, for a function, what to lower where the memory of a device is full.
+    """Make a function explain what to lower if the memory of a device is full.
 
-    Nothing of lwcs stays in it: the error is raised once the first one is gone, with its frames and
-    the tensors that these hold.
+    The explained error is raised outside the `except` block: the original one is gone by then, with
+    its frames and the tensors that these hold.
     """
 
     @wraps(function)
@@ -359,19 +362,19 @@ def with_explained_memory(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_full(error: BaseException) -> bool:
-    """Whether torch has run out of memory; it can only where it was imported."""
+    """Whether torch has run out of memory."""
     torch = sys.modules.get("torch")
     full = () if torch is None else (torch.OutOfMemoryError,)
     return isinstance(error, (DeviceMemoryError, *full))
 
 
 def _advice(error: BaseException) -> str:
-    said = " ".join(str(error).split(". ")[0].split())
+    message = " ".join(str(error).split(". ")[0].split())
     return (
         f"the memory of the device is full{_amounts()}; for rows on the device, pass a smaller "
         "coreset_size or fewer clusters, or keep X on the host and pass device='cuda', with "
         "lwcs.scan(…, memory_limit='512MB') to bound the blocks that go through the device "
-        f"(torch says: {said or 'out of memory'})"
+        f"(torch says: {message or 'out of memory'})"
     )
 
 
@@ -387,7 +390,7 @@ def _amounts() -> str:
 
 
 def _give_back() -> None:
-    """Give memory that torch keeps for later back to the device."""
+    """Release the memory that torch caches."""
     cuda = sys.modules["torch"].cuda
     if cuda.is_available():
         cuda.empty_cache()

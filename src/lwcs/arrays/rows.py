@@ -1,4 +1,7 @@
-"""Sums that lose no digits where they are subtracted from one another."""
+"""Operations on rows that are the same for dense and sparse containers, each written once.
+
+Rows are NumPy arrays or scipy CSR arrays; `stack` takes rows on a device as well.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _TINY = 1e-280
 def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Split non-negative terms into a part whose sums are exact and a tiny rest.
 
-    The sparse distance needs Σ terms over a row's zeros, got as the sum over all columns
+    A sparse distance needs Σ terms over a row's zeros, computed as the sum over all columns
     less the sum over the row's non-zeros, which cancels where one column is large. The
     first part lies on a grid so coarse that no sum of it rounds, so it cancels exactly.
     """
@@ -36,7 +39,7 @@ def split_exactly(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def is_sparse(rows: object) -> bool:
-    """Whether `rows` is a scipy sparse container, told without importing scipy."""
+    """Whether `rows` is a scipy sparse container; scipy is not imported to find out."""
     return any(base.__module__.startswith("scipy.sparse") for base in type(rows).__mro__)
 
 
@@ -51,18 +54,18 @@ def stored_values(rows: Rows) -> DenseRows:
 
 
 def in_float64(rows: Rows) -> Rows:
-    """Rows in float64; sparse rows share the places of their values."""
+    """Rows in float64; sparse rows share their indices with the given ones."""
     if is_sparse(rows):
         return with_values(rows, rows.data.astype(np.float64, copy=False))
     return rows.astype(np.float64, copy=False)
 
 
 def with_values(rows: Rows, values: DenseRows) -> Rows:
-    """Rows of the same shape that store other values at the same places."""
+    """Rows of the same shape and sparsity with other values."""
     if not is_sparse(rows):
         return values.reshape(rows.shape)
     other = type(rows)(rows.shape, dtype=values.dtype)
-    # Set one by one: the constructor validates, and may copy, all of them.
+    # Attribute by attribute, since the constructor validates, and may copy, all of them.
     other.data, other.indices, other.indptr = values, rows.indices, rows.indptr
     return other
 
@@ -100,7 +103,7 @@ def largest_of_rows(rows: Rows) -> FloatArray:
 
 
 def empty_rows(rows: Rows) -> IntArray:
-    """The rows that have no value other than zero."""
+    """Numbers of the rows that have no value other than zero."""
     if is_sparse(rows):
         there = np.bincount(row_numbers(rows)[rows.data != 0], minlength=rows.shape[0])
         return np.flatnonzero(there == 0)
@@ -120,9 +123,9 @@ def first_implicit_zero(rows: Rows) -> tuple[int, int] | None:
 
 
 def divide_rows(rows: Rows, by: FloatArray) -> Rows:
-    """Every row divided by a number of its own, in float64; a row to be divided by 0 stays."""
+    """Every row divided by its own number, in float64; rows with the number 0 are not changed."""
     each = np.where(by == 0.0, 1.0, by)
-    # What is not finite shows in the sums that are taken of the result.
+    # Values that are not finite are found later, by the sums of the result.
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(rows):
             return with_values(rows, rows.data / np.repeat(each, np.diff(rows.indptr)))
@@ -170,7 +173,7 @@ def weighted_moments(rows: Rows, weights: FloatArray) -> tuple[FloatArray, Float
 
 
 def stack(parts: Sequence[Rows]) -> Rows:
-    """Rows under rows, all dense or all sparse."""
+    """Concatenate rows, all dense or all sparse."""
     if len({is_sparse(part) for part in parts}) > 1:
         raise ValueError("some partitions are sparse and others are dense; make them all alike")
     if is_sparse(parts[0]):
@@ -183,7 +186,7 @@ def stack(parts: Sequence[Rows]) -> Rows:
 
 
 def replace_rows(rows: Rows, at: IntArray, by: Rows) -> Rows:
-    """Rows with some of them replaced; dense rows are changed in place."""
+    """Replace some of the rows; dense rows are changed in place."""
     if not is_sparse(rows):
         rows[at] = by
         return rows
@@ -202,7 +205,7 @@ def is_missing(rows: Rows) -> Mask:
 
 
 def with_ones(rows: Rows, at: Mask) -> Rows:
-    """Rows with ones in some of them, which every divergence is defined for; others are shared."""
+    """Set all values of some rows to one, which is in the domain of every divergence."""
     if not at.any():
         return rows
     if is_sparse(rows):
@@ -216,7 +219,7 @@ def component_arrays(rows: Rows) -> tuple[DenseRows, ...]:
 
 
 def frozen(rows: Rows) -> Rows:
-    """Rows that nobody can change: these, if they are read-only to the bottom, else a copy."""
+    """Read-only rows: the given ones if their memory is read-only throughout, else a copy."""
     if all(map(_is_frozen, component_arrays(rows))):
         return rows
     own = rows.copy() if is_sparse(rows) else np.array(rows)
@@ -251,10 +254,10 @@ def sparse_pieces(indptr: IntArray, values: int) -> Iterator[slice]:
 
 
 def sparse_part(rows: Any, at: slice) -> Any:
-    """Some sparse rows, start … stop, which share the memory of all."""
+    """A slice of sparse rows that shares their memory."""
     first, last = rows.indptr[at.start], rows.indptr[at.stop]
     part = copy(_no_rows(at.stop - at.start, rows.shape[1], rows.dtype))
-    # Set one by one: the constructor copies what is a small part of a larger array.
+    # Attribute by attribute, since the constructor copies small parts of larger arrays.
     part.data, part.indices = rows.data[first:last], rows.indices[first:last]
     part.indptr = rows.indptr[at.start : at.stop + 1] - first
     return part
@@ -262,14 +265,14 @@ def sparse_part(rows: Any, at: slice) -> Any:
 
 @lru_cache(maxsize=8)
 def _no_rows(n_rows: int, n_features: int, dtype: np.dtype[Any]) -> Any:
-    """Rows of zeros, to be copied: to make them takes longer than to scan some hundred rows."""
+    """Rows of zeros to copy from: the constructor takes longer than a scan of some hundred rows."""
     import scipy.sparse as sp
 
     return sp.csr_array((n_rows, n_features), dtype=dtype)
 
 
 def same_rows(one: Rows, other: Rows) -> bool:
-    """Whether rows are the same, in the same container and dtype, to the last bit."""
+    """Whether rows are equal to the last bit, in the same container and dtype."""
     if container(one) != container(other) or one.dtype != other.dtype or one.shape != other.shape:
         return False
     # Whether column numbers are int32 or int64 is not content.

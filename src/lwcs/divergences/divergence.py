@@ -6,6 +6,9 @@ The weighted mean of rows is their best center under every one of them; any othe
 costs W·d(mean, y) more. Some transform the rows first (`transform`): to unit length, to shares,
 or to other coordinates. Everything here is mathematics on values; how the rows of a data set
 are measured with it (scale, smoothing, dense or sparse, in which precision) is a `Geometry`.
+
+Registered names are classes, not instances: a subclass of `Divergence` registers its name, so that
+a file stores the name and the parameters of its divergence, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, Mask, Rows
 
 _SLOPES = 4096
-# Stands in for an infinite slope of φ: steeper than that of ln at the smallest positive number.
+# Used for an infinite slope of φ: steeper than that of ln at the smallest positive number.
 _STEEP = 1e3
 
 
 def library_for(values: Any) -> Any:
-    """NumPy, or torch for a tensor: functions that have one name in both are called in either."""
+    """NumPy, or torch for a tensor: for calls of functions that have the same name in both."""
     if isinstance(values, np.ndarray) or library_of(values) != "torch":
         return np
     import torch
@@ -55,7 +58,7 @@ class Domain:
     low: float = -np.inf
     high: float = np.inf
     closed: bool = True
-    """Whether the ends belong to it."""
+    """Whether the ends belong to the domain."""
 
     @property
     def unbounded(self) -> bool:
@@ -107,7 +110,7 @@ class Divergence(ABC):
     name: ClassVar[str]
     domain: ClassVar[Domain] = Domain()
     remedy: ClassVar[str] = "drop such rows, or choose another divergence"
-    """What to do about values outside of the domain, or infinitely far from every center."""
+    """Advice about values outside of the domain, or infinitely far from every center."""
     squared: ClassVar[bool] = False
     """Whether it is the squared Euclidean distance of the transformed rows."""
     smoothing: float = 0.0
@@ -115,8 +118,8 @@ class Divergence(ABC):
     runs_on_device: bool = False
     """Whether `phi`, `between` and `transform` take torch tensors of float64 as well.
 
-    Where they do not, rows on a device are measured on the host. Every class says so for itself,
-    since it may override any of these.
+    If they do not, rows on a device are measured on the host. The value is not inherited, since a
+    subclass may override any of these.
     """
 
     _known: ClassVar[dict[str, type[Divergence]]] = {}
@@ -175,12 +178,12 @@ class Divergence(ABC):
         return rows if values.ndim > 1 else rows[0]
 
     def transform(self, rows: Rows) -> Rows:
-        """Rows as φ sees them; sparse rows may stay sparse, stored at the same places."""
+        """Rows as φ takes them; sparse rows may stay sparse, with the same indices."""
         return rows
 
     @property
     def zero(self) -> float:
-        """What `transform` makes of a zero that sparse rows do not store."""
+        """The value that `transform` gives to a zero that sparse rows do not store."""
         return 0.0
 
     def to_coordinates(self, points: FloatArray) -> FloatArray:
@@ -196,11 +199,11 @@ class Divergence(ABC):
         return centers
 
     def round_to_domain(self, values: FloatArray) -> FloatArray:
-        """Values at an end of the domain, without what rounding did to them."""
+        """Undo the rounding of values at an end of the domain."""
         return values
 
     def slopes(self, points: FloatArray) -> FloatArray:
-        """∇φ, with a finite slope in place of an infinite one."""
+        """∇φ, with a finite slope instead of an infinite one."""
         with np.errstate(divide="ignore"):
             return finite_slopes(self.gradient(points))
 
@@ -219,7 +222,7 @@ class Divergence(ABC):
             raise BadValueError(0, first_row + place[0], place[1], 0.0, self._wants(0.0))
 
     def first_refused(self, rows: Any) -> int | None:
-        """The row of a tensor that `check` would name, if it refused any."""
+        """The row of a tensor that `check` would refuse, if any."""
         if self.domain.unbounded or not rows.numel():
             return None
         if not self.domain.outside([float(end) for end in rows.aminmax()]).any():
@@ -263,7 +266,7 @@ class Divergence(ABC):
         return least / largest
 
     def saved_parameters(self) -> dict[str, Any]:
-        """The parameters for a file, once it is certain that they recreate this divergence."""
+        """The parameters to save, after a check that they recreate this divergence."""
         found = self.parameters()
         try:
             again = type(self)(**found)
@@ -339,12 +342,12 @@ def from_saved(name: str, parameters: dict[str, Any]) -> Divergence:
 
 
 def first_of(rows: Any) -> int | None:
-    """The first row that a mask on a device marks, if any."""
+    """The first row in a mask on a device, if any."""
     return int(rows.byte().argmax()) if bool(rows.any()) else None
 
 
 def finite_slopes(slopes: FloatArray) -> FloatArray:
-    """Slopes with a finite one, steeper than any other, in place of an infinite one.
+    """Replace infinite slopes by a finite one that is steeper than any other.
 
     It tells centers apart as well, and a zero times it is not NaN.
     """

@@ -1,8 +1,8 @@
-"""Divergences of the values as they are, each in a form that keeps its digits.
+"""Divergences of untransformed values, each in a form that loses no digits by cancellation.
 
-φ(x) − φ(y) − φ'(y)·(x − y) loses all digits once x is near y: at (x − y)/y = 1e-8 nothing is
-left of KL's 5e-17. There a series takes over; where log1p has no digits left, a difference of
-logarithms does.
+φ(x) − φ(y) − φ'(y)·(x − y) loses all digits once x is near y: at (x − y)/y = 1e-8, KL is 5e-17,
+and nothing of it is left. There a series is used; where log1p has no digits left, a difference of
+logarithms.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Mahalanobis(SquaredEuclidean):
         if library_for(rows) is not np:
             return rows @ on_device(self._factor, rows)
         wide = rows.astype(np.float64, copy=False)
-        # A value that is not finite shows in the sums that are taken of the result.
+        # Values that are not finite are found later, by the sums of the result.
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(wide @ self._factor)
 
@@ -147,19 +147,19 @@ class SquaredBound(SquaredEuclidean, listed=False):
 
     @property
     def zero(self) -> float:
-        """As for the other divergence."""
+        """Value of a zero, by the other divergence."""
         return self._of.zero
 
     def transform(self, rows: Rows) -> Rows:
-        """As for the other divergence."""
+        """Transform rows by the other divergence."""
         return self._of.transform(rows)
 
     def check(self, rows: Rows, first_row: int) -> None:
-        """As for the other divergence."""
+        """Refuse rows outside of the domain of the other divergence."""
         self._of.check(rows, first_row)
 
     def first_refused(self, rows: Any) -> int | None:
-        """As for the other divergence."""
+        """First row outside of the domain of the other divergence, if any."""
         return self._of.first_refused(rows)
 
 
@@ -208,12 +208,12 @@ class SimplexKL(KL):
 def normalized(rows: Rows, size: Callable[[Rows], FloatArray]) -> Rows:
     """Rows divided by their size, in float64."""
     wide = in_float64(rows)
-    # What is not finite shows in the sums that are taken of the result.
+    # Values that are not finite are found later, by the sums of the result.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         sizes = size(wide)
         odd = np.flatnonzero(~((sizes > _SIZES[0]) & (sizes < _SIZES[1])))
         if len(odd):
-            # Divided by their largest value first: that changes neither a direction nor a share.
+            # Divided by their largest value first, which changes neither directions nor shares.
             largest = np.ones(wide.shape[0])
             largest[odd] = largest_of_rows(wide[odd])
             wide = divide_rows(wide, largest)

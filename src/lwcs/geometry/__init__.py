@@ -1,9 +1,15 @@
-"""How the rows of one data set are measured: the only place that asks "sparse?" or "squared?".
+"""How the rows of one data set are measured: in which coordinates, and by which distance.
 
 A `Geometry` is made once per fit: a divergence, a scale, the mean that rows are smoothed towards,
 a kernel and a precision. It alone converts between the coordinates of the data and its own: rows
 become `Measured`, centers become `Centers`, and everything that solvers, passes and samplers do
-with rows is an operation on these two.
+with rows is an operation on these two. They are types of their own, so that mypy finds a mix-up
+with rows or centers of the data. Mahalanobis and cosine distances are squared Euclidean distances
+of transformed rows, and use the same compiled loops.
+
+Rows are kept as they are, and only products are shifted, to an origin amid the rows: distances and
+means are always computed from the rows themselves, since x − o has lost x where o is larger by
+sixteen orders of magnitude.
 """
 
 from __future__ import annotations
@@ -20,7 +26,6 @@ from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense_rows import DenseRows
 from lwcs.geometry.measured import Measured
-from lwcs.geometry.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,12 +46,12 @@ class Geometry:
     scale: FloatArray | None = None
     """Standard deviations of the columns; for squared Euclidean distances only."""
     mean: FloatArray | None = None
-    """Mean of the transformed rows, which rows are smoothed towards."""
+    """Mean of the transformed rows, towards which rows are smoothed."""
     kernel: KernelName = "portable"
     precision_of_products: Literal["data", "float64", "tf32"] = "data"
-    """Whether products of float32 rows are first tried in float32; on a device, even in TF32."""
+    """Precision of the first products of float32 rows: float32 ("data"), or on a device TF32."""
     device: str | None = None
-    """Where dense rows of the host are measured, such as "cuda"; rows on a device stay there."""
+    """Where dense rows of the host are measured, such as "cuda"; rows on a device stay on it."""
 
     @property
     def squared(self) -> bool:
@@ -60,16 +65,16 @@ class Geometry:
 
     @property
     def distance_name(self) -> str:
-        """What a column of distances is called."""
+        """Name of a column of distances."""
         return "squared_distance" if self.squared else "divergence"
 
     @property
     def length_name(self) -> str:
-        """What `lengths` are called."""
+        """Name of what `lengths` returns."""
         return "distance" if self.squared else "divergence"
 
     def lengths(self, distances: FloatArray) -> FloatArray:
-        """Distances as people read them: the roots of squared ones, and divergences as they are."""
+        """Distances for users: the roots of squared distances, and divergences as they are."""
         return np.sqrt(distances) if self.squared else distances
 
     def of_lengths(self, lengths: FloatArray) -> FloatArray:
@@ -111,11 +116,11 @@ class Geometry:
         return Frame(np.zeros(n_features), around)
 
     def with_kernel(self, kernel: KernelName) -> Geometry:
-        """The same, computed by another kernel."""
+        """A copy with another kernel."""
         return self if kernel == self.kernel else replace(self, kernel=kernel)
 
     def computed_as(self, other: Geometry) -> Geometry:
-        """The same, computed by the kernel and on the device of another."""
+        """A copy with the kernel, the device and the precision of another geometry."""
         return replace(
             self,
             kernel=other.kernel,
@@ -124,19 +129,21 @@ class Geometry:
         )
 
     def in_float64(self) -> Geometry:
-        """The same, with products in float64."""
+        """A copy with products in float64."""
         return replace(self, precision_of_products="float64")
 
     def measured(self, points: Rows, first_row: int = 0) -> Measured:
-        """Bring rows of the data into these coordinates; rows outside of the domain are refused."""
+        """Convert rows of the data to these coordinates; refuse rows outside of the domain."""
         if self._on_device(points):
             from lwcs.geometry.device_divergences import measured_on_device
 
             return measured_on_device(self, points, first_row)
-        own, points = self.divergence, copied(points)
-        own.check(points, first_row)
-        rows = own.transform(points)
+        points = copied(points)
+        self.divergence.check(points, first_row)
+        rows = self.divergence.transform(points)
         if is_sparse(rows):
+            from lwcs.geometry.sparse_rows import SparseRows
+
             return SparseRows(self, self._less_zeros(rows), np.float64, points, first_row)
         if not self.squared:
             wide = self.smoothed(rows.astype(np.float64, copy=False))
@@ -145,7 +152,7 @@ class Geometry:
         return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
 
     def _on_device(self, points: Rows) -> bool:
-        """Whether rows are measured on a device: dense ones, by divergences that take tensors."""
+        """Whether to measure rows on a device: dense rows, by divergences that take tensors."""
         if not self.divergence.runs_on_device or is_sparse(points):
             return False
         return self.device is not None or isinstance(points, DeviceArray)
@@ -156,9 +163,10 @@ class Geometry:
 
     @cached_property
     def _unseen(self) -> Mask | None:
-        """Columns whose mean is at an end of the domain, which do not count in other rows.
+        """Columns whose mean is at an end of the domain, which are ignored in other rows.
 
-        All rows that were averaged are at that end, so that all centers are.
+        All rows that were averaged are at that end, and so are all centers. If such columns were
+        not ignored, a held-out document with a new word would be infinitely far from all topics.
         """
         if not self._tau or self.mean is None:
             return None
@@ -167,7 +175,7 @@ class Geometry:
         return unseen if unseen.any() else None
 
     def varying(self, n_features: int) -> Mask:
-        """Columns that can cost anything: a mean at an end of the domain is that of equal rows."""
+        """Columns that can cost anything: not those whose mean is at an end of the domain."""
         if self.squared or self.mean is None:
             return np.ones(n_features, dtype=bool)
         own = self.divergence
@@ -183,7 +191,7 @@ class Geometry:
         return moved
 
     def _less_zeros(self, rows: Any) -> Any:
-        """Sparse rows, smoothed, less what a zero stands for: sparse again."""
+        """Smooth sparse rows and subtract what a zero stands for, which keeps them sparse."""
         zero = self.divergence.zero
         if not zero and not self._tau:
             return rows if self.squared else in_float64(rows)
@@ -194,18 +202,18 @@ class Geometry:
         return with_values(rows, data)
 
     def zeros(self, n_features: int) -> FloatArray:
-        """What an implicit zero of sparse rows stands for, per column."""
+        """The value that an implicit zero of sparse rows stands for, per column."""
         return self.smoothed(np.full((1, n_features), self.divergence.zero))[0]
 
     def centers(self, given: npt.NDArray[Any], name: str = "centers") -> Centers:
-        """Bring a user's centers from the data's coordinates into these; check their domain."""
+        """Convert a user's centers to these coordinates, and check that they are in the domain."""
         own = self.divergence
-        seen: FloatArray = own.round_to_domain(own.transform(given.astype(np.float64)))
-        outside = own.domain.outside(seen)
+        points: FloatArray = own.round_to_domain(own.transform(given.astype(np.float64)))
+        outside = own.domain.outside(points)
         why = f"divergence={own.name!r} requires {own.domain}"
         if self._tau and self.mean is not None and not outside.any():
             inside = own.domain.interior(own.round_to_domain(self.mean))
-            outside = ~own.domain.interior(seen) & inside
+            outside = ~own.domain.interior(points) & inside
             why = (
                 "all rows would be infinitely far from it; smooth centers as rows are smoothed, "
                 "with coreset.geometry().smoothed(centers)"
@@ -213,10 +221,10 @@ class Geometry:
         if outside.any():
             row, column = map(int, np.argwhere(outside)[0])
             raise ValueError(f"{name}[{row}, {column}]={given[row, column]} is not allowed: {why}")
-        return Centers(seen, self)
+        return Centers(points, self)
 
     def own_centers(self, centers: npt.NDArray[Any]) -> Centers:
-        """Bring back centers that `to_data` gave."""
+        """Convert centers that `to_data` returned back to these coordinates."""
         return Centers(self.divergence.to_coordinates(centers.astype(np.float64)), self)
 
     def initial_centers(self, given: FloatArray) -> Centers:
@@ -236,7 +244,7 @@ class Geometry:
         return Centers(points, self)
 
     def to_data(self, centers: Centers) -> FloatArray:
-        """Bring centers into the data's coordinates."""
+        """Convert centers to the coordinates of the data."""
         return self.divergence.from_coordinates(centers.points)
 
     def rows_to_data(self, rows: Measured) -> Rows:
@@ -252,15 +260,15 @@ class Geometry:
         return self.divergence.from_coordinates(values).astype(values.dtype)
 
     def center_dtype(self, dtype: npt.DTypeLike) -> npt.DTypeLike:
-        """What centers are stored in; rounded to float32, one might leave a divergence's domain."""
+        """Dtype of stored centers; rounded to float32, one might leave a divergence's domain."""
         return np.float32 if dtype == np.float32 and self.squared else np.float64
 
     def apart(self, one: FloatArray, other: FloatArray) -> float:
-        """Σd between points and points, row by row."""
+        """Σd of two arrays of points, row by row."""
         return float(self.metric.between(one, other).sum())
 
     def noise(self, weight: float, rows: int, cost: float, dtype: npt.DTypeLike) -> float:
-        """What rows that lie on their center still cost, since a center is a rounded mean."""
+        """Cost of rows that lie on their center: it is not 0, since a center is a rounded mean."""
         assert self.mean is not None
         if self.squared:
             eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
@@ -273,7 +281,7 @@ class Geometry:
         return float(weight * apart[np.isfinite(apart)].sum())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived: tasks travel."""
+        """Leave out cached properties, since tasks are sent to workers."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

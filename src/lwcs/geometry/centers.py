@@ -57,11 +57,11 @@ class Tangents(NamedTuple):
     slopes: FloatArray
     offsets: FloatArray
     sizes: FloatArray
-    """Sum of the absolute values of what every offset is made of."""
+    """Sum of the absolute values of the terms of every offset."""
 
 
 class Metric(Protocol):
-    """What squared distances and Bregman divergences have in common."""
+    """Operations that squared distances and Bregman divergences have in common."""
 
     def between(self, x: FloatArray, y: FloatArray, columns: Any = slice(None)) -> FloatArray:
         """d(x, y) for every value; `columns` says which columns the values are in."""
@@ -88,9 +88,9 @@ class SquaredDistance:
         return squares if self.precision is None else self.precision[columns] * squares
 
     def frame(self, sample: FloatArray, dtype: npt.DTypeLike) -> Frame:
-        """Around the median of some rows; float32 values are brought to a size of about one.
+        """Around the median of some rows; float32 values are scaled to about one.
 
-        (The mean of rows or centers is not in their midst if one of them is far away.)
+        The mean would be far from most rows if one of them is far away.
         """
         middle = _median(sample)
         scale = None if self.precision is None else self.precision**-0.5
@@ -121,7 +121,7 @@ class SquaredDistance:
             weighted = apart * self.precision
         squares: FloatArray = np.einsum("ij,ij->i", weighted, apart)
         slopes = 2.0 * weighted
-        # A center so far away that its square overflows is nobody's nearest.
+        # A center so far away that its square overflows is not nearest to any row.
         slopes[~np.isfinite(squares)] = 0.0
         return Tangents(slopes, -squares, squares)
 
@@ -138,7 +138,11 @@ class BregmanDistance:
         return self.divergence.between(x, y)
 
     def frame(self, sample: FloatArray, dtype: npt.DTypeLike = np.float64) -> Frame:
-        """Around the median in columns where rows are close together, relative to their size."""
+        """Around the median in columns where rows are close together, relative to their size.
+
+        Other columns have no origin, and no column has one if the divergence cannot compute
+        differences of slopes without cancellation (`gradient_difference`).
+        """
         del dtype
         middle = _median(sample)
         if not len(sample):
@@ -147,7 +151,6 @@ class BregmanDistance:
         around = spread <= _CONCENTRATED * np.abs(middle)
         around &= self.divergence.domain.interior(middle)
         if self.divergence.gradient_difference(middle[:0], middle[:0]) is None:
-            # The difference of slopes would cancel, and scores around an origin with it.
             around[:] = False
         return Frame(np.where(around, middle, 0.0), around)
 
@@ -180,14 +183,14 @@ class BregmanDistance:
 
 
 def _median(sample: FloatArray) -> FloatArray:
-    """The upper median of every column: a value that is there, and so exact in its dtype."""
+    """The upper median of every column: one of its values, and so exact in its dtype."""
     if not len(sample):
         return np.zeros(sample.shape[1])
     return np.asarray(np.sort(sample, axis=0)[len(sample) // 2])
 
 
 def _power_of_two(rows: DenseRows) -> float:
-    """A power of two that brings most rows to a size of about one, or 1 if they are not far off."""
+    """A power of two that scales most rows to about one; 1 if they are close to that."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     there = largest[(largest > 0.0) & np.isfinite(largest)]
     typical = float(np.sort(there)[len(there) // 2]) if len(there) else 1.0
@@ -203,10 +206,10 @@ LARGEST_SPLIT = 1e290
 
 @dataclass(frozen=True, eq=False)
 class Centers:
-    """k centers as they are measured; made by a `Geometry` or from `Measured` rows.
+    """k centers in the coordinates of a `Geometry`, made by it or from `Measured` rows.
 
-    What is derived from them is computed once, when it is first needed, and shared by all blocks
-    of a pass.
+    Cached properties are computed once, at first use, and shared by all blocks of a pass. Centers
+    of divergences stay in float64 for float32 rows: rounded, one may be at an end of the domain.
     """
 
     points: FloatArray
@@ -216,14 +219,14 @@ class Centers:
         return len(self.points)
 
     def __getitem__(self, at: slice | IntArray) -> Centers:
-        """Some of them."""
+        """Some of the centers."""
         return Centers(self.points[at], self.geometry)
 
     @cached_property
     def tangents(self) -> Tangents:
         """Slopes and offsets without an origin."""
         metric, d = self.geometry.metric, self.points.shape[1]
-        # A center so far away that its square overflows is nobody's nearest.
+        # A center so far away that its square overflows is not nearest to any row.
         with np.errstate(over="ignore", invalid="ignore"):
             return metric.tangents(self.points, self.geometry.plain_frame(d))
 
@@ -236,21 +239,21 @@ class Centers:
 
     @cached_property
     def edges(self) -> Mask | None:
-        """Where a slope is infinite and a finite one stands in for it, if anywhere."""
+        """Values whose slope is infinite, where a finite one is used; None if there are none."""
         edges: Mask = ~self.geometry.divergence.domain.interior(self.points)
         return edges if edges.any() else None
 
     @cached_property
     def zero_costs(self) -> ZeroCosts:
-        """What a row of zeros costs."""
+        """Cost of a row of zeros at every center."""
         with np.errstate(over="ignore", invalid="ignore"):
             return ZeroCosts.of(self)
 
     @cached_property
     def references(self) -> FloatArray:
-        """Points near the centers that rows are averaged around: with half of the digits.
+        """The centers with half of their digits, around which rows are averaged.
 
-        Differences to them are then often exact, and a mean that a float can hold comes out.
+        Differences to them are then often exact, and so is a mean that a float can hold.
         """
         if not np.abs(self.points).max(initial=0.0) < LARGEST_SPLIT:
             return self.points
@@ -260,19 +263,19 @@ class Centers:
         return np.subtract(shifted, rest, out=rest)
 
     def reach(self, point: FloatArray) -> FloatArray | None:
-        """How close to its center, for every center, a row is certain not to be closer to `point`.
+        """Squared distance per center up to which its rows are certain not to be closer to `point`.
 
-        A quarter of the squared distance between the two; None where the triangle inequality does
-        not hold.
+        It is a quarter of the squared distance between the two; None where the triangle inequality
+        does not hold.
         """
         if not self.geometry.squared:
             return None
         apart = self.geometry.metric.between(self.points, point).sum(axis=1)
-        # Less by more than distances are rounded by.
+        # Reduced by more than the rounding of distances.
         return np.asarray(0.25 * (1.0 - 1e-9) * apart)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived: tasks travel."""
+        """Leave out cached properties, since tasks are sent to workers."""
         return {"points": self.points, "geometry": self.geometry}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -281,21 +284,21 @@ class Centers:
 
 @dataclass(frozen=True, slots=True)
 class ZeroCosts:
-    """What a row of implicit zeros costs at every center, so that sparse rows cost their non-zeros.
+    """Cost of a row of implicit zeros at every center, from which sparse distances are computed.
 
     A row's distance takes the sum over all columns less the sum over its stored values, which
     cancels where one column is large; both parts of `split_exactly` are therefore kept.
     """
 
     zeros: FloatArray
-    """What an implicit zero stands for, per column."""
+    """The value that an implicit zero stands for, per column."""
     shares: tuple[tuple[FloatArray, FloatArray], ...]
     """Two arrays (centers × columns) that add up to the costs, each with its sum over columns."""
     totals: FloatArray
     sizes: FloatArray
-    """Of the terms of a distance by tangents: the totals, and φ of all zeros."""
+    """Size of the terms of a distance by tangents: the totals, and φ of all zeros."""
     infinite: Mask
-    """Where a zero would be infinitely far; such columns are counted, since ∞ − ∞ is undefined."""
+    """Columns where a zero is infinitely far; they are counted, since ∞ − ∞ is undefined."""
     n_infinite: FloatArray
 
     @classmethod

@@ -14,9 +14,10 @@ import numpy as np
 
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
+from lwcs.geometry.dense_rows import DenseProducts
 from lwcs.geometry.device_rows import DeviceRows, to_device
 from lwcs.geometry.measured import Measured
-from lwcs.geometry.products import ACCURATE, CLEAR, DenseProducts
+from lwcs.geometry.products import ACCURATE, CLEAR
 from lwcs.kernels import BlockMoments
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def measured_on_device(geometry: Geometry, points: Any, first_row: int) -> Devic
     given = points if there else to_device(points, geometry.device or "cpu")
     row = own.first_refused(given.tensor)
     if row is not None:
-        # On the host, where the error is named.
+        # Checked again on the host, which raises the error.
         own.check(np.asarray(given[row : row + 1]), first_row + row)
     rows = own.transform(given.tensor.double())
     if not geometry.squared:
@@ -62,7 +63,7 @@ def _smoothed(rows: Any, geometry: Geometry) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransformedRows(DeviceRows):
-    """Rows whose squared distances are measured, in other coordinates than those of the data."""
+    """Rows whose squared distances are measured in transformed coordinates."""
 
     def refuse(self, rows: IntArray) -> None:
         """Name the value in the data."""
@@ -89,7 +90,7 @@ class BregmanRows(TransformedRows):
         return float(least), float(largest)
 
     def products(self, dtype: npt.DTypeLike | None = None, *, again: bool = False) -> DenseProducts:
-        """Products on the host, for whoever does not know of devices."""
+        """Products on the host, for callers that do not know of devices."""
         del dtype, again
         frame = self.geometry.metric.frame(self.sample(), np.float64)
         return _HostProducts(frame, self.geometry, self.n_features)
@@ -162,7 +163,7 @@ class BregmanRows(TransformedRows):
 
 
 class _HostProducts(DenseProducts):
-    """Products of rows that come to the host first."""
+    """Products of rows that are copied to the host first."""
 
     def rows(self, values: Any, memory: Memory = np.empty) -> DenseRows:
         return super().rows(np.asarray(values), memory)
@@ -172,7 +173,7 @@ class _HostProducts(DenseProducts):
 
 
 class _Distances:
-    """Distances to centers beside the rows: by tangents where these have the digits."""
+    """Distances to centers on the device: by tangents where these are accurate enough."""
 
     def __init__(self, centers: Centers, like: Any) -> None:
         own, edges = centers.tangents, centers.edges
@@ -217,7 +218,7 @@ class _Distances:
 
 
 class _Scores:
-    """Scores of centers beside the rows, in the coordinates of a product (`products`)."""
+    """Scores of centers on the device, in the coordinates of `products`."""
 
     def __init__(self, products: DenseProducts, centers: Centers, like: Any) -> None:
         prepared = products.center_matrix(centers)
@@ -238,7 +239,7 @@ class _Scores:
         own = self._products
         moved, scores = self._of(rows)
         top, best = scores.max(dim=1)
-        # Without the best, and with it again: a copy would take as much memory once more.
+        # The best score is removed and put back: a copy would double the memory.
         second = scores.scatter_(1, best[:, None], -np.inf).amax(dim=1)
         scores.scatter_(1, best[:, None], top[:, None])
         sizes = (moved * self._slopes[best]).abs_().sum(1) + self._sizes[best]
@@ -248,7 +249,7 @@ class _Scores:
             candidates = ~(scores[at] < (top - 2.0 * margins)[at, None]) | overflown[at, None]
             best[at] = by.nearest_of(rows[at], candidates)
         if by.edges is not None:
-            # A finite slope stands in for an infinite one: the label may be infinitely far.
+            # A finite slope was used for an infinite one: the center may be infinitely far.
             found = by.of_labels(rows, best.clamp_min(0))
             at = (~found.isfinite()).nonzero()[:, 0]
             if len(at):

@@ -1,8 +1,8 @@
-"""Rows on a device, measured by squared distances: nothing per row comes to the host unasked.
+"""Rows on a device, measured by squared distances: arrays with one value per row stay there.
 
-The methods of `Measured` give NumPy arrays, since they are asked of coresets and blocks; the fused
-ones (`cost`, `assign_into`, `cluster_step`, `weigh`, `label_block`, `distance_block`) leave
-everything per row where it is.
+The methods of `Measured` return NumPy arrays, and are called for coresets and single blocks. The
+fused ones (`cost`, `assign_into`, `cluster_step`, `weigh`, `label_block`, `distance_block`), which
+a pass calls once per block, copy nothing per row to the host.
 """
 
 from __future__ import annotations
@@ -15,19 +15,30 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
+from lwcs.geometry.dense_rows import dense_products
 from lwcs.geometry.measured import Measured, single_or_double
-from lwcs.geometry.products import DenseProducts
-from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan, as_floats
+from lwcs.kernels import BlockMoments, BlockScans, Hits, Scan, as_floats
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask
     from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers
+    from lwcs.geometry.dense_rows import DenseProducts
+    from lwcs.kernels import Pivot
 
 # Values of a temporary with one number per row and center.
 _PIECE_VALUES = 2**25
+
+
+def _kernels() -> ModuleType:
+    """Import the kernels, and with them torch, once there is something on a device."""
+    from lwcs.kernels import device
+
+    return device
 
 
 def to_device(points: Any, device: str) -> DeviceArray:
@@ -38,7 +49,7 @@ def to_device(points: Any, device: str) -> DeviceArray:
     if where.type == "cpu":
         return DeviceArray(on_device(rows, torch.empty(0)))
     dtype = torch.float32 if rows.dtype == np.float32 else torch.float64
-    # From pinned memory, the copy runs beside the host; torch keeps it until it is done.
+    # From pinned memory, the copy is asynchronous; torch keeps the memory until it is done.
     pinned = torch.empty(rows.shape, dtype=dtype, pin_memory=True)
     pinned.numpy()[...] = rows
     return DeviceArray(pinned.to(where, non_blocking=True))
@@ -50,7 +61,7 @@ class DeviceRows(Measured):
 
     @classmethod
     def of(cls, geometry: Geometry, points: Any, first_row: int) -> DeviceRows:
-        """Rows of the data, which are copied if they are not on a device yet."""
+        """Measure rows of the data, which are copied to the device if necessary."""
         given = isinstance(points, DeviceArray)
         values = points if given else to_device(points, geometry.device or "cpu")
         single = values.dtype == np.float32 and geometry.precision_of_products != "float64"
@@ -73,7 +84,7 @@ class DeviceRows(Measured):
         return "tf32" if self.geometry.precision_of_products == "tf32" else "tf32x3"
 
     def put(self, values: Any) -> Any:
-        """Values of the host as a tensor beside the rows; None stays None."""
+        """Copy values to the device of the rows; None stays None."""
         return None if values is None else on_device(values, self.values.tensor)
 
     def _weights(self, weights: Any) -> Any:
@@ -84,22 +95,16 @@ class DeviceRows(Measured):
         del n_jobs
         return 1
 
-    def full(self, at: slice | IntArray) -> FloatArray:
-        """Some of the rows, in float64, on the host."""
-        return np.array(self.values[at], dtype=np.float64)
-
     def _differs(self, column: int) -> bool:
         least, largest = self.values.tensor[:, column].aminmax()
         return bool(least != largest)
 
     def moments(self, weights: Any) -> BlockMoments:
         """By the kernels; weights may be a DeviceArray."""
-        from lwcs.kernels import device as kernels
-
         d = self.n_features
         if not len(self):
             return BlockMoments(0.0, np.zeros(d), np.zeros(d))
-        weight, mean, scatter = kernels.moments(self.tensor, self._weights(weights))
+        weight, mean, scatter = _kernels().moments(self.tensor, self._weights(weights))
         found = _to_host(weight, mean, scatter)
         return BlockMoments(float(found[0]), found[1 : d + 1], found[d + 1 :])
 
@@ -114,10 +119,8 @@ class DeviceRows(Measured):
         return totals.cpu().numpy(), sums.cpu().numpy()
 
     def _sums(self, labels: Any, weights: Any, around: Centers) -> tuple[Any, Any]:
-        from lwcs.kernels import device as kernels
-
         references = self.put(around.references)
-        return kernels.cluster_sums(
+        return _kernels().cluster_sums(
             self.tensor, self._weights(weights), labels, len(around), references
         )
 
@@ -128,10 +131,8 @@ class DeviceRows(Measured):
         return self._own_distances(centers, self.put(labels)).cpu().numpy(), None
 
     def _own_distances(self, centers: Centers, labels: Any) -> Any:
-        from lwcs.kernels import device as kernels
-
         points = self.put(centers.points)
-        return kernels.own_distances(self.tensor, points, labels.int(), self.precision)
+        return _kernels().own_distances(self.tensor, points, labels.int(), self.precision)
 
     def extent(self) -> tuple[float, float]:
         """Over all values."""
@@ -141,14 +142,8 @@ class DeviceRows(Measured):
         return float(least), float(largest)
 
     def products(self, dtype: npt.DTypeLike | None = None, *, again: bool = False) -> DenseProducts:
-        """Products on the host, for whoever does not know of devices."""
-        dtype = np.float64 if again else dtype
-        frame = self.geometry.metric.frame(self.sample(), self.dtype if dtype is None else dtype)
-        return DenseProducts(frame, self.geometry, self.n_features)
-
-    def pivot(self, point: FloatArray) -> Pivot:
-        """The point itself, with the precision of every column."""
-        return Pivot(point, self.geometry.precision)
+        """Products on the host, for callers that do not know of devices."""
+        return dense_products(self, dtype, again=again)
 
     def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
         """By the kernels; `out` may be a DeviceArray."""
@@ -158,10 +153,8 @@ class DeviceRows(Measured):
         return Scan(found[1:], float(found[0]))
 
     def _scan(self, weights: Any, around: Pivot) -> tuple[Any, Any, Any]:
-        from lwcs.kernels import device as kernels
-
         point, precision = self.put(around.point), self.put(around.precision)
-        return kernels.scan(self.tensor, self._weights(weights), point, precision)
+        return _kernels().scan(self.tensor, self._weights(weights), point, precision)
 
     def distances_to_pivot(self, around: Pivot) -> FloatArray:
         """By the kernels."""
@@ -178,13 +171,11 @@ class DeviceRows(Measured):
         """By the kernels, block by block; `cells` may be a DeviceArray."""
         import torch
 
-        from lwcs.kernels import device as kernels
-
         omega, sums = self._weights(weights), []
         point, precision = self.put(around.point), self.put(around.precision)
         for block in pieces(len(self), block_rows):
             own = None if omega is None else omega[block]
-            found = kernels.scan_cells(self.tensor[block], own, point, precision, cell_rows)
+            found = _kernels().scan_cells(self.tensor[block], own, point, precision, cell_rows)
             _write(cells, slice(block.start // cell_rows, -(-block.stop // cell_rows)), found.cells)
             sums.append(torch.cat([found.cost.reshape(1), found.shift]))
         host = torch.stack(sums).cpu().numpy()
@@ -199,9 +190,7 @@ class DeviceRows(Measured):
         floor: float,
         runs: tuple[IntArray, IntArray, FloatArray],
     ) -> Hits:
-        """By the kernels, which look at cells: runs of other places are copied to such."""
-        from lwcs.kernels import device as kernels
-
+        """By the kernels, which search cells: other runs of rows are copied into cells."""
         starts, stops, targets = runs
         width = 1 << int((stops - starts).max(initial=1) - 1).bit_length()
         rows, omega = self.tensor, self._weights(weights)
@@ -217,7 +206,7 @@ class DeviceRows(Measured):
             own = self.put(inside.ravel()).double()
             rows, omega = rows[at], own if omega is None else omega[at] * own
             cells = np.arange(len(starts))
-        hits: Any = kernels.hit_rows(
+        hits: Any = _kernels().hit_rows(
             rows, omega, self.put(pivot.point), self.put(mean.point), self.put(pivot.precision),
             scale, floor, width, self.put(cells), self.put(targets),
         )  # fmt: skip
@@ -235,13 +224,13 @@ class DeviceRows(Measured):
         closest: FloatArray,
         labels: Labels,
     ) -> tuple[float, int]:
-        """By the kernels, which look at every row; both arrays may be on a device."""
-        from lwcs.kernels import device as kernels
-
+        """By the kernels, which read every row; both arrays may be on a device."""
         del reach
         own, marks = self.put(closest), self.put(labels).int()
         point, omega = self.put(center.points[0]), self._weights(weights)
-        cost = float(kernels.closer(self.tensor, omega, point, self.precision, label, own, marks))
+        cost = float(
+            _kernels().closer(self.tensor, omega, point, self.precision, label, own, marks)
+        )
         for target, found in ((closest, own), (labels, marks)):
             if getattr(target, "tensor", None) is not found:
                 _write(target, slice(None), found)
@@ -256,9 +245,7 @@ class DeviceRows(Measured):
 
     def nearest_on_device(self, centers: Centers, *, measure: bool = True) -> tuple[Any, Any]:
         """Label, and distance if wanted, of every row as tensors; bad rows are refused."""
-        from lwcs.kernels import device as kernels
-
-        labels, distances, _ = kernels.nearest(
+        labels, distances, _ = _kernels().nearest(
             self.tensor, self.put(centers.points), self.precision, measure, self.mode
         )
         if len(self):
@@ -328,7 +315,7 @@ class DeviceRows(Measured):
         at: slice,
         dropped: Mask | None = None,
     ) -> float:
-        """On the device, where `labels` and `distances` are there, too."""
+        """On the device; `labels` and `distances` may be on the device or on the host."""
         nearest, found = self.nearest_on_device(centers)
         if dropped is not None:
             nearest[self.put(dropped)] = -1
@@ -338,19 +325,19 @@ class DeviceRows(Measured):
         return self._weighted_sum(weights, found)
 
     def cluster_step(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray, float]:
-        """On the device; the sums come to the host."""
+        """On the device; the sums are copied to the host."""
         labels, distances = self.nearest_on_device(centers)
         totals, sums = self._sums(labels, weights, centers)
         cost = self._weighted_sum(weights, distances)
         return totals.cpu().numpy(), sums.cpu().numpy(), cost
 
     def weigh(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """On the device; the sums come to the host."""
+        """On the device; the sums are copied to the host."""
         labels, distances = self.nearest_on_device(centers)
         return weigh_on_device(DeviceArray(labels), DeviceArray(distances), weights, len(centers))
 
     def refuse(self, rows: IntArray) -> None:
-        """Name the first of some rows that cannot be measured; it alone comes to the host."""
+        """Raise for the first of some rows that cannot be measured; only this row is copied."""
         if len(rows):
             super(DeviceRows, self).refuse(rows)
         sizes = self.values.tensor.abs().amax(dim=1)
@@ -365,11 +352,9 @@ def weigh_on_device(
     labels: DeviceArray, distances: Any, weights: Any, k: int
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·d of every cluster, on the host."""
-    from lwcs.kernels import device as kernels
-
     omega = None if weights is None else on_device(weights, labels.tensor).double()
     apart = on_device(distances, labels.tensor)
-    totals, costs = kernels.cluster_totals(labels.tensor, omega, apart, k)
+    totals, costs = _kernels().cluster_totals(labels.tensor, omega, apart, k)
     return totals.cpu().numpy(), costs.cpu().numpy()
 
 

@@ -1,10 +1,14 @@
-"""Measured rows: what can be asked of them, whatever they are stored in and measured by."""
+"""Measured rows: the operations that passes, samplers and solvers need, for any kind of rows.
+
+The methods of `Measured` compute on the host, by the kernels that the geometry names. Dense and
+sparse rows add what differs between the two; rows on a device override most of it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 
@@ -13,14 +17,16 @@ from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
 from lwcs.arrays.rows import stored_values
 from lwcs.geometry.centers import Centers
+from lwcs.kernels import BlockMoments, Pivot
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
     from lwcs.geometry import Geometry
+    from lwcs.geometry.device_rows import DeviceRows
     from lwcs.geometry.products import Products
-    from lwcs.kernels import BlockMoments, BlockScans, Hits, Pivot, Scan
+    from lwcs.kernels import BlockScans, Hits, Scan
 
     Weights = FloatArray | Any | None
 
@@ -33,15 +39,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured(ABC):
-    """Rows in the coordinates of a geometry. Only `Geometry.measured` makes them from data."""
+    """Rows in the coordinates of a geometry; only `Geometry.measured` makes them from data."""
 
     geometry: Geometry
     values: Rows
-    """Transformed and smoothed; sparse rows less what a zero stands for, and so still sparse."""
+    """Transformed and smoothed; sparse rows less what a zero stands for, so they stay sparse."""
     dtype: npt.DTypeLike
-    """What products of these rows are first tried in."""
+    """Dtype of the first products of these rows."""
     points: Rows | None = None
-    """The rows of the data, to name a bad value; None for some of the rows of another."""
+    """The rows of the data, to name a bad value in; None for a selection of measured rows."""
     first_row: int = 0
 
     def __len__(self) -> int:
@@ -54,16 +60,16 @@ class Measured(ABC):
 
     @property
     def work_per_center(self) -> int:
-        """What the products of all rows with one center cost, in products of dense rows."""
+        """Number of multiplications of all rows with one center, as for dense rows."""
         return len(self) * self.n_features
 
     @property
     def zeros(self) -> FloatArray:
-        """What is to be added to the values: what the zeros of sparse rows are measured as."""
+        """What to add to the values: what the zeros of sparse rows stand for."""
         return np.zeros(self.n_features)
 
     def threads(self, n_jobs: int | None) -> int | None:
-        """How many threads share what is done with these rows: one where a device does it."""
+        """Number of threads that share the work on these rows: one if a device does it."""
         return n_jobs
 
     def __getitem__(self, at: slice | IntArray | Mask) -> Self:
@@ -81,13 +87,21 @@ class Measured(ABC):
         """A few of the rows, evenly spaced, dense and in full."""
         return self.full(slice(None, None, max(1, -(-len(self) // _SAMPLE_ROWS))))
 
-    @abstractmethod
     def full(self, at: slice | IntArray) -> FloatArray:
         """Some of the rows, dense, in float64, with what implicit zeros stand for."""
+        return np.array(self.values[at], dtype=np.float64)
 
-    @abstractmethod
     def moments(self, weights: FloatArray | None) -> BlockMoments:
         """Weight and mean, and for squared distances the scatter of every column (else zeros)."""
+        if self.geometry.squared:
+            return kernels.moments(self.values, weights, self.geometry.kernel)
+        omega = kernels.unit_weights(weights, len(self))
+        weight = float(omega.sum())
+        # NaN times zero is NaN, so a bad row without weight is found as well.
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = np.asarray(self.values.T @ omega)
+        scatter = np.zeros(self.n_features)
+        return BlockMoments(weight, sums / weight if weight else sums, scatter)
 
     def differ(self) -> bool:
         """Whether a few of the rows differ from each other by more than rounding."""
@@ -96,7 +110,7 @@ class Measured(ABC):
         return bool((spread > _ROUNDING * np.abs(some).max(axis=0)).any())
 
     def underflow(self, moments: BlockMoments) -> Mask | None:
-        """Columns in which rows differ, but by so little that the squares are zero; mostly None."""
+        """Columns in which rows differ, but so little that squares underflow to zero; else None."""
         if not self.geometry.squared or not len(self):
             return None
         with np.errstate(over="ignore"):
@@ -111,20 +125,23 @@ class Measured(ABC):
         values = self.values[:, [column]]
         return bool(values.max() != values.min())
 
-    @abstractmethod
     def cluster_sums(
         self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
     ) -> tuple[FloatArray, FloatArray]:
         """Σω and Σω·(x − reference of its center) of the clusters that are wanted, else zeros."""
+        # Less what a zero stands for, as the stored values are.
+        references = around.references - self.zeros
+        kernel = self.geometry.kernel
+        return kernels.cluster_sums(self.values, weights, labels, wanted, references, kernel)
 
     @abstractmethod
     def distances_and_doubt(
         self, centers: Centers, labels: Labels
     ) -> tuple[FloatArray, Mask | None]:
-        """d(x, c) of every row and its own center, accurate at any range; and near-zero ones.
+        """d(x, c) of every row and its own center, accurate at any range, and a mask.
 
-        The mask says where a distance is small against the terms of its product; None leaves that
-        to be told from the scores.
+        The mask marks distances that are small against the terms of their product; None if that
+        has to be found from the scores.
         """
 
     def distances(self, centers: Centers, labels: Labels) -> FloatArray:
@@ -132,7 +149,7 @@ class Measured(ABC):
         return self.distances_and_doubt(centers, labels)[0]
 
     def distances_to(self, center: Centers) -> FloatArray:
-        """d(x, c) of every row to one and the same center."""
+        """d(x, c) of every row to a single center."""
         return self.distances(center, np.zeros(len(self), dtype=np.int64))
 
     @abstractmethod
@@ -146,12 +163,12 @@ class Measured(ABC):
         `again` says that an earlier product could not tell the centers apart.
         """
 
-    @abstractmethod
     def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
         """Squared distances of all rows to one point, in one fused loop with their sums."""
+        return kernels.scan(self.values, weights, around, out, self.geometry.kernel)
 
     def distances_to_pivot(self, around: Pivot) -> FloatArray:
-        """The same distances, where nobody asks for the sums."""
+        """Squared distances of all rows to one point, without the sums of `scan`."""
         distances = np.empty(len(self))
         kernels.distances(self.values, around, distances, self.geometry.kernel)
         return distances
@@ -192,26 +209,26 @@ class Measured(ABC):
         closest: FloatArray,
         labels: Labels,
     ) -> tuple[float, int]:
-        """Bring distances to the nearest center up to date with one more center, in place.
+        """Update distances to the nearest center in place, given one more center.
 
-        Returns Σω·closest, and how many rows the triangle inequality (`Centers.reach`) spared.
+        Returns Σω·closest, and how many rows the triangle inequality (`Centers.reach`) skipped.
         """
         own = self.geometry
         if own.squared:
             pivot = self.pivot(center.points[0])
-            cost, spared = kernels.closer(
+            cost, skipped = kernels.closer(
                 self.values, weights, pivot, label, reach, closest, labels, own.kernel
             )
         else:
             found = self.distances_to(center)
-            cost, spared = kernels.keep_closer(found, weights, label, closest, labels), 0
+            cost, skipped = kernels.keep_closer(found, weights, label, closest, labels), 0
         if not np.isfinite(cost):
             self.refuse(np.flatnonzero(~np.isfinite(closest)))
-        return cost, spared
+        return cost, skipped
 
-    @abstractmethod
     def pivot(self, point: FloatArray) -> Pivot:
         """A point for the kernels, in the coordinates of the stored values."""
+        return Pivot(point - self.zeros, self.geometry.precision)
 
     def nearest(self, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """The nearest center of every row, and the distance to it."""
@@ -236,11 +253,11 @@ class Measured(ABC):
         return kernels.weighted_sum(weights, self.nearest(centers)[1])
 
     def label_block(self, centers: Centers) -> Any:
-        """The nearest center of every row as int32, where the rows are."""
+        """The nearest center of every row as int32, on the device of the rows."""
         return self.labels(centers)
 
     def distance_block(self, centers: Centers) -> Any:
-        """`all_distances` in the precision of the data, where the rows are."""
+        """`all_distances` in the precision of the data, on the device of the rows."""
         data = self.values if self.points is None else self.points
         return self.all_distances(centers).astype(single_or_double(data.dtype))
 
@@ -253,7 +270,7 @@ class Measured(ABC):
         at: slice,
         dropped: Mask | None = None,
     ) -> float:
-        """Write label and distance of every row, if wanted, into the places `at`; Σω·d.
+        """Write the label of every row, and its distance if wanted, to the slice `at`; return Σω·d.
 
         Rows that are dropped have the label −1.
         """
@@ -279,7 +296,7 @@ class Measured(ABC):
         return weigh_clusters(*self.nearest(centers), weights, len(centers))
 
     def refuse(self, rows: IntArray) -> None:
-        """Name the first of some rows that cannot be measured: not finite, or too far away."""
+        """Raise for the first of some rows that cannot be measured: not finite, or too far away."""
         assert self.points is not None
         if not len(rows):
             raise BadValueError.found_in(self.points, self.first_row, 0)
@@ -290,6 +307,11 @@ class Measured(ABC):
         remedy = "pass smoothing=0.1 or more" if "smoothing" in vars(own) else own.remedy
         wants = f"is infinitely far from every center by {own!r}: {remedy}"
         raise BadValueError(0, self.first_row + row, None, np.inf, wants)
+
+
+def is_on_device(rows: Measured) -> TypeGuard[DeviceRows]:
+    """Whether rows are on a device, told without importing what computes there."""
+    return isinstance(rows.values, DeviceArray)
 
 
 def weigh_clusters(

@@ -1,4 +1,11 @@
-"""Memory that a thread uses again for every block: fresh memory costs more than what fills it."""
+"""The nearest center of every row of the host: products first, differences where they cannot tell.
+
+A score rounds by a part of the terms that it is made of. A row whose distance is above a small part
+of these terms is certain of its label. For the others the second best score is looked at, and only
+where that is within rounding of the best are rows tried again, in float64 around their own median,
+and decided by differences in the end. On ordinary data this costs one comparison per row; to find
+the second best score of all rows would take as long as the product where there are few columns.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +33,10 @@ _LARGEST = 2**25
 
 
 class Workspace(threading.local):
-    """Two arrays per thread; taking one again overwrites what it held."""
+    """Two arrays per thread that are used for every block; each use overwrites the last one.
+
+    The page faults of fresh memory cost a large part of what the product itself does.
+    """
 
     def rows(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DenseRows:
         """Memory for rows, with arbitrary content."""
@@ -45,11 +55,11 @@ class Workspace(threading.local):
         return kept[:size].reshape(shape)
 
 
-# Apart for rows that are tried again, since the first product is still in use.
+# Another one for rows that are tried again, while the first product is still in use.
 _WORKSPACE = (Workspace(), Workspace())
 # Pairs of rows and centers that are measured at a time.
 _PAIRS = 2**18
-# Fewer rows than this are decided by differences right away.
+# Fewer rows than this are decided by differences without another product.
 _WORTH_PRODUCTS = 64
 
 
@@ -71,7 +81,7 @@ def nearest(rows: Measured, centers: Centers) -> tuple[npt.NDArray[np.int32], Fl
 
 
 def nearest_labels(rows: Measured, centers: Centers) -> npt.NDArray[np.int32]:
-    """The labels alone."""
+    """The nearest center of every row."""
     labels = np.empty(len(rows), dtype=np.int32)
     _search(rows, centers, labels)
     if len(labels) and labels.min() < 0:
@@ -85,7 +95,7 @@ def _search(
     labels: npt.NDArray[np.int32],
     distances: FloatArray | None = None,
 ) -> None:
-    """Write labels, and distances if wanted; a row that is nowhere finite has the label −1."""
+    """Write labels, and distances if wanted; a row infinitely far from all has the label −1."""
     at = rows.products().search(rows, centers, labels, distances)
     if at is None:
         _search_by_pieces(rows, centers, labels, distances)
@@ -113,7 +123,7 @@ def _search_by_pieces(
     prepared = prepared._replace(matrix=np.ascontiguousarray(prepared.matrix))
     for part in pieces(len(rows), PIECE_VALUES // len(centers)):
         piece = rows[part]
-        # NaN and infinity are found by the search, which then has no certain label for their row.
+        # The search finds NaN and infinity: the label of such a row is not certain.
         with np.errstate(over="ignore", invalid="ignore"):
             product = products.rows(piece.values, memory.rows)
             scores = products.scores(product, prepared, memory.scores)
@@ -137,7 +147,7 @@ def _search_by_pieces(
                 if len(changed):
                     best[changed] = _decide(piece[changed], centers, candidates, again=again)
             if centers.edges is not None:
-                # A finite slope stands in for an infinite one: the label may be infinitely far.
+                # A finite slope was used for an infinite one: the center may be infinitely far.
                 changed = np.arange(len(best))
                 best = _leave_infinite(piece, centers, best)
             if distances is not None:
@@ -151,7 +161,7 @@ def _search_by_pieces(
 def settle(
     products: Products, rows: Measured, product: DenseRows, centers: Centers, prepared: CenterMatrix
 ) -> IntArray:
-    """Labels of rows that are known to be close to their center, relative to the origin.
+    """Labels of rows close to their center relative to the origin, which scores may not tell.
 
     `product` and `prepared` are the rows and centers in the coordinates of the products.
     """
@@ -174,10 +184,10 @@ def _unclear(
     suspects: IntArray,
     bounds: FloatArray,
 ) -> tuple[IntArray, Mask]:
-    """Of the suspects, those with a second center whose score is within rounding of the best.
+    """Find the suspects with a second center whose score is within rounding of the best one.
 
-    Also which centers may be the nearest of each. `bounds` are those of the suspects' terms; where
-    they are too large to tell, the terms themselves are added up.
+    Returns them, and which centers may be the nearest of each. `bounds` are those of the suspects'
+    terms; where they are too large to tell, the terms themselves are added up.
     """
     top = scores[suspects, best[suspects]]
     gaps = top - kernels.second_best(scores, best, suspects, products.geometry.kernel)
@@ -196,7 +206,7 @@ def _unclear(
 def _decide(
     rows: Measured, centers: Centers, candidates: Mask, *, again: bool
 ) -> npt.NDArray[np.int32]:
-    """Label rows that a product has left unclear."""
+    """Label rows whose nearest center a product could not tell."""
     if again or len(rows) < _WORTH_PRODUCTS:
         return _by_differences(rows, centers, candidates)
     labels = np.empty(len(rows), dtype=np.int32)
@@ -225,7 +235,7 @@ def _by_differences(rows: Measured, centers: Centers, candidates: Mask) -> npt.N
         found[np.isnan(found)] = np.inf
         least = np.minimum.reduceat(found, np.flatnonzero(np.diff(row, prepend=-1)))
         hits = np.flatnonzero(found == least[row])
-        # Of equally near centers the first one.
+        # The first one of equally near centers.
         first = hits[np.unique(row[hits], return_index=True)[1]]
         labels[part] = np.where(np.isfinite(least), center[first], -1)
     return labels

@@ -1,6 +1,6 @@
-"""Distances of all rows to some of them, one matrix product per choice: what seeding asks for.
+"""Distances of all rows to some of them, by one matrix product per choice, for seeding.
 
-float32 distances may overflow: callers expect that, and go on in float64.
+float32 distances may overflow: callers expect that, and continue in float64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import pieces, sparse_part, sparse_pieces
-from lwcs.geometry.products import DenseProducts
+from lwcs.geometry.dense_rows import DenseProducts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,7 @@ class _SparseDistances:
         self._heights, self._sizes = products.heights(rows.values, values)
         lots = sparse_pieces(values.indptr, _LOT_VALUES)
         self._lots = [(at, sparse_part(values, at)) for at in lots]
-        # To hand over a single lot takes longer than to run it.
+        # To pass a single lot to another thread takes longer than to run it.
         self._run = run if len(self._lots) > 1 else map
 
     def __call__(self, chosen: IntArray) -> npt.NDArray[Any]:
@@ -165,7 +165,7 @@ class _SparseDistances:
 
         def fill(lot: tuple[slice, Any]) -> None:
             at, values = lot
-            # Threads do not take over what the caller ignores.
+            # The settings of errstate of the caller do not hold in other threads.
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = self._products.scores(values, prepared)
                 np.subtract(self._heights[at], scores.T, out=found[:, at])
@@ -179,11 +179,11 @@ class _SparseDistances:
 def _mend(
     found: FloatArray, rows: Measured, chosen: IntArray, sizes: FloatArray, unit: float
 ) -> None:
-    """Take distances that products have lost from the differences."""
+    """Compute distances that products have lost from differences."""
     lost, own = ~(found > _CLEAR * sizes), (np.arange(len(chosen)), chosen)
     found[own], lost[own] = 0.0, False
     for j in np.flatnonzero(lost.any(axis=1)):
         at = np.flatnonzero(lost[j])
         exact = unit * rows[at].distances_to(rows.as_centers(chosen[j : j + 1]))
-        # An infinite distance would be drawn for certain: what stands in for it is large enough.
+        # An infinite distance would be drawn with certainty, so the product's value is kept.
         found[j, at] = np.where(np.isfinite(exact), exact, np.maximum(found[j, at], 0.0))

@@ -1,4 +1,15 @@
-"""Scores of sparse rows."""
+"""Sparse rows: products and distances at the cost of their stored values.
+
+A distance takes what the zeros of a row cost from the total over all columns, by subtraction. That
+cancels where a column is large, so the terms are split into a part whose sums are exact and a tiny
+rest (`split_exactly`): no digits are lost at an offset of 10⁶. Rows closer to their center than
+10⁻¹⁶ of what zeros cost are measured densely.
+
+Zeros of smoothed rows are implied as well: rows are stored as x − b, where b is what a zero stands
+for. Their distances are those of a row of zeros plus what the stored values change: by tangents,
+with one φ per stored value, or value by value, which takes several times as long, for rows near
+their center only.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +20,8 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import pieces, row_numbers, sparse_pieces
-from lwcs.geometry.dense_rows import mean_alone
 from lwcs.geometry.measured import Measured
 from lwcs.geometry.products import ACCURATE, Best, CenterMatrix, Products
-from lwcs.kernels import BlockMoments, Pivot
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,9 +29,8 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
     from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers, Frame, Tangents
-    from lwcs.geometry.measured import Measured
     from lwcs.geometry.products import Memory
-    from lwcs.kernels import Scan
+    from lwcs.kernels import BlockMoments
 
 
 class SparseProducts(Products):
@@ -35,7 +43,7 @@ class SparseProducts(Products):
         self._plain = plain
 
     def rows(self, values: Any, memory: Memory = np.empty) -> Any:
-        """The values as they are."""
+        """Return the values unchanged."""
         del memory
         return values
 
@@ -62,8 +70,8 @@ class SparseProducts(Products):
         labels: npt.NDArray[np.int32],
         distances: FloatArray | None,
     ) -> IntArray | None:
-        """By compiled loops; where slopes are infinite, piece by piece."""
-        if not self._compiled or centers.edges is not None:
+        """By compiled loops; piece by piece if a slope is infinite."""
+        if self.compiled is None or centers.edges is not None:
             return None
         prepared, values = self.center_matrix(centers), self.rows(rows.values)
         found = Best.unknown(len(rows), np.float64)
@@ -78,10 +86,12 @@ class SparseProducts(Products):
         return np.flatnonzero(~certain)
 
     def best(self, rows: Any, prepared: CenterMatrix, found: Best) -> None:
-        """By compiled loops, where these are used."""
-        if not self._compiled:
-            return super().best(rows, prepared, found)
-        return kernels.best_of_sparse(rows, prepared.matrix, prepared.offsets, *found)
+        """By compiled loops, if the geometry names them."""
+        if (compiled := self.compiled) is None:
+            super().best(rows, prepared, found)
+        else:
+            slopes, offsets = prepared.matrix, prepared.offsets
+            compiled.best_scores_sparse(*kernels.csr(rows), slopes, offsets, *found)
 
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Over the stored values."""
@@ -100,7 +110,7 @@ class SparseProducts(Products):
         return np.asarray(np.sqrt(squares) * slopes[labels] + prepared.sizes[labels])
 
     def heights(self, values: Any, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Those of a row of zeros, and what the stored values change."""
+        """Heights of a row of zeros, plus the changes by the stored values."""
         del values
         zeros, n = self.geometry.zeros(rows.shape[1]), rows.shape[0]
         metric, row_of = self.geometry.metric, row_numbers(rows)
@@ -140,7 +150,7 @@ class SparseRows(Measured):
 
     @property
     def work_per_center(self) -> int:
-        """By stored values: those of one row lie apart, and no vector registers are used."""
+        """Proportional to the stored values, which cannot use vector registers."""
         return _DENSE_PRODUCTS * int(self.values.nnz)
 
     @property
@@ -153,24 +163,9 @@ class SparseRows(Measured):
         return np.asarray(self.values[at].toarray(), dtype=np.float64) + self.zeros
 
     def moments(self, weights: FloatArray | None) -> BlockMoments:
-        """By the kernels for squared distances; else the mean alone."""
-        own = self.geometry
-        if own.squared:
-            found = kernels.moments(self.values, weights, own.kernel)
-        else:
-            found = mean_alone(self.values, weights)
-        if not found.weight:
-            return found
-        return found._replace(mean=found.mean + self.zeros)
-
-    def cluster_sums(
-        self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
-    ) -> tuple[FloatArray, FloatArray]:
-        """By the kernels; references are less what a zero stands for, as the stored values are."""
-        references = around.references - self.zeros
-        return kernels.cluster_sums(
-            self.values, weights, labels, wanted, references, self.geometry.kernel
-        )
+        """Those of the stored values, with the mean moved by what a zero stands for."""
+        found = Measured.moments(self, weights)
+        return found._replace(mean=found.mean + self.zeros) if found.weight else found
 
     def extent(self) -> tuple[float, float]:
         """Over the stored values, and what zeros stand for in columns that have some."""
@@ -197,18 +192,10 @@ class SparseRows(Measured):
         # Rows are not scaled; slopes are.
         return SparseProducts(replace(frame, factor=None), self.geometry, d)
 
-    def pivot(self, point: FloatArray) -> Pivot:
-        """Less what a zero stands for, as the stored values are."""
-        return Pivot(point - self.geometry.zeros(self.n_features), self.geometry.precision)
-
-    def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
-        """By the kernels."""
-        return kernels.scan(self.values, weights, around, out, self.geometry.kernel)
-
     def distances_and_doubt(
         self, centers: Centers, labels: Labels
     ) -> tuple[FloatArray, Mask | None]:
-        """By tangents where these have the digits, else value by value."""
+        """By tangents where these are accurate enough, else value by value."""
         own, costs = self.geometry, centers.zero_costs
         by_values = costs.infinite.any() or own.divergence.smoothing > _MOST_SMOOTHING
         if own.squared or by_values:
@@ -232,7 +219,7 @@ class SparseRows(Measured):
         slopes, heights = centers.tangents.slopes, phi(costs.zeros)
         distances, lots = costs.totals[labels], list(sparse_pieces(rows.indptr, _PIECE_VALUES))
         longest = max((int(rows.indptr[at.stop] - rows.indptr[at.start]) for at in lots), default=0)
-        # Kept from piece to piece: fresh memory costs more than what is done with it.
+        # Used again for every piece: fresh memory costs more than the computation.
         values, gathered = np.empty(longest), np.empty(longest)
         for part in lots:
             ends = rows.indptr[part.start : part.stop + 1]

@@ -1,71 +1,91 @@
 """The hot loops over a block of rows, dense or CSR: distances, moments, cluster sums, scores.
 
-`portable` is written against the array API standard and is the oracle; `compiled`
-is the same in numba, several times faster once it is loaded. A build names one of
-them up front, by the size of the data alone, so that every block and every retry of
-it goes through the same arithmetic.
+There are two implementations. `portable` uses NumPy and BLAS, is written against the array API
+standard, and is the reference for the tests. `compiled` is the same in numba, several times faster
+once it is loaded, which takes about half a second per process. `choose` names one of the two per
+build, by the size of the data alone, so that every block and every retry of a build goes through
+the same arithmetic. The functions here bring rows into the form that both expect, and call the one
+that is named.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from lwcs.arrays.checks import check_choice
 from lwcs.arrays.rows import is_sparse, row_numbers, split_exactly, with_values
 from lwcs.kernels import portable
-from lwcs.kernels.choice import (
-    COMPILED_FROM,
-    KernelName,
-    as_floats,
-    choose,
-    csr,
-    is_compiled,
-    module_of,
-    unit_weights,
-)
-from lwcs.kernels.scores import TILE, assign, best_of_sparse, nearest, second_best, seeding
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import FloatArray, IntArray, Labels, Mask, Rows
+    from types import ModuleType
 
-__all__ = [
-    "COMPILED_FROM",
-    "TILE",
-    "BlockMoments",
-    "BlockScans",
-    "Hits",
-    "KernelName",
-    "Pivot",
-    "Scan",
-    "as_floats",
-    "assign",
-    "best_of_sparse",
-    "cell_sums",
-    "choose",
-    "closer",
-    "cluster_sums",
-    "cross",
-    "distances",
-    "hit_rows",
-    "is_compiled",
-    "keep_closer",
-    "moments",
-    "nearest",
-    "own_distances",
-    "scan",
-    "scan_cells",
-    "second_best",
-    "seeding",
-    "unit_weights",
-    "weighted_sum",
-]
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
+
+
+KernelName = Literal["portable", "compiled"]
+
+COMPILED_FROM = 2**23
+"""Number of values from which on data is worth loading the compiled kernels for."""
+TILE = 256
+"""Rows that compiled loops compare with centers at a time; only cuts at its multiples keep bits."""
+# From this many scores per row on, NumPy finds the largest faster than a compiled loop (measured).
+_MANY_CENTERS = 192
+_ONES = np.ones(65_536)
+_ONES.flags.writeable = False
+
+
+def choose(n_values: int) -> KernelName:
+    """Name the kernel for data of `n_values` numbers; ``LWCS_KERNEL`` overrides the choice."""
+    setting = os.environ.get("LWCS_KERNEL", "auto")
+    check_choice(setting, "LWCS_KERNEL", ("auto", "portable", "compiled", "device"))
+    if setting == "portable" or (setting != "compiled" and n_values < COMPILED_FROM):
+        return "portable"
+    return "compiled" if is_compiled("compiled") else "portable"
+
+
+@cache
+def module_of(name: KernelName) -> ModuleType:
+    """Import the kernels with a name; the portable ones if numba cannot be imported."""
+    if name == "compiled":
+        try:
+            from lwcs.kernels import compiled
+        except ImportError:
+            return portable
+        return compiled
+    return portable
+
+
+def is_compiled(kernel: KernelName) -> bool:
+    """Whether a kernel has compiled loops; without numba, none has."""
+    return module_of(kernel) is not portable
+
+
+def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
+    """Give the weights themselves, or ones where there are none."""
+    if weights is not None:
+        return weights
+    return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows)
+
+
+def csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
+    """The three arrays of CSR rows."""
+    return as_floats(points.data), points.indices, points.indptr
+
+
+def as_floats(points: Rows) -> DenseRows:
+    """Make a block what the kernels read: float32 or float64, row after row in memory."""
+    dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
+    return np.ascontiguousarray(points, dtype=dtype)
 
 
 class Scan(NamedTuple):
-    """The sums of a scan around a pivot, beside one distance per row."""
+    """The sums of a scan around a pivot; it also writes one distance per row."""
 
     shift: FloatArray
     """Σω(x − pivot) per column."""
@@ -74,7 +94,7 @@ class Scan(NamedTuple):
 
 
 class BlockScans(NamedTuple):
-    """The sums of a scan around a pivot, one row per block, beside one number per cell."""
+    """The sums of a scan around a pivot, one row per block; it also writes one number per cell."""
 
     shifts: FloatArray
     """Σω(x − pivot) per column."""
@@ -83,14 +103,14 @@ class BlockScans(NamedTuple):
 
     @property
     def finite(self) -> Mask:
-        """The blocks all of whose values are finite, and not too large."""
+        """Which blocks have only values that are finite, and whose squares are."""
         return np.asarray(np.isfinite(self.costs) & np.isfinite(self.shifts).all(axis=1))
 
 
 class Hits(NamedTuple):
     """Rows that were hit, the bound h of each, and its distance to the mean.
 
-    The kernels of a device put tensors here and into `BlockMoments`.
+    The kernels of a device return tensors in these fields and in those of `BlockMoments`.
     """
 
     rows: IntArray
@@ -118,11 +138,11 @@ class Pivot:
 
     @cached_property
     def sparse(self) -> portable.SparsePivot:
-        """For CSR rows. It takes as long as the scan of some thousand rows, so keep the pivot."""
+        """The pivot for CSR rows; to make it takes as long as to scan some thousand rows."""
         squares = self.point**2
         terms = squares if self.precision is None else self.precision * squares
         coarse, rest = split_exactly(terms)
-        # One after the other, which is the same on every machine.
+        # cumsum adds one value after the other, with the same bits on every machine.
         totals = float(np.cumsum(rest)[-1]), float(np.cumsum(coarse)[-1])
         return portable.SparsePivot(np.stack([self.point, coarse], axis=1), self.precision, totals)
 
@@ -132,7 +152,7 @@ def scan(
 ) -> Scan:
     """Write d(x, pivot) of every row into `out`."""
     module = module_of(kernel)
-    # Whoever called looks at the sums; a warning from in here would name no row.
+    # Callers check the sums, and name the row; a warning from here could not.
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
             omega = unit_weights(weights, points.shape[0])
@@ -141,7 +161,7 @@ def scan(
 
 
 def distances(points: Rows, pivot: Pivot, out: FloatArray, kernel: KernelName) -> None:
-    """Write d(x, pivot) of every row into `out`, where nobody asks for the sums of a scan."""
+    """Write d(x, pivot) of every row into `out`, for callers that need no sums."""
     if not is_sparse(points):
         scan(points, None, pivot, out, kernel)
         return
@@ -160,8 +180,8 @@ def scan_cells(
 ) -> BlockScans:
     """Write Σω·d(x, pivot) of every cell of rows into `cells`.
 
-    Rows may be those of several blocks, of `block_rows` each, whose sums do not depend on that;
-    sparse rows are those of one block.
+    Dense rows may belong to several blocks, of `block_rows` each: the sums of a block do not depend
+    on how many there are. Sparse rows belong to one block.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
@@ -169,16 +189,10 @@ def scan_cells(
             sums = scan(points, weights, pivot, found, kernel)
             cells[:] = cell_sums(found if weights is None else weights * found, cell_rows)
             return BlockScans(sums.shift[None, :], np.array([sums.cost]))
+        around = pivot.point, pivot.precision
+        scan_of = module_of(kernel).scan_cells
         return BlockScans(
-            *module_of(kernel).scan_cells(
-                as_floats(points),
-                weights,
-                pivot.point,
-                pivot.precision,
-                block_rows,
-                cell_rows,
-                cells,
-            )
+            *scan_of(as_floats(points), weights, *around, block_rows, cell_rows, cells)
         )
 
 
@@ -194,8 +208,8 @@ def hit_rows(
 ) -> Hits:
     """One row of every run of rows: where the running sum of ω·h crosses a target.
 
-    h = scale·d(x, pivot) + floor. `runs` says where each starts, where it stops, and the target;
-    rows of the portable kernel are these runs alone.
+    h = scale·d(x, pivot) + floor. `runs` says where each run starts, where it stops, and its
+    target. The portable kernel measures all rows, so pass it no others than those of the runs.
     """
     module = module_of(kernel)
     if module is not portable:
@@ -224,6 +238,7 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
         return BlockMoments(*module.moments(as_floats(points), omega))
 
 
+# Written once, in NumPy: nothing is gained by compiling these.
 cell_sums = portable.cell_sums
 cross = portable.cross
 keep_closer = portable.keep_closer
@@ -240,7 +255,7 @@ def closer(
     labels: Labels,
     kernel: KernelName,
 ) -> tuple[float, int]:
-    """Bring the distance of every row to its nearest center up to date with one more center.
+    """Update the distance of every row to its nearest center, given one more center.
 
     By the triangle inequality, a row whose distance is at most ``reach[its label]``, a quarter
     of the distance between its center and this one, cannot be nearer to this one; a kernel may
@@ -251,16 +266,11 @@ def closer(
             found = np.empty(points.shape[0])
             distances(points, center, found, kernel)
             return keep_closer(found, weights, label, closest, labels), 0
-        return module_of(kernel).closer(
-            as_floats(points),
-            weights,
-            center.point,
-            center.precision,
-            label,
-            reach,
-            closest,
-            labels,
+        values, around = as_floats(points), (center.point, center.precision)
+        lowered: tuple[float, int] = module_of(kernel).closer(
+            values, weights, *around, label, reach, closest, labels
         )
+        return lowered
 
 
 def own_distances(
@@ -284,8 +294,9 @@ def cluster_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Σω and Σω·(x − around) of the clusters that are wanted; zeros for the others.
 
-    `around` has one point per cluster. Near the rows of a cluster, nothing large is added up: a
-    mean keeps its digits at any offset, and that of equal rows is their value.
+    `around` has one point per cluster, near its rows. So nothing large is added up: a mean keeps
+    its digits at any offset, and the mean of equal rows is their value. A sum of x itself would
+    lose the digits of a cluster at a large offset.
     """
     omega = unit_weights(weights, points.shape[0])
     if is_sparse(points):
@@ -301,3 +312,24 @@ def cluster_sums(
         return totals, moved - (totals[:, None] - there) * around
     totals, sums = module_of(kernel).cluster_sums(as_floats(points), omega, labels, wanted, around)
     return totals, sums
+
+
+def second_best(
+    scores: DenseRows, best: IntArray, at: IntArray | None, kernel: KernelName
+) -> DenseRows:
+    """The largest score of some rows, or all, but for their best one; −∞ if there is only one.
+
+    A maximum does not round, so the faster loop is used: the compiled one if it is loaded
+    already, but for many centers NumPy's, which uses vector registers.
+    """
+    loaded = kernel == "compiled" or "lwcs.kernels.compiled" in sys.modules
+    few = scores.shape[1] < _MANY_CENTERS
+    found: DenseRows = module_of("compiled" if loaded and few else "portable").second_best(
+        scores, best, at
+    )
+    return found
+
+
+def seeding(kernel: KernelName) -> Any:
+    """The compiled kernels of k-means++ for squared distances; None if NumPy computes it."""
+    return getattr(module_of(kernel), "seeding_rounds", None)

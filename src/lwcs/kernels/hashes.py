@@ -1,4 +1,7 @@
-"""Columns of a table as rows."""
+"""Loops over the bits of values: rows from columns of a table, and hashes of rows.
+
+Neither rounds, so the compiled loop and NumPy give the same result, and the faster one is used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.rows import is_sparse
-from lwcs.kernels.choice import COMPILED_FROM, choose
+from lwcs.kernels import COMPILED_FROM, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +35,14 @@ def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
     np.stack(columns, axis=1, out=out, casting="unsafe")
 
 
-# So many rows at a time stay in the cache.
+# Rows per step; their words stay in the cache.
 _ROWS = 4_096
-# The place of the weight of a row, beyond all columns.
+# Position of the weight of a row, beyond all columns.
 _WEIGHT = 2**40
 
 
 def hash_sums(points: Rows, weights: FloatArray | None, first: int) -> tuple[int, int]:
-    """Sums over the rows first, first + 1, …: one for any order of them, one for this order."""
+    """Two sums over rows that are numbered from `first`: without and with regard to their order."""
     more = None if weights is None else _weight_hashes(weights)
     if is_sparse(points):
         return _sums(_hash_sparse(points), more, first)
@@ -66,7 +69,7 @@ def _sums(hashes: DenseRows, more: DenseRows | None, first: int) -> tuple[int, i
 
 
 def _factors(places: Any) -> DenseRows:
-    """An odd number for every place in a row."""
+    """An odd factor for every position in a row."""
     return mix(np.asarray(places).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
 
 
@@ -90,7 +93,7 @@ def _hash_dense(words: DenseRows, factors: DenseRows) -> DenseRows:
 
 
 def _hash_sparse(rows: Any) -> DenseRows:
-    """Zeros add nothing, so only what is stored is looked at."""
+    """Hash of every sparse row; zeros add nothing, so only stored values are read."""
     words = _words(np.ascontiguousarray(rows.data).reshape(-1, 1)).astype(np.uint64)
     each = words.shape[1]
     places = rows.indices.astype(np.int64)[:, None] * each + np.arange(each)

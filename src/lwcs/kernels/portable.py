@@ -1,7 +1,7 @@
-"""The kernels in the array API standard: NumPy, torch and CuPy arrays; the oracle of the tests.
+"""The kernels in the array API standard, for NumPy, torch and CuPy: the reference of the tests.
 
-Rows go through in pieces whose float64 temporaries stay in a core's cache. The sparse
-kernels are NumPy alone, since the standard has no sparse arrays.
+Rows are computed with in pieces whose float64 temporaries stay in a core's cache. The sparse
+kernels are for NumPy only, since the standard has no sparse arrays.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PIECE_VALUES = 2**15
 
 
 class SparsePivot(NamedTuple):
-    """A pivot for CSR rows: what zeros cost is in two parts, by `split_exactly`."""
+    """A pivot for CSR rows: the cost of zeros is in two parts, by `split_exactly`."""
 
     columns: FloatArray
-    """Per column: the point, and the first part of what a zero costs."""
+    """Per column: the point, and the first part of the cost of a zero."""
     precision: FloatArray | None
     totals: tuple[float, float]
-    """What a row of zeros costs: the rests, and the first parts."""
+    """Cost of a row of zeros: of the second parts, and of the first ones."""
 
 
 def _pieces(points: Any) -> Iterator[slice]:
@@ -63,7 +63,7 @@ def scan_cells(
     cell_rows: int,
     cells: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Write Σω·d of every cell into `cells`; return the sums of every block. NumPy alone."""
+    """Write Σω·d of every cell into `cells`; return the sums of every block. NumPy only."""
     shifts, costs = [], []
     for block in pieces(len(points), block_rows):
         omega, distances = None if weights is None else weights[block], np.empty(len(points[block]))
@@ -105,10 +105,10 @@ def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
     for piece in _pieces(points):
         omega, rows = weights[piece], xp.astype(points[piece, :], xp.float64)
         weight = float(xp.sum(omega))
-        # Around a row of theirs equal rows give exactly zero, and so an exact Φ = 0.
+        # Around one of its rows, a piece of equal rows gives exactly zero, and so Φ = 0.
         first = rows[int(xp.argmax(omega)), :]
         if weight == 0.0:
-            # Leaves nothing behind but the NaN of a row that is not finite.
+            # Adds nothing, except NaN if a row is not finite.
             mean = mean + xp.matmul(omega, rows - first)
             continue
         center = first + xp.matmul(omega, rows - first) / weight
@@ -133,7 +133,7 @@ def closer(
     closest: FloatArray,
     labels: Labels,
 ) -> tuple[float, int]:
-    """Lower `closest` where `center` is nearer. NumPy alone; it looks at every row."""
+    """Lower `closest` where `center` is nearer. NumPy only; it reads every row."""
     del reach
     distances = np.empty(len(points))
     scan(points, weights, center, precision, distances)
@@ -162,7 +162,7 @@ def weighted_sum(weights: FloatArray | None, values: FloatArray) -> float:
 def cluster_sums(
     points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask, around: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·(x − around) of the clusters that are wanted. NumPy alone: it sorts the rows."""
+    """Σω and Σω·(x − around) of the clusters that are wanted. NumPy only: it sorts the rows."""
     order = np.argsort(labels, kind="stable")
     order = order[wanted[labels[order]]]
     totals = np.zeros(len(wanted))
@@ -188,12 +188,12 @@ def own_distances(
 
 
 def second_best(scores: DenseRows, best: IntArray, at: IntArray | None) -> DenseRows:
-    """The largest score of some rows, or all, but for their best one. NumPy alone."""
+    """The second largest score of some rows, or of all. NumPy only."""
     if at is not None and 2 * len(at) > len(scores):
         return np.asarray(second_best(scores, best, None)[at])
     if at is not None:
         scores, best = scores[at], best[at]
-    # In place, and back again: a copy of all scores costs more than the search.
+    # The best score is removed and put back: a copy of all scores costs more than the search.
     each = np.arange(len(best))
     top = scores[each, best]
     scores[each, best] = -np.inf
@@ -258,5 +258,5 @@ def moments_sparse(
 
 
 def _in_order(weights: FloatArray) -> float:
-    """Sum one after the other, as bincount does: a column without zeros has then none left."""
+    """Sum in the order of bincount: a column without zeros then leaves exactly no weight."""
     return float(np.cumsum(weights)[-1]) if len(weights) else 0.0

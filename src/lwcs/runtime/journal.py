@@ -1,8 +1,13 @@
-"""How long the stages of a job took: seconds, rows, passes and bytes by stage.
+"""The journal of a job: its stages as they run, shown and logged, and how long they took.
 
-`bytes` are those of the rows that were processed, as they are measured: rows × columns × the size
-of a value, or for sparse rows the stored values and their places. They are 0 where a source does
-not know the type of its values (arrays on a cluster, sources of your own without a `dtype`).
+Every pass over rows and every solver is a stage. A journal is passed explicitly, since the threads
+of the pool belong to no job: jobs side by side do not mix. Only the thread that started a job shows
+progress.
+
+The timings of a stage are seconds, rows, passes and bytes. `bytes` are those of the rows that were
+processed, as they are measured: rows × columns × the size of a value, or for sparse rows the stored
+values and their column numbers. They are 0 if a source does not know the type of its values (arrays
+on a cluster, custom sources without a `dtype`).
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from threading import get_ident
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,20 +25,15 @@ from lwcs.runtime.progress import Progress, display_of
 from lwcs.runtime.warnings import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lwcs.runtime.progress import Kind, ProgressDisplay
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lwcs.storage.fields import Fields
 
     Timings = dict[str, dict[str, float | int]]
 
 TIMINGS = "timings"
-"""Where the details of a coreset have them."""
+"""Name of the timings among the details of a coreset."""
 TOTAL = "total"
 _MOST_STAGES = 1_000
 _COUNTS = ("rows", "passes", "bytes")
@@ -41,7 +41,7 @@ _COUNTS = ("rows", "passes", "bytes")
 
 @dataclass(slots=True)
 class Tally:
-    """What a stage has come to; stages that are not passes over the rows have no rows."""
+    """Time and rows of a stage; stages that are not passes over the rows have no rows."""
 
     seconds: float = 0.0
     rows: int = 0
@@ -49,54 +49,20 @@ class Tally:
     bytes: int = 0
 
     def add(self, other: Tally) -> None:
-        """Add what the same stage has come to another time."""
+        """Add another run of the same stage."""
         self.seconds += other.seconds
         self.rows += other.rows
         self.passes += other.passes
         self.bytes += other.bytes
 
-    def plain(self) -> dict[str, float | int]:
-        """As JSON holds it."""
-        return {
-            "seconds": self.seconds,
-            "rows": self.rows,
-            "passes": self.passes,
-            "bytes": self.bytes,
-        }
-
-
-class Tallies:
-    """The tallies of a job by stage; threads may add to them at the same time."""
-
-    def __init__(self) -> None:
-        self._lock, self._stages = threading.Lock(), dict[str, Tally]()
-
-    def add(self, stage: str, tally: Tally) -> None:
-        """Count what a stage has come to."""
-        with self._lock:
-            self._stages.setdefault(stage, Tally()).add(tally)
-
-    def timings(self, seconds: float) -> Timings:
-        """Plain numbers by stage, and in total; `seconds` is the time of the whole job.
-
-        Stages that ran beside one another on threads add up to more than that.
-        """
-        total = Tally()
-        with self._lock:
-            for tally in self._stages.values():
-                total.add(tally)
-            found = {stage: tally.plain() for stage, tally in self._stages.items()}
-        total.seconds = seconds
-        return found | {TOTAL: total.plain()}
-
 
 def without_timings(details: Mapping[str, Any]) -> dict[str, Any]:
-    """The details of a coreset that say what it is, not how long it took."""
+    """The details of a coreset without its timings, which differ from run to run."""
     return {name: value for name, value in details.items() if name != TIMINGS}
 
 
 def read_timings(fields: Fields) -> Timings:
-    """The timings of a file, checked; none if it is an older one."""
+    """The timings in a file, checked; a coreset that was not built here has none."""
     if TIMINGS not in fields:
         return {}
     stages = fields.inner(TIMINGS)
@@ -106,10 +72,10 @@ def read_timings(fields: Fields) -> Timings:
 
 
 def _read_stage(stages: Fields, stage: str) -> dict[str, float | int]:
-    own = stages.inner(stage)
-    found: dict[str, float | int] = {"seconds": own.number("seconds", least=0.0)}
-    found |= {name: own.integer(name) for name in _COUNTS}
-    if set(own) != set(found):
+    tally = stages.inner(stage)
+    found: dict[str, float | int] = {"seconds": tally.number("seconds", least=0.0)}
+    found |= {name: tally.integer(name) for name in _COUNTS}
+    if set(tally) != set(found):
         raise stages.fail(stage, f"an object with the fields {', '.join(found)}")
     return found
 
@@ -118,13 +84,13 @@ R = TypeVar("R")
 
 
 class CountsRows(Protocol):
-    """How many rows the results of a pass stand for."""
+    """Number of rows that the results of a pass cover."""
 
     def after(self, done: int, result: Any, /) -> int:
         """After the first `done` results, of which `result` is the last."""
 
     def at_end(self, done: int, /) -> int:
-        """After all results, as exactly as it is known."""
+        """After all results, as exactly as known."""
 
 
 class RunningStage:
@@ -144,11 +110,11 @@ class RunningStage:
 
     @property
     def seconds(self) -> float:
-        """Time since it began."""
+        """Time since the stage began."""
         return perf_counter() - self._start
 
     def step(self, rows: int = 0) -> None:
-        """One more step is done, and so many rows in all."""
+        """Count one more step; `rows` are all rows so far."""
         self.done, self.rows = self.done + 1, rows
         self._show()
 
@@ -160,17 +126,17 @@ class RunningStage:
             self._display.show(now, self.kind)
 
     def finish(self) -> None:
-        """Tell that it has come to its end."""
+        """Show that the stage is complete."""
         self._show(finished=True)
 
     def end(self) -> None:
-        """Take the display away, however it ended."""
+        """Remove the display, whether the stage completed or failed."""
         if self._display is not None:
             self._display.end()
 
 
 class Journal:
-    """What a job tells of its stages, and what these came to.
+    """Shows and logs the stages of a job, and keeps their timings.
 
     `progress` is True for a bar or lines on standard error, or a function that is called with a
     `Progress`; an exception that it raises stops the job.
@@ -183,7 +149,8 @@ class Journal:
         elif progress or callable(progress):
             self._display = display_of(progress)
         self._thread: int = get_ident() if within is None else within._thread
-        self._within, self._tallies, self._start = within, Tallies(), perf_counter()
+        self._within, self._start = within, perf_counter()
+        self._lock, self._tallies = threading.Lock(), dict[str, Tally]()
         self._counted: int | None = None
 
     @property
@@ -199,7 +166,7 @@ class Journal:
             self._within.n_rows = rows
 
     def part(self) -> Journal:
-        """The journal of a part of this job, with timings of its own; they count here too."""
+        """The journal of a part of this job, with its own timings, which are added here as well."""
         return Journal(within=self)
 
     @contextmanager
@@ -245,17 +212,27 @@ class Journal:
             stage.rows = rows.at_end(stage.done)
 
     def timings(self) -> Timings:
-        """What the stages so far came to."""
-        return self._tallies.timings(perf_counter() - self._start)
+        """Plain numbers by stage so far, and in total, with the time of the whole job.
 
-    def _add(self, name: str, tally: Tally) -> None:
-        self._tallies.add(name, tally)
+        Stages that ran at the same time on several threads add up to more than that.
+        """
+        total = Tally()
+        with self._lock:
+            for tally in self._tallies.values():
+                total.add(tally)
+            timings = {stage: asdict(tally) for stage, tally in self._tallies.items()}
+        total.seconds = perf_counter() - self._start
+        return timings | {TOTAL: asdict(total)}
+
+    def _add(self, stage: str, tally: Tally) -> None:
+        with self._lock:
+            self._tallies.setdefault(stage, Tally()).add(tally)
         if self._within is not None:
-            self._within._add(name, tally)
+            self._within._add(stage, tally)
 
 
 def _log(stage: RunningStage, tally: Tally) -> None:
-    """Solvers, of which a fit may have many, at DEBUG; the rest at INFO."""
+    """Log a stage: at DEBUG for solvers, of which a fit may have many, else at INFO."""
     level = logging.DEBUG if stage.kind == "solver" else logging.INFO
     if not LOG.isEnabledFor(level):
         return

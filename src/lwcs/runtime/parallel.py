@@ -1,4 +1,14 @@
-"""How many cores this process may use: affinity, container, OMP_NUM_THREADS and joblib."""
+"""Threads: how many this process may use, the one pool of them, and BLAS on a single one.
+
+Number of threads. Ours and not `joblib.cpu_count`, which reads the control group at the mount point
+alone: it does not see the quota of a nested group (CPUQuota of systemd, a Slurm job, a pod that
+shares the namespace of its host; `tests/runtime/test_cores.py`), and to import joblib takes longer
+than a small build.
+
+Pool. A caller runs its own tasks, and idle helpers join in. So a task may have tasks of its own
+without a deadlock, fits side by side share the cores, and a round of tasks costs a fraction of what
+an executor takes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +17,7 @@ import os
 import sys
 import threading
 from collections import deque
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from math import ceil, inf
 from pathlib import Path, PurePosixPath
@@ -23,32 +33,32 @@ if TYPE_CHECKING:
 
 
 def usable_cores() -> int:
-    """Number of cores of this process: its affinity mask, or less by the quota of its container."""
+    """Number of cores in the affinity mask of this process, or fewer by its CPU quota."""
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    # 1.5 cores are used by two threads.
+    # Two threads use 1.5 cores.
     return max(1, ceil(min(cores, _quota_of_this_process())))
 
 
 def default_jobs() -> int:
-    """What `n_jobs` is if it is not given, -1 meaning all usable cores.
+    """The default of `n_jobs`, where -1 means all usable cores.
 
-    That is the `n_jobs` of joblib's context, else OMP_NUM_THREADS up to the usable cores, else -1.
+    It is the `n_jobs` of joblib's context, else OMP_NUM_THREADS up to the usable cores, else -1.
     """
     level, jobs = _joblib_context()
     if jobs is not None:
         return jobs
     if (limit := _omp_num_threads()) is not None:
-        # Workers of joblib's default backend are told their share of the cores this way.
+        # joblib's default backend sets it to the share of the cores that a worker may use.
         return min(limit, usable_cores())
-    # Other processes of joblib are not told how many of them there are.
+    # Workers of other backends do not know how many of them there are.
     return 1 if level > 0 and multiprocessing.parent_process() is not None else -1
 
 
 def _joblib_context() -> tuple[int, int | None]:
-    """Nesting level and `n_jobs` of joblib's context; joblib is not loaded to find out."""
+    """Nesting level and `n_jobs` of joblib's context, without importing joblib."""
     active = getattr(sys.modules.get("joblib.parallel"), "get_active_backend", None)
     if active is None:
         return 0, None
@@ -57,7 +67,7 @@ def _joblib_context() -> tuple[int, int | None]:
 
 
 def _omp_num_threads() -> int | None:
-    """The first number of OMP_NUM_THREADS, which has one per level of nesting."""
+    """The first number in OMP_NUM_THREADS, which has one number per level of nesting."""
     given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(given) if given.isascii() and given.isdigit() and int(given) > 0 else None
 
@@ -68,16 +78,16 @@ def _quota_of_this_process() -> float:
 
 
 def cpu_quota(root: Path) -> float:
-    """CPU time per second that the control groups of this process allow; infinite if any is.
+    """Cores that the control groups of this process allow; infinite without a limit.
 
-    `root` is the folder that has /proc and the mounted control groups.
+    `root` is the folder that contains /proc and the mounted control groups.
     """
     quotas = (_quota(folder) for group in _groups(root) for folder in group)
     return min(quotas, default=inf)
 
 
 def _groups(root: Path) -> Iterator[list[Path]]:
-    """The control groups for CPU time that hold this process, each with its ancestors."""
+    """The control groups for CPU time that this process is in, each with its ancestors."""
     try:
         mounts = _lines(root / "proc/self/mountinfo")
         member_of = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
@@ -99,7 +109,7 @@ def _groups(root: Path) -> Iterator[list[Path]]:
 
 
 def _below(path: PurePosixPath, mounted: PurePosixPath) -> PurePosixPath:
-    """Where a group is below the mount point; a container may see nothing above its own group."""
+    """Path of a group below the mount point; a container may see nothing above its own group."""
     visible = path.is_relative_to(mounted) and ".." not in path.parts
     return path.relative_to(mounted) if visible else PurePosixPath()
 
@@ -107,13 +117,11 @@ def _below(path: PurePosixPath, mounted: PurePosixPath) -> PurePosixPath:
 def _quota(group: Path) -> float:
     """Cores that one group allows; infinite if it sets no limit."""
     for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
-        try:
+        # Without a limit there is no such file, or "max" in it.
+        with suppress(OSError, ValueError, IndexError, ZeroDivisionError):
             quota, period = " ".join(_lines(group / name)[0] for name in names).split()
             if int(quota) > 0:
                 return int(quota) / int(period)
-        except (OSError, ValueError, IndexError, ZeroDivisionError):
-            # No such file, or "max".
-            continue
     return inf
 
 
@@ -123,12 +131,12 @@ def _lines(path: Path) -> list[str]:
 
 R = TypeVar("R")
 
-# Seconds after which an idle thread ends, and with it the memory that it keeps.
+# Seconds after which an idle thread ends, and its workspace is freed.
 _IDLE = 1.0
 
 
 class _Helpers:
-    """Threads that start when they are needed, and turn from one caller to the next.
+    """Threads that start when they are needed, and help one caller after the other.
 
     They are daemons: an interrupt while a thread starts leaves it running without an owner, and
     the process would wait for it at exit.
@@ -141,49 +149,46 @@ class _Helpers:
         """Start without threads."""
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
-        self._wishes: SimpleQueue[Tasks] = SimpleQueue()
-        # Wishes that wait or are being fulfilled.
-        self._wished = 0
+        self._requests: SimpleQueue[Tasks] = SimpleQueue()
+        # Number of requests that wait or are worked on.
+        self._open = 0
 
     def help(self, tasks: Tasks) -> None:
         """Have one more thread help with tasks, now or when one is free."""
-        self._wishes.put(tasks)
+        self._requests.put(tasks)
         with self._lock:
-            self._wished += 1
-            if len(self._threads) < min(self._wished, tasks.most_helpers):
+            self._open += 1
+            if len(self._threads) < min(self._open, tasks.most_helpers):
                 thread = threading.Thread(target=self._work, name="lwcs", daemon=True)
                 thread.start()
                 self._threads.add(thread)
 
     def _work(self) -> None:
         while (tasks := self._next()) is not None:
-            # Task by task where others wait, so that all get on.
-            while (more := tasks.run_one()) and self._wishes.empty():
+            # If other callers wait, run one task only, so that all of them make progress.
+            while (more := tasks.run_one()) and self._requests.empty():
                 pass
             if more:
-                self._wishes.put(tasks)
+                self._requests.put(tasks)
             else:
                 with self._lock:
-                    self._wished -= 1
-            # Kept while this thread waits, it would keep the data of its caller in memory.
+                    self._open -= 1
+            # A reference that lives while this thread waits would keep the caller's data in memory.
             del tasks
 
     def _next(self) -> Tasks | None:
-        """The next wish, or None if this thread is to end."""
+        """The next request, or None if this thread is to end."""
         while True:
             try:
-                return self._wishes.get(timeout=_IDLE)
+                return self._requests.get(timeout=_IDLE)
             except Empty:
                 with self._lock:
-                    if self._wishes.empty():
+                    if self._requests.empty():
                         self._threads.discard(threading.current_thread())
                         return None
 
 
 _HELPERS = _Helpers()
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork, nor does a lock that one of them held.
-    os.register_at_fork(after_in_child=_HELPERS.reset)
 
 
 class PendingCall(Generic[R]):
@@ -199,7 +204,7 @@ class PendingCall(Generic[R]):
     def run(self, kept: type[BaseException]) -> None:
         """Run it; errors of this type are kept for the caller."""
         assert self._todo is not None
-        # Results wait for their turn; the rows that they are made of do not wait with them.
+        # A result may wait for its turn; the rows it was computed from must not be kept until then.
         (function, argument), self._todo = self._todo, None
         try:
             self._value = function(argument)
@@ -218,21 +223,21 @@ class Tasks:
     """The tasks of one caller, run by its own thread and up to ``threads − 1`` helpers.
 
     Leaving the context waits for the tasks that run, and starts no other. The caller may be
-    interrupted at any point. So only helpers write down what they do, and no count relies on the
-    caller; the lock is a plain one, which an interrupt cannot leave locked.
+    interrupted at any point, so counts are kept by helpers only, and the lock is a plain one, which
+    an interrupt cannot leave locked.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads, self._helpers = threads, 0
         self.most_helpers = max(usable_cores(), threads) - 1
-        """So many threads help all callers together."""
+        """Number of threads that help all callers together."""
         self._lock, self._running = threading.Lock(), 0
         self._todo: deque[PendingCall[Any]] = deque()
-        # Something for every task that a helper has ended, after that can be seen.
+        # One item for every task that a helper has finished, put there once `done` is set.
         self._ended: SimpleQueue[None] = SimpleQueue()
 
     def __enter__(self) -> Self:
-        """Nothing runs yet."""
+        """Start no thread yet."""
         return self
 
     def __exit__(
@@ -248,7 +253,7 @@ class Tasks:
             self._ended.get()
 
     def add(self, function: Callable[[Any], R], argument: Any) -> PendingCall[R]:
-        """Have a task run soon."""
+        """Add a task, and ask for one more helper if fewer than allowed are at work."""
         task = PendingCall(function, argument)
         with self._lock:
             self._todo.append(task)
@@ -259,15 +264,15 @@ class Tasks:
         return task
 
     def result(self, task: PendingCall[R]) -> R:
-        """The result of a task; meanwhile, this thread runs what has not started."""
+        """Wait for the result of a task; meanwhile, run tasks that have not started."""
         while not task.done:
             with self._lock:
-                own = self._todo.popleft() if self._todo else None
-            if own is None:
+                following = self._todo.popleft() if self._todo else None
+            if following is None:
                 self._ended.get()
             else:
                 # An interrupt is not the error of a task.
-                own.run(Exception)
+                following.run(Exception)
         return task.result()
 
     def run_one(self) -> bool:
@@ -286,6 +291,7 @@ class Tasks:
 
 
 READER = "lwcs-read"
+"""Name of threads that read ahead."""
 
 A = TypeVar("A")
 
@@ -293,7 +299,7 @@ A = TypeVar("A")
 def as_threads(n_jobs: int | None) -> int:
     """Turn `n_jobs` into a number of threads: -1 means all usable cores, -2 all but one.
 
-    None means what joblib's context or OMP_NUM_THREADS say, else all usable cores.
+    None means the number of joblib's context or OMP_NUM_THREADS, else all usable cores.
     """
     if n_jobs is None:
         n_jobs = default_jobs()
@@ -329,7 +335,7 @@ class _Keeper:
 
 
 class _BlasLimit:
-    """Counts the callers inside: the first to enter sets the limit, the last to leave lifts it.
+    """Counts the callers that need the limit: the first one sets it, the last one lifts it.
 
     The limit applies to the whole process. If every caller set and restored it, it would stay at
     one forever as soon as two of them overlap; and threadpoolctl lets only the thread that set it
@@ -350,7 +356,7 @@ class _BlasLimit:
     def enter(self) -> None:
         """Count one more caller."""
         with self._lock:
-            # A module that was imported since may have brought a BLAS library of its own.
+            # A module that was imported since then may have loaded another BLAS library.
             if self._inside == 0 or self._modules != len(sys.modules):
                 if self._keeper is None:
                     self._keeper = _Keeper()
@@ -358,10 +364,10 @@ class _BlasLimit:
             self._inside += 1
 
     def leave(self) -> None:
-        """Count one caller less."""
+        """Count one caller fewer."""
         with self._lock:
             if self._inside == 0:
-                # It entered in another process, before a fork.
+                # The caller entered in the parent process, before a fork.
                 return
             self._inside -= 1
             if self._inside == 0 and self._keeper is not None:
@@ -378,7 +384,8 @@ class _BlasLimit:
 _LIMIT = _BlasLimit()
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork, nor does a lock that one of them held.
-    os.register_at_fork(after_in_child=_LIMIT.reset)
+    for each in (_HELPERS, _LIMIT):
+        os.register_at_fork(after_in_child=each.reset)
 
 
 @contextmanager
@@ -393,7 +400,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @contextmanager
 def closing_items(items: Iterable[Any]) -> Iterator[None]:
-    """Close a generator in the end: it may have a thread of its own, which must end too."""
+    """Close a generator at the end: it may have a thread of its own, which must end as well."""
     try:
         yield
     finally:
@@ -456,18 +463,16 @@ def workers(n_jobs: int | None) -> Iterator[Map]:
 def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
     """Yield `items`, which a thread of their own produces, up to `depth` ahead.
 
-    This way, reading overlaps with computing. Closing the generator stops the thread.
+    Reading then overlaps with computing. Closing the generator stops the thread.
     """
     ready: Queue[tuple[bool, Any]] = Queue(maxsize=depth)
     stopped = threading.Event()
 
     def offer(what: tuple[bool, Any]) -> bool:
         while not stopped.is_set():
-            try:
+            with suppress(Full):
                 ready.put(what, timeout=0.1)
-            except Full:
-                continue
-            return True
+                return True
         return False
 
     def produce() -> None:
@@ -492,5 +497,5 @@ def prefetch(items: Iterable[A], depth: int = 2) -> Generator[A, None, None]:
                 raise value
     finally:
         stopped.set()
-        # It may wait for a silent pipe, which must not make the caller wait.
+        # The thread may be blocked by a pipe without data; the caller must not be.
         thread.join(timeout=1.0)

@@ -1,4 +1,4 @@
-"""How far a job is, and who is shown that: a bar on a terminal, lines without one, a callback."""
+"""Displays of progress: a bar on a terminal, lines of text elsewhere, or a callback."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     Callback = Callable[["Progress"], object]
 
 LINES_EVERY = 5.0
-"""Seconds between two lines; a job that takes less time writes none."""
+"""Seconds between two lines; a shorter job writes none."""
 _CALLS_EVERY = 0.2
 # A fit has many short solvers: only those that take this many seconds have a bar.
 _PATIENCE = 0.5
 Kind = Literal["pass", "solver", "runs"]
-"""What a stage is: a pass over the rows, an iteration on draws, or a row of jobs."""
+"""Kind of a stage: a pass over the rows, a solver on the draws, or a series of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Progress:
 
 
 class ProgressDisplay(Protocol):
-    """Who is shown the progress of a job; always by the thread that started the job."""
+    """Shows the progress of a job; called by the thread that started the job only."""
 
     def show(self, now: Progress, kind: Kind) -> None:
-        """Show how far a stage is."""
+        """Show the progress of a stage."""
 
     def end(self) -> None:
-        """The stage has ended, or was broken off."""
+        """Remove what is shown: the stage has ended, or has failed."""
 
 
 def display_of(progress: Any) -> ProgressDisplay:
@@ -108,13 +108,13 @@ def display_of(progress: Any) -> ProgressDisplay:
 
 
 class Pace:
-    """Says when something is due that happens every so many seconds."""
+    """Says when something that happens every few seconds is due."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._last = seconds, perf_counter()
 
     def is_due(self) -> bool:
-        """Whether it is due; if so, it counts as done."""
+        """Whether it is due; if so, the time is counted from now on."""
         now = perf_counter()
         if now - self._last < self._seconds:
             return False
@@ -129,13 +129,13 @@ class Calls:
         self._function, self._pace = function, Pace(_CALLS_EVERY)
 
     def show(self, now: Progress, kind: Kind) -> None:
-        """Call the function, if it is time; what it raises stops the job."""
+        """Call the function if it is due; an exception that it raises stops the job."""
         del kind
         if now.finished or self._pace.is_due():
             self._function(now)
 
     def end(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: there is no display."""
 
 
 class OnStandardError:
@@ -146,7 +146,7 @@ class OnStandardError:
         self._bar: Bar | None = None
 
     def show(self, now: Progress, kind: Kind) -> None:
-        """Draw the bar, or write a line if it is time."""
+        """Draw the bar, or write a line if it is due."""
         if self._bar is not None:
             self._bar.show(now)
         elif sys.stderr is not None and sys.stderr.isatty():
@@ -156,7 +156,7 @@ class OnStandardError:
             print(now, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.end()
@@ -183,5 +183,5 @@ class Bar:
         self._bars.update(self._task, completed=now.done, rate=now.rate)
 
     def end(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._bars.stop()

@@ -1,6 +1,7 @@
-"""One seed; a generator for every task, keyed by what the task is, never by who runs it.
+"""Random generators: one per task, from one seed, and the draws that are split with them.
 
-A retried task, or one that another thread picked up, therefore draws the same numbers.
+A generator is keyed by the stage, the round and the partition of its task, never by the thread or
+the attempt. A task that is retried, or run by another thread, therefore draws the same numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Stage(IntEnum):
-    """What the numbers are for; stages of one seed are independent of each other."""
+    """Purpose of the numbers; stages of one seed are independent of each other."""
 
     CORESET = 0
     REDUCE = 1
@@ -50,11 +51,11 @@ class Round(IntEnum):
     RESERVOIR = 6
     FINISH = 7
     D2_CANDIDATES = 1_000
-    """And up: one round for every center."""
+    """First of a range of rounds, one per center."""
 
 
 def generator(seed: int, stage: Stage, round_: int = 0, partition: int = 0) -> np.random.Generator:
-    """Give the Philox generator of one task."""
+    """The Philox generator of one task."""
     key = np.random.SeedSequence(seed, spawn_key=(int(stage), round_, partition))
     return np.random.Generator(np.random.Philox(key))
 
@@ -62,7 +63,7 @@ def generator(seed: int, stage: Stage, round_: int = 0, partition: int = 0) -> n
 def as_seed(random_state: object) -> int:
     """Turn scikit-learn's `random_state` into the one integer that is stored with the result.
 
-    ``None`` takes fresh entropy, a generator gives one draw, an integer is itself.
+    ``None`` takes fresh entropy, a generator gives one draw, an integer is used as it is.
     """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
@@ -82,7 +83,7 @@ def as_seed(random_state: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Subsample:
-    """Some of the draws: which rows of the whole, how often each, and their weights."""
+    """Some of the draws: the numbers of their rows, how often each was drawn, and their weights."""
 
     at: IntArray
     counts: IntArray
@@ -90,7 +91,7 @@ class Subsample:
 
 
 def deal(counts: IntArray, sizes: Sequence[int], rng: np.random.Generator) -> list[IntArray]:
-    """Deal the draws at random into parts of these sizes; return the counts of every row in each.
+    """Deal the draws at random into parts of these sizes; return the count of every row per part.
 
     Draws that are left over are in no part.
     """
@@ -103,7 +104,7 @@ def deal(counts: IntArray, sizes: Sequence[int], rng: np.random.Generator) -> li
 
 
 def part_of(weights: FloatArray, counts: IntArray, kept: IntArray) -> Subsample:
-    """The rows of a part, with the weights of a coreset of its size."""
+    """The rows of a part, with weights as in a coreset of the size of that part."""
     at = np.flatnonzero(kept)
     share = (kept[at] / counts[at]) * (counts.sum() / kept.sum())
     return Subsample(at, kept[at], weights[at] * share)

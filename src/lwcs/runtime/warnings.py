@@ -1,4 +1,4 @@
-"""Warnings to the user of the library, which name the line of the user's own code."""
+"""Warnings, which name the line of the user's own code, and the log of the library."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ LOG.addHandler(logging.NullHandler())
 
 
 def decided(event: str, message: str, *values: object) -> None:
-    """Log a decision, with %-style `values` that are put in only if somebody listens."""
+    """Log a decision; the %-style `values` are formatted only if the level is enabled."""
     if LOG.isEnabledFor(logging.DEBUG):
         LOG.debug(message, *values, extra={"event": event}, stacklevel=2)

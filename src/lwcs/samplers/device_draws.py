@@ -15,6 +15,7 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
+from lwcs.kernels import Hits
 from lwcs.runtime.randomness import Round, generator
 from lwcs.samplers.around_centers import ClusterTotals
 from lwcs.samplers.first_pass import check_total
@@ -146,7 +147,7 @@ def _hit_rows(
         each = inside if weights.each is None else inside * weights.each[at]
         hits = hit(points, each, torch.arange(len(targets[part]), device=at.device), targets[part])
         parts.append(hits._replace(rows=at[hits.rows]))
-    return device.Hits(*map(torch.cat, zip(*parts, strict=True)))
+    return Hits(*map(torch.cat, zip(*parts, strict=True)))
 
 
 class _RandomNumbers:

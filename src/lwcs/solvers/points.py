@@ -14,7 +14,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.device import DeviceArray, copied
 from lwcs.geometry import Centers, Geometry
-from lwcs.geometry.device_rows import DeviceRows
+from lwcs.geometry.measured import is_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class Points:
         rows: Any = geometry.measured(data)
         tensor = None
         omega = kernels.unit_weights(copied(weights), len(rows))
-        if isinstance(rows, DeviceRows):
+        if is_on_device(rows):
             tensor = rows.put(omega if weights is None else weights).double()
         moments = rows.moments(omega if tensor is None else DeviceArray(tensor))
         if rows.geometry.cost_follows_from_moments:
@@ -66,7 +66,7 @@ class Points:
     def part(self, at: IntArray, weights: FloatArray) -> Points:
         """Some of the rows with other weights; the average cost is that of all rows."""
         rows, tensor = self.rows[at], None
-        if isinstance(rows, DeviceRows) and self.device_weights is not None:
+        if is_on_device(rows) and self.device_weights is not None:
             tensor = rows.put(weights).double()
         return Points(rows, weights, self.average, tensor)
 

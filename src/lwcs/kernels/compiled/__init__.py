@@ -1,8 +1,8 @@
 """The kernels in numba: single-threaded, without the GIL, compiled on first use.
 
-Sums may be reassociated (that is what lets LLVM use vector registers), so they agree
-with `portable` to rounding, and with themselves bit for bit. NaN and infinity still
-go through every sum: that is how bad data is found without looking for it.
+Sums may be reassociated, which lets LLVM use vector registers, so they agree with `portable` to
+rounding, and repeat bit for bit. NaN and infinity still propagate through every sum: that is how
+bad values are found without a search.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _change(value, j, point, coarse, precision):  # type: ignore[no-untyped-def]
     """x − point, and d of this value less the rest of what a zero costs in its place."""
     offset = np.float64(value) - point
-    # The rest is taken anew: two numbers per column stay in cache where three would not.
+    # The rest is computed again: two numbers per column stay in cache where three would not.
     if precision is None:
         return offset, offset * offset - (point * point - coarse)
     scale = precision[j]
@@ -28,10 +28,10 @@ def _change(value, j, point, coarse, precision):  # type: ignore[no-untyped-def]
 def _scan_sparse(data, indices, indptr, weights, around, table, shift, out):  # type: ignore[no-untyped-def]
     columns, precision, (rest, coarse) = around
     total, cost = 0.0, 0.0
-    # What belongs to a column lies together: one stored value, one cache line.
+    # All numbers of a column are adjacent: one cache line per stored value.
     for j in range(len(columns)):
         table[j, 0], table[j, 1], table[j, 2], table[j, 3] = columns[j, 0], columns[j, 1], 0.0, 0.0
-    # Unsigned, a place cannot be negative, and numba need not look whether it is.
+    # An unsigned index cannot be negative, so numba does not check for that.
     stop = np.uint64(indptr[0])
     for i in range(len(indptr) - 1):
         omega = weights[i]
@@ -138,7 +138,7 @@ def hit_rows_sparse(
 
 
 def _unsigned(indices: IntArray) -> IntArray:
-    """Column numbers as places that cannot be negative."""
+    """Column numbers as unsigned integers, which need no check for negative indices."""
     return indices.view(f"u{indices.dtype.itemsize}")
 
 

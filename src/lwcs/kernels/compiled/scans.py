@@ -1,4 +1,10 @@
-"""Distances of all rows to one point, and moments."""
+"""Distances of dense rows to one point, and moments.
+
+Where rows have no weights, a cell of rows is scanned as one line: which row a value belongs to does
+not matter for the sum of a cell, so pivot and sums repeat over its length, and one vector loop
+serves any number of columns. Rows with weights, and rows whose distances are all needed, go through
+loops over rows, narrow ones four at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ import numpy as np
 from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray
 
 # Rows of one piece of `moments`: small enough that its second sweep reads from cache.
 _PIECE = 64
@@ -212,7 +218,7 @@ def hit_rows(
     floor: float,
     runs: tuple[IntArray, IntArray, FloatArray],
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Rows that `runs` hit (`kernels.hit_rows`), h of each, and its distance to the mean."""
+    """One row per run (`kernels.hit_rows`), the h of each, and its distance to the mean."""
     count = len(runs[0])
     rows, bounds, distances = np.empty(count, dtype=np.int64), np.empty(count), np.empty(count)
     _hit_rows(points, weights, pivot, mean, precision, scale, floor, runs, rows, bounds, distances)
@@ -220,7 +226,7 @@ def hit_rows(
 
 
 def _aligned(count: int, length: int) -> FloatArray:
-    """Arrays that start on a cache line, as vectors do then: else the scan takes a half longer."""
+    """Arrays aligned to cache lines; without that, the scan takes half as long again."""
     stride = -(-length // 8) * 8
     memory = np.empty(count * stride + 8)
     first = -memory.ctypes.data % 64 // 8
@@ -236,7 +242,7 @@ def _moments(points, weights, mean, scatter):  # type: ignore[no-untyped-def]
         stop = min(start + _PIECE, n_rows)
         weight = 0.0
         slip[:] = 0.0
-        # Around a row of theirs equal rows give exactly zero, and so an exact Φ = 0.
+        # Around one of its rows, a piece of equal rows gives exactly zero, and so Φ = 0.
         first = start + np.argmax(weights[start:stop])
         for i in range(start, stop):
             omega = weights[i]
@@ -244,7 +250,7 @@ def _moments(points, weights, mean, scatter):  # type: ignore[no-untyped-def]
             for j in range(n_features):
                 slip[j] += omega * (np.float64(points[i, j]) - np.float64(points[first, j]))
         if weight == 0.0:
-            # Leaves nothing behind but the NaN of a row that is not finite.
+            # Adds nothing, except NaN if a row is not finite.
             for j in range(n_features):
                 mean[j] += slip[j]
             continue
@@ -276,7 +282,8 @@ def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, 
 
 
 @jit(fastmath=REASSOCIATE)
-def _closer(points, weights, center, precision, label, reach, closest, labels):  # type: ignore[no-untyped-def]
+def closer(points, weights, center, precision, label, reach, closest, labels):  # type: ignore[no-untyped-def]
+    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
     cost, spared = 0.0, 0
     for i in range(points.shape[0]):
         if reach is not None:  # noqa: SIM102  numba prunes this test alone
@@ -302,17 +309,3 @@ def _closer(points, weights, center, precision, label, reach, closest, labels): 
         else:
             cost += weights[i] * closest[i]
     return cost, spared
-
-
-def closer(
-    points: DenseRows,
-    weights: FloatArray | None,
-    center: FloatArray,
-    precision: FloatArray | None,
-    label: int,
-    reach: FloatArray | None,
-    closest: FloatArray,
-    labels: Labels,
-) -> tuple[float, int]:
-    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
-    return _closer(points, weights, center, precision, label, reach, closest, labels)

@@ -1,7 +1,9 @@
-"""Atomic numbers, by which threads inside of compiled code hand out work among themselves.
+"""Rounds of k-means++ for dense rows, in compiled code whose threads share the work.
 
-numba has them for GPUs only; LLVM has them for every processor. A read acquires and a change
-releases: whoever sees the new number also sees everything that was written before it.
+Threads claim lots of tiles by atomic numbers, and the last one to finish a round chooses a center
+and draws the candidates of the next round. numba has atomic numbers for GPUs only; LLVM has them
+for every processor. A read acquires and a change releases: a thread that reads the new number also
+sees everything that was written before it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numba.core import cgutils
 from lwcs.kernels.compiled.jit import REASSOCIATE, jit
 
 _BYTES = 8
-# Typed by what they generate, not by what they are.
+# Untyped in numba: intrinsics have the types of the code that they generate.
 _intrinsic: Any = extending.intrinsic
 _item: Any = cgutils.get_item_pointer
 
@@ -40,7 +42,7 @@ def read(typing, numbers, at):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def add(typing, numbers, at, step):  # type: ignore[no-untyped-def]
-    """numbers[at] += step; returns what was there before."""
+    """numbers[at] += step; returns the number before."""
     del typing, at, step
 
     def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
@@ -69,15 +71,15 @@ COLUMNS = 4
 _TOGETHER = 8
 # Below this part of their terms, distances from products have too few digits to draw by.
 _CLEAR = 1e-11
-# How often a thread looks whether the next round has begun, before it rests: some 200 µs.
+# How often a thread checks whether the next round has begun before it returns: some 200 µs.
 _PATIENCE = 2**17
 
-# Where in `Rounds.counts` the numbers are; those that different threads write are far apart.
+# Indices of `Rounds.counts`; numbers that different threads write are on different cache lines.
 ROUND, DONE, ENDED, CHOSEN, BEST, COUNTS = 0, 16, 32, 33, 34, 48
 
 
 class Tiles(NamedTuple):
-    """Points, in the coordinates of products."""
+    """Points in the coordinates of products, in tiles."""
 
     columns: Any
     """Tile × column × point; the last tile is filled up with zeros."""
@@ -89,7 +91,7 @@ class Tiles(NamedTuple):
 
 
 class CenterFactors(NamedTuple):
-    """Some of the points, as one factor of a product: d = height + offset + x·slope."""
+    """Some of the points as centers: d = height + offset + x·slope."""
 
     slopes: Any
     offsets: Any
@@ -97,7 +99,7 @@ class CenterFactors(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """One seeding: what it reads, and where it stands."""
+    """Input and state of one seeding."""
 
     uniforms: Any
     """One row per center to choose, one column per candidate."""
@@ -112,7 +114,7 @@ class Rounds(NamedTuple):
     """Σw·reached, tile × candidate."""
     chosen: Any
     claimed: Any
-    """The number of rounds that every lot of tiles has been claimed for."""
+    """Number of rounds for which every lot of tiles has been claimed."""
     counts: Any
 
 
@@ -252,7 +254,7 @@ def fold(tiles, first, last, centers, closest):  # type: ignore[no-untyped-def]
 
 @jit()
 def _try_candidates(tiles, rounds, t):  # type: ignore[no-untyped-def]
-    """How near the points of a tile would be with each candidate."""
+    """Distances of the points of a tile to their nearest center, with each candidate."""
     reached, closest = rounds.reached[t], rounds.closest[t]
     closest[:] = reached[rounds.counts[BEST]]
     _distances(tiles, t, rounds.candidates, reached)
@@ -312,9 +314,9 @@ def _draw(weights, distances, below):  # type: ignore[no-untyped-def]
 
 @jit()
 def take_part(tiles, rounds, home, lot, at_most):  # type: ignore[no-untyped-def]
-    """Work on lots of tiles, from number `home` on; tell whether the rounds have ended.
+    """Work on lots of tiles, from number `home` on; return whether the rounds have ended.
 
-    Returns before the end after `at_most` rounds, or if the others leave nothing to do for long.
+    Returns before the end after `at_most` rounds, or if there has been nothing to do for long.
     """
     counts, claimed = rounds.counts, rounds.claimed
     for _ in range(at_most):
@@ -323,7 +325,7 @@ def take_part(tiles, rounds, home, lot, at_most):  # type: ignore[no-untyped-def
             return True
         for step in range(len(claimed)):
             at = (home + step) % len(claimed)
-            # Who still believes in an earlier round finds all of its lots claimed.
+            # A thread that has read an older round number finds all lots of that round claimed.
             if read(claimed, at) == now and replace(claimed, at, now, now + 1):
                 for t in range(at * lot, min((at + 1) * lot, len(tiles.heights))):
                     _try_candidates(tiles, rounds, t)

@@ -1,45 +1,29 @@
 """The hot loops over torch tensors: Triton on a GPU, plain torch elsewhere.
 
-All tensors of a call are on one device, and so is what it returns. X has contiguous rows of
-float32 or float64; weights, pivots, centers and precisions are float64, labels int32. Nothing
-waits for the device, but for labels of float64 rows. Sums are float64, and repeat bit for bit.
-`plain` is the oracle; `fused` is imported with the first tensor on a GPU.
+All tensors of a call are on one device, and so is the result. X has contiguous rows of float32 or
+float64; weights, pivots, centers and precisions are float64, labels int32. No call waits for the
+device, except for labels of float64 rows. Sums are float64, and repeat bit for bit.
+
+Every operation is defined in `plain`, which is the reference for the tests, and again in `fused`,
+by Triton, which is imported with the first tensor on a GPU.
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import torch
 
-from lwcs.kernels import BlockMoments, Hits
+from lwcs.kernels import BlockMoments
 from lwcs.kernels.device import plain
-from lwcs.kernels.device.common import Mode, Nearest, RowScan, ScanSums
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from lwcs.kernels.device.common import Tensor
-
-__all__ = [
-    "Hits",
-    "Mode",
-    "Nearest",
-    "RowScan",
-    "ScanSums",
-    "bisect",
-    "closer",
-    "cluster_sums",
-    "cluster_totals",
-    "hit_rows",
-    "moments",
-    "nearest",
-    "own_distances",
-    "scan",
-    "scan_cells",
-]
 
 # The widest rows that a Triton kernel keeps in registers.
 _WIDEST = 2048
@@ -59,43 +43,31 @@ def _kernels(X: Tensor) -> ModuleType:
     return plain
 
 
-def scan_cells(
-    X: Tensor,
-    weights: Tensor | None,
-    pivot: Tensor,
-    precision: Tensor | None,
-    cell_rows: int,
-) -> ScanSums:
-    """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read.
-
-    All of it is in float64, which takes no longer than the read; `wide` changes nothing.
-    """
-    return _kernels(X).scan_cells(X, weights, pivot, precision, cell_rows)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def scan(X: Tensor, weights: Tensor | None, pivot: Tensor, precision: Tensor | None) -> RowScan:
-    """The distance of every row to a pivot, and the sums of a scan around it."""
-    return _kernels(X).scan(X, weights, pivot, precision)
+def _dispatched(
+    reference: Callable[Concatenate[Tensor, P], R],
+) -> Callable[Concatenate[Tensor, P], R]:
+    """The operation by the kernels for its first argument: `reference`, or its twin in Triton."""
+
+    @wraps(reference)
+    def operation(X: Tensor, /, *args: P.args, **options: P.kwargs) -> R:
+        found: R = getattr(_kernels(X), reference.__name__)(X, *args, **options)
+        return found
+
+    return operation
 
 
-def hit_rows(
-    X: Tensor,
-    weights: Tensor | None,
-    pivot: Tensor,
-    mean: Tensor,
-    precision: Tensor | None,
-    scale: float,
-    floor: float,
-    cell_rows: int,
-    cells: Tensor,
-    targets: Tensor,
-) -> Hits:
-    """One row of every cell that is hit: where the running sum of ω·h crosses a target.
-
-    h = scale·d(x, pivot) + floor. A row without mass is never hit, unless there is no other.
-    """
-    around = pivot, mean, precision
-    return _kernels(X).hit_rows(X, weights, *around, scale, floor, cell_rows, cells, targets)
+scan_cells = _dispatched(plain.scan_cells)
+scan = _dispatched(plain.scan)
+hit_rows = _dispatched(plain.hit_rows)
+closer = _dispatched(plain.closer)
+nearest = _dispatched(plain.nearest)
+own_distances = _dispatched(plain.own_distances)
+cluster_sums = _dispatched(plain.cluster_sums)
+bisect = _dispatched(plain.bisect)
 
 
 def moments(X: Tensor, weights: Tensor | None) -> BlockMoments:
@@ -117,46 +89,6 @@ def moments(X: Tensor, weights: Tensor | None) -> BlockMoments:
     return BlockMoments(weight, mean, (squares - weight * slip * slip).clamp_min(0.0))
 
 
-def closer(
-    X: Tensor,
-    weights: Tensor | None,
-    center: Tensor,
-    precision: Tensor | None,
-    label: int,
-    closest: Tensor,
-    labels: Tensor,
-) -> Tensor:
-    """Lower `closest` where `center` is nearer, and set the label there; return Σω·closest."""
-    return _kernels(X).closer(X, weights, center, precision, label, closest, labels)
-
-
-def nearest(
-    X: Tensor,
-    centers: Tensor,
-    precision: Tensor | None,
-    distances: bool = False,
-    mode: Mode = "tf32x3",
-) -> Nearest:
-    """The nearest center of every row, and its distance to it if wanted.
-
-    "tf32x3" gives the labels that float32 gives, and decides by differences what that cannot
-    tell apart; "tf32" gives the labels of one product of 11 bits, some of which are wrong.
-    """
-    return _kernels(X).nearest(X, centers, precision, distances, mode)
-
-
-def own_distances(X: Tensor, centers: Tensor, labels: Tensor, precision: Tensor | None) -> Tensor:
-    """d of every row to the center that its label names, from differences."""
-    return _kernels(X).own_distances(X, centers, labels, precision)
-
-
-def cluster_sums(
-    X: Tensor, weights: Tensor | None, labels: Tensor, k: int, around: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Σω and Σω·(x − around) of every cluster; rows with a negative label are left out."""
-    return _kernels(X).cluster_sums(X, weights, labels, k, around)
-
-
 def cluster_totals(
     labels: Tensor, weights: Tensor | None, distances: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
@@ -164,11 +96,3 @@ def cluster_totals(
     around = distances.new_zeros((k, 1))
     totals, costs = cluster_sums(distances[:, None], weights, labels, k, around)
     return totals, costs[:, 0]
-
-
-def bisect(sums: Tensor, starts: Tensor, stops: Tensor, targets: Tensor) -> Tensor:
-    """For every target the first place in [start, stop) whose sum is above it.
-
-    Sums rise within every range; stop − 1 where none is above.
-    """
-    return _kernels(sums).bisect(sums, starts, stops, targets)

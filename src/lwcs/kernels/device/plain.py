@@ -1,6 +1,7 @@
-"""The kernels of a device in plain torch: for the CPU, for float64, and the oracle of the tests.
+"""The kernels of a device in plain torch: for the CPU, for float64, and as the tests' reference.
 
-Rows go through in pieces, in float64. No temporary has rows × centers values for all rows.
+The docstrings here hold for every implementation. Rows are computed with in pieces, in float64; no
+temporary has rows × centers values for all rows.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def scan_cells(
     precision: Tensor | None,
     cell_rows: int,
 ) -> ScanSums:
-    """Σω·d(x, pivot) of every cell of rows, Σω(x − pivot) and Σω·d."""
+    """Sums over all rows and over cells of `cell_rows` of them, the last one short; one read."""
     distances, shift, cost = scan(X, weights, pivot, precision)
     masses = distances if weights is None else weights * distances
     short = -len(masses) % cell_rows
@@ -75,7 +76,10 @@ def hit_rows(
     cells: Tensor,
     targets: Tensor,
 ) -> Hits:
-    """One row of every cell that is hit: where the running sum of ω·h crosses its target."""
+    """One row of every cell that is hit: where the running sum of ω·h crosses its target.
+
+    h = scale·d(x, pivot) + floor. A row without mass is never hit, unless there is no other.
+    """
     rows = torch.empty(len(cells), dtype=torch.int64, device=X.device)
     bounds, distances = torch.empty((2, len(cells)), dtype=torch.float64, device=X.device)
     within = torch.arange(cell_rows, device=X.device)
@@ -155,7 +159,10 @@ def cluster_sums(
 
 
 def bisect(sums: Tensor, starts: Tensor, stops: Tensor, targets: Tensor) -> Tensor:
-    """The first place in [start, stop) whose sum is above the target, stop − 1 at the latest."""
+    """For every target the first place in [start, stop) whose sum is above it.
+
+    Sums rise within every range; the result is stop − 1 where none is above.
+    """
     low, high = starts.to(torch.int64), stops.to(torch.int64) - 1
     for _ in range(len(sums).bit_length()):
         middle = (low + high) // 2
@@ -172,9 +179,11 @@ def nearest(
     distances: bool = False,
     mode: Mode = "tf32x3",
 ) -> Nearest:
-    """The nearest center of every row, by products and, where these cannot tell, differences.
+    """The nearest center of every row, and its distance to it if wanted.
 
-    Products are in float64 whatever the mode is.
+    "tf32x3" gives the labels that float32 gives, and decides by differences between centers that
+    float32 cannot tell apart; "tf32" gives the labels of one product of 11 bits, some of which are
+    wrong. Here, products are in float64 whatever the mode is.
     """
     del mode
     k, d = centers.shape
