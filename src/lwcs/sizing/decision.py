@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
     from lwcs.samplers import Sampler
     from lwcs.sizing.levels import SolverParams
-    from lwcs.sizing.solution import FitRequest, FitResult, Trial
+    from lwcs.sizing.solution import FitRequest, FitResult, FitTrial
 
 AUTO = "auto"
 FAR_OFF = 10.0
@@ -100,7 +100,7 @@ def takes_all_rows(source_rows: int, size: int) -> bool:
     return size >= source_rows // 2
 
 
-def decide(context: BuildContext, request: FitRequest, trial: Trial) -> Step:
+def decide(context: BuildContext, request: FitRequest, trial: FitTrial) -> Step:
     """Decide what happens next: draw more, draw around the centers, ask all rows, or stop."""
     if trial.result is None:
         return _after_levels(context, request, trial)
@@ -116,7 +116,7 @@ def decide(context: BuildContext, request: FitRequest, trial: Trial) -> Step:
     return Step(Action.STOP, _final_reason(context, request, trial.result))
 
 
-def _after_levels(context: BuildContext, request: FitRequest, trial: Trial) -> Step:
+def _after_levels(context: BuildContext, request: FitRequest, trial: FitTrial) -> Step:
     """Finish if the draws that were not used say that all draws are enough; else draw others."""
     assert trial.levels is not None
     finish = Step(Action.FINISH, trial.step.reason)
@@ -138,7 +138,7 @@ def _after_levels(context: BuildContext, request: FitRequest, trial: Trial) -> S
     return Step(action, reason, min(most, more), trial.step.attempt + 1)
 
 
-def _around_next(request: FitRequest, trial: Trial) -> Step | None:
+def _around_next(request: FitRequest, trial: FitTrial) -> Step | None:
     """The next draw around the present centers, if there may be one."""
     # Draws before and after all rows have judged have seeds of their own.
     first = REDRAWS + 1 + (_AROUND if request.size is not None and trial.judged else 0)
@@ -149,7 +149,7 @@ def _around_next(request: FitRequest, trial: Trial) -> Step | None:
     return Step(Action.DRAW_AROUND, Reason.MISSED_CLUSTERS, size, attempt)
 
 
-def _draws_failed(context: BuildContext, request: FitRequest, trial: Trial) -> bool:
+def _draws_failed(context: BuildContext, request: FitRequest, trial: FitTrial) -> bool:
     """Whether draws of a given size, whose method is ours to choose, have missed clusters.
 
     Others are kept as in the paper: on KDD with 1,000 draws, drawing around the centers gains 5 %
@@ -164,7 +164,7 @@ def _draws_failed(context: BuildContext, request: FitRequest, trial: Trial) -> b
     return _fails(trial.solved.statistics, coreset)
 
 
-def _asks_all_rows(context: BuildContext, request: FitRequest, trial: Trial) -> bool:
+def _asks_all_rows(context: BuildContext, request: FitRequest, trial: FitTrial) -> bool:
     """Whether a pass over all rows follows, because it was asked for or because it is needed."""
     if not context.source.rereadable:
         return False

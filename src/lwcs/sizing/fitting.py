@@ -26,8 +26,8 @@ from lwcs.sizing.solution import (
     SMALL_ROWS,
     FitRequest,
     FitResult,
+    FitTrial,
     PresentCenters,
-    Trial,
     another_seed,
     check_n_rows,
     climb_coreset,
@@ -86,14 +86,14 @@ def fit_coreset(coreset: Coreset, computed_as: ComputedAs, request: FitRequest) 
 
 
 def draw(
-    context: BuildContext, request: FitRequest, step: Step, last: Trial | None = None
-) -> Trial:
+    context: BuildContext, request: FitRequest, step: Step, last: FitTrial | None = None
+) -> FitTrial:
     """Draw rows as a step says, or take all of them; `last` is what was found before."""
     params, source = request.params, context.source
     if step.action is Action.TAKE_ALL:
         check_n_rows(step.size, params.k)
         rows = context.all_rows(params.n_jobs, params.journal)
-        return Trial(step, rows, rows)
+        return FitTrial(step, rows, rows)
     seed = another_seed(params.seed, step.attempt) if step.attempt else params.seed
     if step.action is Action.DRAW_AROUND and last is not None:
         draws, cost = draw_around(context, last.present, step.size, seed, params)
@@ -103,7 +103,7 @@ def draw(
     if last is not None:
         # Only the last trial is needed: memory does not grow with their number.
         last = replace(last, last=None)
-    trial = Trial(step, draws, draws, last=last, missed=missed)
+    trial = FitTrial(step, draws, draws, last=last, missed=missed)
     given = request.size is not None
     if given or trial.judged_before is not None or not source.rereadable:
         return trial
@@ -118,7 +118,7 @@ def draw(
 
 
 def _draw_by_sampler(
-    context: BuildContext, request: FitRequest, step: Step, seed: int, last: Trial | None
+    context: BuildContext, request: FitRequest, step: Step, seed: int, last: FitTrial | None
 ) -> Coreset:
     params = request.params
     if request.size is not None:
@@ -164,7 +164,7 @@ def draw_around(
     return drawn, fsum(float(part.costs.sum()) for part in weighed)
 
 
-def solve(context: BuildContext, request: FitRequest, trial: Trial) -> Trial:
+def solve(context: BuildContext, request: FitRequest, trial: FitTrial) -> FitTrial:
     """Solve the inner levels of draws; those of a given size at once, as in the paper."""
     params = request.params
     if request.size is None:
@@ -190,7 +190,7 @@ def _solve_on_one_level(
     return replace(result, cost=coreset.cost(result.centers)) if holdout else result
 
 
-def solve_last_level(context: BuildContext, request: FitRequest, trial: Trial) -> Trial:
+def solve_last_level(context: BuildContext, request: FitRequest, trial: FitTrial) -> FitTrial:
     """Solve all draws, or all rows, starting from the inner levels."""
     assert trial.levels is not None
     solution = finish(
@@ -199,7 +199,7 @@ def solve_last_level(context: BuildContext, request: FitRequest, trial: Trial) -
     return replace(trial, result=FitResult.of(solution, trial.step.reason))
 
 
-def judge(context: BuildContext, request: FitRequest, trial: Trial) -> Trial:
+def judge(context: BuildContext, request: FitRequest, trial: FitTrial) -> FitTrial:
     """Polish a result, and price it on all rows; keep the one before if that is no worse."""
     result, solution = trial.solved, trial.solved.solution
     params, geometry = request.params, solution.geometry

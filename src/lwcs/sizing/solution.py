@@ -261,7 +261,7 @@ class PresentCenters:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class FitTrial:
     """Rows that were drawn, and what has been found on them so far."""
 
     step: Step
@@ -270,7 +270,7 @@ class Trial:
     """What the inner levels are parts of."""
     rows: Coreset
     """What the last level clusters: the draws, or all rows."""
-    last: Trial | None = None
+    last: FitTrial | None = None
     """The trial before, whose centers are a start for this one."""
     missed: bool = False
     """Whether the last centers cost far more on all rows than on their own draws."""
