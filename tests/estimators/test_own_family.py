@@ -15,7 +15,6 @@ from lwcs import CoresetMixture
 from lwcs.divergences import KL, SquaredEuclidean
 from lwcs.solvers import families
 from lwcs.solvers.families import Family, Poisson
-from lwcs.storage import persistence as storage
 from tests.cli.test_commands import run
 
 LOCATIONS = np.array([[0.0, 5.0], [9.0, -5.0]])
@@ -203,18 +202,3 @@ def test_options_are_parameters_of_the_estimator():
 
     with pytest.raises(TypeError, match=r"options \['shape'\], which are not parameters"):
         CoresetMixture(family="own_wishful").fit(np.ones((5, 2)))
-
-
-@pytest.mark.parametrize("family", ["gaussian", "gamma", "multinomial"])
-def test_files_from_before_shapes_and_numbers_were_stored_are_loaded(family, tmp_path):
-    X = np.random.default_rng(0).gamma(2.0, size=(300, 3))
-    model = CoresetMixture(2, family=family, random_state=0, max_iter=500, tol=0.1).fit(X)
-    table = model.to_arrow()
-    metadata = storage.read_metadata(table, "")
-    del metadata["shapes"]
-    metadata["trials"] = metadata.pop("numbers").get("trials")
-    early = storage.with_metadata(table, metadata.pop("kind"), metadata)
-    storage.write_table(early, tmp_path / "m.parquet")
-    again = lwcs.load(tmp_path / "m.parquet")
-    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
-    np.testing.assert_array_equal(again.sample(5)[0], model.sample(5)[0])
