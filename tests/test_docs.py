@@ -24,15 +24,7 @@ ENGINES = {
     "lwcs.kernels.device": "torch",
     **{
         f"lwcs.kernels.device.{name}": "triton"
-        for name in (
-            "assign",
-            "assign_kernels",
-            "fused",
-            "rows",
-            "scans",
-            "seeding_kernels",
-            "sums",
-        )
+        for name in ("assignment", "assignment_kernels", "fused", "scans", "seeding_kernels")
     },
 }
 """What the examples of some modules need."""

@@ -129,9 +129,7 @@ class Measured(ABC):
         self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
     ) -> tuple[FloatArray, FloatArray]:
         """Σω and Σω·(x − reference of its center) of the clusters that are wanted, else zeros."""
-        # Less what a zero stands for, as the stored values are.
-        references = around.references - self.zeros
-        kernel = self.geometry.kernel
+        references, kernel = self.as_stored(around.references), self.geometry.kernel
         return kernels.cluster_sums(self.values, weights, labels, wanted, references, kernel)
 
     @abstractmethod
@@ -228,7 +226,11 @@ class Measured(ABC):
 
     def pivot(self, point: FloatArray) -> Pivot:
         """A point for the kernels, in the coordinates of the stored values."""
-        return Pivot(point - self.zeros, self.geometry.precision)
+        return Pivot(self.as_stored(point), self.geometry.precision)
+
+    def as_stored(self, points: FloatArray) -> FloatArray:
+        """Points in the coordinates of the stored values: for sparse rows less their zeros."""
+        return points
 
     def nearest(self, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """The nearest center of every row, and the distance to it."""

@@ -158,6 +158,10 @@ class SparseRows(Measured):
         """What a zero stands for."""
         return self.geometry.zeros(self.n_features)
 
+    def as_stored(self, points: FloatArray) -> FloatArray:
+        """Points less what a zero stands for."""
+        return points - self.zeros
+
     def full(self, at: slice | IntArray) -> FloatArray:
         """Some of the rows, dense."""
         return np.asarray(self.values[at].toarray(), dtype=np.float64) + self.zeros

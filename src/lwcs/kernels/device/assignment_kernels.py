@@ -148,8 +148,8 @@ def assign(
             row_best = tl.maximum(row_best, top)
 
         if SECOND:
-            # A center that is nearer than the best one found is no farther from the origin than
-            # this; by Cauchy–Schwarz that bounds the terms of its score, and so their rounding.
+            # A center that is nearer than the best one is no farther from the origin than this; by
+            # Cauchy–Schwarz that bounds the terms of its score, and so their rounding.
             length = tl.sqrt(norm)
             reach = 1.1 * (length + tl.sqrt(tl.maximum(norm - row_best, 0.0)))
             reach = tl.minimum(reach, farthest)
@@ -158,7 +158,7 @@ def assign(
             if PRODUCTS == 3:
                 error += PRODUCT_ERROR * terms
             else:
-                # What was left out of the product: x_low·slope and x_high·slope_low.
+                # Terms that the product omits: x_low·slope and x_high·slope_low.
                 left_out = tl.minimum(tl.load(constants + 2), reach * 2.0**-10)
                 x_left = tl.sqrt(rest) * (power / TOP)
                 error += 1.01 * (2.0 * x_left * reach + length * left_out)
@@ -216,7 +216,7 @@ def prepare(
     tl.store(offsets + rows, tl.where(rows < k, -heights, -3e38).to(tl.float32))
     left = left / TOP
     rest = tl.sum(tl.where(p[None, :] > 0.0, left * left / p[None, :], 0.0), axis=1)
-    # The largest of all, whatever the order is; float32 numbers that are positive rise as int32.
+    # A maximum does not depend on the order; positive float32 numbers are ordered as int32.
     farthest = (tl.sqrt(tl.max(heights, axis=0)) * 1.001).to(tl.float32)
     tl.atomic_max(constants + 1, farthest.to(tl.int32, bitcast=True))
     widest = (tl.sqrt(tl.max(rest, axis=0)) * 1.001).to(tl.float32)

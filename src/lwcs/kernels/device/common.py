@@ -1,4 +1,8 @@
-"""What the kernels of a device share: their results, and the checks of what they are given."""
+"""Results of the kernels of a device, and CUDA graphs of steps that are repeated.
+
+Rounds of seeding and iterations of Lloyd run as graphs: to launch their kernels one by one takes
+several times as long as to run them.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,13 @@ if TYPE_CHECKING:
 
 
 Tensor: TypeAlias = Any
-"""A torch tensor: torch is not installed everywhere, so its types are not read."""
+"""A torch tensor; torch may not be installed where mypy runs, so its types are not used."""
 
 Mode: TypeAlias = Literal["tf32x3", "tf32"]
 
 
 class ScanSums(NamedTuple):
-    """The sums of a scan around a pivot, and those of every cell of rows."""
+    """The sums of a scan around a pivot, over all rows and over cells of rows."""
 
     shift: Tensor
     """Σω(x − pivot) per column."""
@@ -59,13 +63,13 @@ def programs(X: Tensor, each: int) -> int:
 
 # Calls before a capture: the first one compiles kernels, and a capture takes as long as a few more.
 _PLAIN_CALLS = 3
-# Fits side by side must not capture at the same time.
+# Fits in different threads must not capture at the same time.
 _ONE_AT_A_TIME = Lock()
 _FAILED: list[Any] = []
 
 
 def captured(step: Callable[[], None], times: int = 1) -> Any:
-    """Several steps as a graph; `torch.cuda.graph` would also empty the cache of the allocator."""
+    """Capture steps as a graph; `torch.cuda.graph` would also empty the cache of the allocator."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with _ONE_AT_A_TIME, torch.cuda.stream(stream):
@@ -74,7 +78,7 @@ def captured(step: Callable[[], None], times: int = 1) -> Any:
             for _ in range(times):
                 step()
         except BaseException:
-            # To destroy a graph whose capture has failed ends the process.
+            # The process would end if a graph whose capture has failed were destroyed.
             _FAILED.append(graph)
             with suppress(RuntimeError):
                 graph.capture_end()
@@ -93,7 +97,7 @@ class Replayed:
         self._graph: Any = None
 
     def __call__(self) -> None:
-        """Run it once."""
+        """Run the step once."""
         self._calls += 1
         with torch.cuda.device_of(self._like):
             if self._allowed and self._graph is None and self._calls > _PLAIN_CALLS:

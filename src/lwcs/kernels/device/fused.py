@@ -51,7 +51,7 @@ def _own(
     ROWS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """d(x, its own center) of one tile of rows, NaN without a label."""
+    """d of every row of a tile to its own center, NaN without a label."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     label = tl.load(labels + rows, mask=rows < n, other=-1).to(tl.int64)
     inside = label >= 0
@@ -107,7 +107,7 @@ def _closer(
     WEIGHTED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Lower the distances of the tiles of a program; their Σω·closest."""
+    """Lower the distances in the tiles of a program, and write their Σω·closest."""
     cost = tl.zeros([ROWS], tl.float64)
     for tile in tl.range(tl.program_id(0), tl.cdiv(n, ROWS), tl.num_programs(0)):
         rows = (tile * ROWS + tl.arange(0, ROWS)).to(tl.int64)
@@ -228,7 +228,7 @@ def nearest(
 
 # Rows that are sorted at a time.
 _PIECE_ROWS = 2**23
-# The longest run of rows; short where there are few rows, so that all programs have some.
+# The longest run of rows; shorter for few rows, so that all programs have some.
 _LONG_RUN, _SHORT_RUN = 1024, 128
 _MANY_ROWS = 2**21
 
@@ -342,7 +342,7 @@ def _add_piece(
 ) -> None:
     (n, d), k = X.shape, len(totals)
     run = _LONG_RUN if n >= _MANY_ROWS else _SHORT_RUN
-    # Radix sort takes as long as its keys are wide.
+    # The time of radix sort is proportional to the width of its keys.
     keys = labels.to(torch.int16) if k < 2**15 else labels
     ordered, order = torch.sort(keys, stable=True)
     clusters = torch.arange(k + 1, dtype=ordered.dtype, device=X.device)

@@ -1,8 +1,8 @@
 """Scans around a point in Triton: one read of all rows, with float64 sums.
 
-A program goes over tiles of whole cells, some rows of every cell at a time, and keeps its sums in
-registers: those rows are the same thread's, so that only cells are added up across threads. The
-sums of programs are added up in a fixed order, and a scan repeats bit for bit.
+A program reads tiles of whole cells, some rows of every cell at a time, and keeps its sums in
+registers: a thread adds up whole cells by itself, so that few sums cross threads. The sums of
+programs are added up in a fixed order, so a scan repeats bit for bit.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _hit(
     masses = tl.where(inside, h, 0.0)
     if WEIGHTED:
         masses = masses * tl.load(weights + rows, mask=inside, other=0.0)
-    # Only rows with mass are met, whatever the rounding of the running sums is.
+    # Only a row with mass can be hit, whatever the rounding of the running sums is.
     sums = tl.cumsum(masses, axis=0)
     mass = masses > 0.0
     crossed = mass & (sums > tl.load(targets + program))

@@ -1,9 +1,9 @@
 """A round of k-means++ in Triton, in two launches: try the candidates, and choose among them.
 
-Rows are in tiles, one program each. `try_products` and `try_differences` find how near every point
-would be with each of the candidates, and sum that up by tile. `choose` has one program per
-candidate: all of them choose from the sums of tiles, and each draws one candidate of the next
-round, a tile first and then a point of it.
+Rows are in tiles, one program each. `try_products` and `try_differences` compute the distance of
+every point to its nearest center with each of the candidates, and its sum per tile. `choose` has
+one program per candidate: all of them choose from the sums of tiles, and each draws one candidate
+of the next round, a tile first and then a point of it.
 
 The number of the round is on the device, in two places, so that no program reads what another one
 of the same launch writes: `try_…` reads NEXT and writes NOW, `choose` the other way round. For the
@@ -18,13 +18,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Where in `state` the numbers are.
+# Indices of `state`.
 NEXT = tl.constexpr(0)
 NOW = tl.constexpr(1)
 ENDED = tl.constexpr(2)
 BEST = tl.constexpr(3)
 CHOSEN = tl.constexpr(4)
-# No row has this number.
+# Larger than the number of any row.
 _NOWHERE = tl.constexpr(2**62)
 
 
@@ -39,7 +39,7 @@ def _begin(state):
 
 @triton.jit
 def _half(reached, now, n, C: tl.constexpr):
-    """Where the distances reached in a round are."""
+    """Address of the distances that are written in a round."""
     return reached + (now % 2) * n * C
 
 
@@ -146,7 +146,7 @@ def choose(
             there = (c < C)[:, None] & (at < tiles)[None, :]
             parts += tl.load(sums + c[:, None] * tiles + at[None, :], mask=there, other=0.0)
         totals = tl.sum(parts, axis=1)
-        # A cost of NaN, which ends the rounds, comes first.
+        # A cost of NaN, which ends the rounds, is chosen first.
         order = tl.where(totals == totals, totals, -float("inf"))
         best = tl.argmin(tl.where(c < C, order, float("inf")), axis=0)
         total = tl.sum(tl.where(c == best, totals, 0.0), axis=0)
@@ -175,7 +175,7 @@ def _draw(
     own = tl.load(sums + t, mask=t < tiles, other=0.0)
     up_to = tl.cumsum(own, axis=0)
     below = uniform * tl.max(up_to, axis=0)
-    # Rounding must not lead behind the last tile with a mass.
+    # Rounding must not lead past the last tile with a mass.
     last = tl.max(tl.where(own > 0.0, t, 0), axis=0)
     tile = tl.minimum(tl.sum((up_to <= below).to(tl.int32), axis=0), last)
     below -= tl.sum(tl.where(t == tile - 1, up_to, 0.0), axis=0)

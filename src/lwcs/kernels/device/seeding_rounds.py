@@ -1,9 +1,9 @@
 """Rounds of k-means++ on a device, without waiting for the host in between.
 
 A round tries a few candidates, keeps the one of the least cost, and draws those of the next round:
-all of it is enqueued, and the device itself knows whether the rounds have ended. On a GPU, a few
-rounds are captured as a CUDA graph, which is replayed. A round is either two Triton kernels
-(`seeding_kernels`) or plain torch, which is also the oracle.
+all of it is enqueued, and the state on the device says whether the rounds have ended. On a GPU, a
+few rounds are captured as a CUDA graph, which is replayed. A round is either two Triton kernels
+(`seeding_kernels`) or plain torch, which is also the reference for the tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RoundsMethod = Literal["fused", "graph", "plain"]
 """Triton kernels, plain torch as a graph on a GPU, or plain torch, launch by launch."""
 
-# Rounds of a graph, and those after which the host looks whether they have ended.
+# Rounds of a graph, and rounds after which the host checks whether they have ended.
 PER_GRAPH = 16
 _AT_ONCE = 2048
 # Fewer rounds are not worth a graph.
@@ -40,11 +40,11 @@ _PIECE_VALUES = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """What the rounds read. Without an origin, distances are differences in float64."""
+    """Input of the rounds. Without an origin, distances are differences in float64."""
 
     rows: Tensor
     weights: Tensor
-    """float64, one in all."""
+    """float64, with a sum of one."""
     uniforms: Tensor
     """float64, one row per center to choose, one column per candidate."""
     stop_at: float
@@ -65,7 +65,7 @@ class Seeding:
 def choose(
     seeding: Seeding, chosen: Tensor, closest: Tensor | None = None, how: RoundsMethod | None = None
 ) -> Tensor:
-    """Go on from the points already chosen; the points chosen in the end, on the device.
+    """Continue from the points already chosen; return all chosen points, on the device.
 
     `closest` are the distances to the nearest of them but for the last one, if there are others.
     One wait for the device, or one per 2,048 rounds.
@@ -90,7 +90,7 @@ def _has_triton(on_gpu: bool) -> bool:
 
 
 class _Rounds(ABC):
-    """Where a seeding stands. The first round has one candidate: the last point already chosen."""
+    """State of a seeding. The first round has one candidate: the last point already chosen."""
 
     def __init__(self, seeding: Seeding, chosen: Tensor) -> None:
         rows, (k, many) = seeding.rows, seeding.uniforms.shape
@@ -100,7 +100,7 @@ class _Rounds(ABC):
         self.chosen = torch.zeros(k, dtype=torch.int64, device=rows.device)
         self.chosen[: len(chosen)] = chosen
         self.graph: Any = None
-        """Kept until the device has come to its end."""
+        """Kept until the device has finished it."""
 
     @abstractmethod
     def step(self) -> None:
@@ -108,15 +108,15 @@ class _Rounds(ABC):
 
     @abstractmethod
     def ended(self) -> bool:
-        """Whether they have ended; waits for the device."""
+        """Whether the rounds have ended; waits for the device."""
 
     @abstractmethod
     def count(self) -> int:
-        """How many points are chosen; waits for the device."""
+        """Number of chosen points; waits for the device."""
 
 
 def _run(rounds: _Rounds, many: int, *, graph: bool) -> None:
-    # The first one compiles the kernels, too, which cannot be captured.
+    # The first round also compiles the kernels, which cannot be captured.
     rounds.step()
     step, each = rounds.step, 1
     if graph and rounds.chosen.is_cuda and many > _WORTH_A_GRAPH:
@@ -159,7 +159,7 @@ class _TorchRounds(_Rounds):
             return torch.cdist(some, self._rows, compute_mode=mode) ** 2
         found = torch.addmm(self._norms, some, self._rows.T, alpha=-2.0)
         found += self._norms[drawn, None]
-        # No maximum, which might lose a NaN.
+        # Not by a maximum, which might lose a NaN.
         found = torch.where(found < 0.0, 0.0, found)
         return found.scatter_(1, drawn[:, None], 0.0)
 
