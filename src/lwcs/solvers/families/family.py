@@ -76,7 +76,8 @@ class Family(ABC):
     on_device: ClassVar[bool] = False
     """Whether `lwcs.solvers.device_em` has code for it; others get rows as NumPy arrays.
 
-    Not inherited, since a subclass may have other formulas."""
+    Not inherited, since a subclass may have other formulas.
+    """
     options: ClassVar[tuple[str, ...]] = ()
     """Parameters of CoresetMixture that the constructor takes, and keeps under the same names."""
     fitted: ClassVar[Mapping[str, str]] = {}
