@@ -104,7 +104,7 @@ def test_a_continued_fit_uses_other_random_numbers_than_the_fit():
     model = CoresetKMeans(2, coreset_size=40, random_state=0).fit(iter([X]))
     drawn = set(model.coreset_.indices)
     model.partial_fit(X)
-    assert set(model._stream._own().indices) != drawn
+    assert set(model._stream._coreset_of_rows().indices) != drawn
 
 
 def test_small_data_is_continued_without_loss():

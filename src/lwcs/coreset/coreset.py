@@ -247,28 +247,23 @@ class Coreset(Savable, Tabular):
         )
 
     @classmethod
-    def drawn(
-        cls,
-        draws: Draws,
-        origin: ArrayOrigin | None = None,
-        *,
-        divergence: Divergence,
-        **metadata: Any,
-    ) -> Coreset:
-        """Create a coreset from draws, with points in the library and on the device of `origin`."""
+    def drawn(cls, draws: Draws, like: ArrayOrigin | None = None, **how: Any) -> Coreset:
+        """Create a coreset from draws; `how` has its method, divergence and further metadata.
+
+        Its points are in the library and on the device of `like`.
+        """
         known = draws.summary
         return cls(
-            points=followed(draws.points, origin),
+            points=followed(draws.points, like),
             weights=draws.weights,
             indices=draws.indices,
             counts=draws.counts,
             n_samples=known.rows,
             total_weight=known.weight,
-            mean=None if known.mean is None else divergence.from_coordinates(known.mean),
+            mean=None if known.mean is None else how["divergence"].from_coordinates(known.mean),
             total_cost=known.cost,
             scale=known.scale,
-            divergence=divergence,
-            **{"details": draws.details, **metadata},
+            **{"details": draws.details, **how},
         )
 
     def __len__(self) -> int:

@@ -38,7 +38,7 @@ from lwcs.storage.persistence import Savable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lwcs.arrays.types import Rows
+    from lwcs.arrays.types import FloatArray, Rows
     from lwcs.divergences import Divergence
     from lwcs.sources import Block
     from lwcs.sources.memory.local import LocalSource
@@ -153,7 +153,13 @@ class StreamingCoreset(Savable):
     def add_source(self, source: LocalSource, names: tuple[str, ...] | None) -> None:
         """Add all rows of a source, at least one; the coreset follows their library and device."""
         on_host = cast("LocalSource", source.on_host())
-        rows, weights = on_host.read(0, on_host.n_rows), on_host.weights
+        self.add_rows(on_host.read(0, on_host.n_rows), on_host.weights, names)
+        self.like = source.like
+
+    def add_rows(
+        self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None
+    ) -> None:
+        """Add at least one row of numbers; the weights have been checked."""
         columns = self._columns_with(rows, names, "this batch")
         dtype, (n, d) = columns["dtype"], rows.shape
         with np.errstate(over="ignore"):
@@ -168,7 +174,7 @@ class StreamingCoreset(Savable):
         extent = self._kept_extent() + new
         extent.check(d, "this batch")
         state, filling = self._after(ArrayBatch(rows, n, weights), d, dtype)
-        vars(self).update(columns, state=state, filling=filling, _extent=extent, like=source.like)
+        vars(self).update(columns, state=state, filling=filling, _extent=extent)
 
     def _columns_with(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
         """The attributes about columns, once these rows are in; rows of others are refused."""

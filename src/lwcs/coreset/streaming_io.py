@@ -41,21 +41,7 @@ _MOST_LEVELS = 64
 
 def to_table(stream: StreamingCoreset) -> pa.Table:
     """The table of a stream."""
-    state = stream.state
-    parts: list[tuple[str, Any, Any, Any, Any]] = []
-    for name, reservoir in (("by_weight", state.by_weight), ("by_cost", state.by_cost)):
-        if reservoir is not None and reservoir.points is not None:
-            n = reservoir.slots
-            parts.append((name, reservoir.points, reservoir.rows, np.ones(n), np.ones(n)))
-    waiting = stream.filling
-    if waiting is not None and waiting.n_rows:
-        block = waiting.block(0)
-        n = waiting.n_rows
-        weights = np.ones(n) if block.weights is None else block.weights
-        parts.append(("waiting", block.points, np.arange(n), weights, np.ones(n)))
-    for level, coreset in stream.levels.items():
-        columns = (coreset.host_points, coreset.indices, coreset.host_weights, coreset.counts)
-        parts.append((f"level {level}", *columns))
+    state, parts = stream.state, _parts_of(stream)
     metadata = {
         "size": stream.size,
         "seed": stream.seed,
@@ -66,7 +52,7 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         "feature_names": None if stream.feature_names is None else list(stream.feature_names),
         "dtype": None if stream.dtype is None else stream.dtype.name,
         "sparse": stream.container == "sparse",
-        "weighted": waiting is not None and waiting.weighted,
+        "weighted": stream.filling is not None and stream.filling.weighted,
         "arrived": stream.arrived,
         "levels": {
             str(level): {**describe(c), "dtype": c.host_points.dtype.name}
@@ -85,17 +71,46 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
     }
     if not parts:
         return with_metadata(pa.table({"part": pa.array([], pa.string())}), KIND, metadata)
-    names = tuple(f"x{j}" for j in range(parts[0][1].shape[1]))
-    table = pa.table(
-        {
-            "part": pa.array([p[0] for p in parts for _ in range(p[1].shape[0])]),
-            "index": pa.array(np.concatenate([p[2] for p in parts])),
-            "weight": pa.array(np.concatenate([p[3] for p in parts])),
-            "count": pa.array(np.concatenate([p[4] for p in parts]).astype(np.int64)),
-            **arrow_tables.point_columns(stack([p[1] for p in parts]), names),
-        }
-    )
-    return with_metadata(table, KIND, metadata)
+    rows = list(parts.values())
+    columns = {
+        "part": pa.array([name for name, part in parts.items() for _ in part.indices]),
+        "index": pa.array(np.concatenate([part.indices for part in rows])),
+        "weight": pa.array(np.concatenate([part.weights for part in rows])),
+        "count": pa.array(np.concatenate([part.counts for part in rows])),
+        **arrow_tables.point_columns(stack([part.points for part in rows]), None),
+    }
+    return with_metadata(pa.table(columns), KIND, metadata)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows of one part of a stream: their points and the other columns."""
+
+    points: Any
+    indices: IntArray
+    weights: FloatArray
+    counts: IntArray
+
+
+def _parts_of(stream: StreamingCoreset) -> dict[str, _Part]:
+    """The rows of a stream, by the name of their part."""
+    parts = {}
+    for name in ("by_weight", "by_cost"):
+        reservoir = getattr(stream.state, name)
+        if reservoir is not None and reservoir.points is not None:
+            n = reservoir.slots
+            parts[name] = _Part(reservoir.points, reservoir.rows, np.ones(n), _ones(n))
+    if stream.filling is not None and stream.filling.n_rows:
+        block, n = stream.filling.block(0), stream.filling.n_rows
+        weights = np.ones(n) if block.weights is None else block.weights
+        parts["waiting"] = _Part(block.points, np.arange(n), weights, _ones(n))
+    for level, c in stream.levels.items():
+        parts[f"level {level}"] = _Part(c.host_points, c.indices, c.host_weights, c.counts)
+    return parts
+
+
+def _ones(n: int) -> IntArray:
+    return np.ones(n, dtype=np.int64)
 
 
 def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> StreamingCoreset:
@@ -121,7 +136,7 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
     stream.n_features, stream.container = d, "sparse" if sparse else "dense"
     stream.feature_names = fields.names("feature_names", d)
     stream.dtype = np.dtype(fields.text("dtype", _DTYPES))
-    parts = _parts(table, read_points(table, _ROW_COLUMNS, None, sparse, d))
+    parts = _read_parts(table, read_points(table, _ROW_COLUMNS, None, sparse, d))
     for name in ("by_weight", "by_cost"):
         _fill(getattr(stream.state, name), parts.pop(name, None), name, stream)
     if "waiting" in parts:
@@ -139,17 +154,7 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
     return stream
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The rows of one part of a stream: their points and the other columns."""
-
-    points: Any
-    indices: IntArray
-    weights: FloatArray
-    counts: IntArray
-
-
-def _parts(table: pa.Table, points: Any) -> dict[str, _Part]:
+def _read_parts(table: pa.Table, points: Any) -> dict[str, _Part]:
     part = np.asarray(arrow_tables.texts_of(table, "part"), dtype=object)
     indices = arrow_tables.column_of(table, "index", np.int64)
     weights = arrow_tables.column_of(table, "weight", np.float64)

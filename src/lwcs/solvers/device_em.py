@@ -16,9 +16,8 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
-from lwcs.solvers.families.family import means_of_sums
+from lwcs.solvers.families.family import NaturalFamily, means_of_sums
 from lwcs.solvers.families.gaussian import Gaussian
-from lwcs.solvers.families.natural import NaturalFamily
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

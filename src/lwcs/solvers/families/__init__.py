@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lwcs.arrays.checks import check_choice
+from lwcs.solvers.families.counts import Bernoulli, Multinomial, Poisson
 from lwcs.solvers.families.family import Family, weighted_means, weighted_sums
 from lwcs.solvers.families.gaussian import Gaussian
-from lwcs.solvers.families.natural import (
-    Bernoulli,
-    ExponentialDistribution,
-    Gamma,
-    Multinomial,
-    Poisson,
-)
+from lwcs.solvers.families.positive import ExponentialDistribution, Gamma
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

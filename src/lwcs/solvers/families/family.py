@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lwcs.arrays.types import FloatArray, Rows
     from lwcs.divergences import Divergence
@@ -76,7 +76,8 @@ class Family(ABC):
     on_device: ClassVar[bool] = False
     """Whether `lwcs.solvers.device_em` has code for it; others get rows as NumPy arrays.
 
-    Not inherited, since a subclass may have other formulas."""
+    Not inherited, since a subclass may have other formulas.
+    """
     options: ClassVar[tuple[str, ...]] = ()
     """Parameters of CoresetMixture that the constructor takes, and keeps under the same names."""
     fitted: ClassVar[Mapping[str, str]] = {}
@@ -221,3 +222,56 @@ def means_of_sums(sums: FloatArray, weights: FloatArray) -> FloatArray:
     """Weighted means, from the weighted sums of the rows."""
     totals = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
     return sums / totals[:, None]
+
+
+class Natural(NamedTuple):
+    """The parameters of the log-densities of all components."""
+
+    parameters: tuple[FloatArray, ...]
+    """One array of shape (n_components, n_features) per statistic."""
+    offsets: FloatArray
+    """One number per component."""
+
+
+class NaturalFamily(Family):
+    """A family whose log-density is linear in statistics of a row: statistics·parameters + offset.
+
+    So the densities of all components are matrix products, also for sparse rows and tensors, and a
+    fit needs nothing but the weighted sums of the statistics.
+    """
+
+    @abstractmethod
+    def natural(self) -> Natural:
+        """The parameters in the order of `statistics`, and the offsets."""
+
+    def fit_sums(self, sums: Sequence[FloatArray], weights: FloatArray) -> None:
+        """Fit the components to sums of the statistics, of shape (n_components, n_features) each.
+
+        `weights` are those of the rows, or their sums: an array of shape (1, n_components). By
+        default, the only statistic is the row, and the only parameter its mean.
+        """
+        self.means = self.as_means(means_of_sums(sums[0], weights))
+
+    def n_parameters(self) -> int:
+        """Number of parameters; by default one per column and component."""
+        return self.means.size
+
+    def statistics(self, rows: Any) -> tuple[Any, ...]:
+        """The statistics of every row, for NumPy arrays, sparse rows or tensors."""
+        return (rows,)
+
+    def base(self, rows: Any) -> Any:
+        """The term that does not depend on the component, one number per row; None for zero."""
+        del rows
+
+    def fit(self, rows: Rows, weights: FloatArray) -> None:
+        """Fit the components to the sums of the statistics."""
+        self.fit_sums([weighted_sums(each, weights) for each in self.statistics(rows)], weights)
+
+    def log_density(self, rows: Rows) -> FloatArray:
+        """Add up the products of statistics and parameters, the offsets and the base."""
+        parameters, total = self.natural()
+        for values, each in zip(self.statistics(rows), parameters, strict=True):
+            total = total + np.asarray(values @ each.T)
+        base = self.base(rows)
+        return total if base is None else total + base[:, None]
