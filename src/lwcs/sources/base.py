@@ -147,7 +147,7 @@ class Source(ABC):
     dropped: int = 0
     """Number of rows that were dropped for a missing value, as far as passes have seen them."""
     dropping: ClassVar[str] = "lwcs.scan(…, missing='drop')"
-    """How rows with missing values are dropped."""
+    """Advice on how to drop rows with missing values, for messages."""
     like: ArrayOrigin | None = None
     """The library and device that results per row are given back in; None for NumPy's."""
     fingerprints: Fingerprints | None = None

@@ -1,4 +1,4 @@
-"""How batches of rows become blocks, within one budget of memory.
+"""Assembly of blocks from batches of rows, within one budget of memory.
 
 Rows that arrive in batches of any size are cut into the same blocks as rows in memory (`Pass`,
 `Pending`, `Filling`). Meanwhile they are held in several places: parts of files are decoded before
@@ -160,7 +160,7 @@ class Filling:
         self._weights: FloatArray | None = None
         self._dropped: Mask | None = None
         self._written = [0]
-        """How many rows have been written to the arrays, by this block or a fork of it."""
+        """Number of rows in the arrays, written by this block or a fork of it."""
 
     def fork(self, dtype: np.dtype[Any] | None = None) -> Filling:
         """A second block with the rows so far, in another dtype if one is given.

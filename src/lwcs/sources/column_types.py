@@ -1,7 +1,6 @@
-"""What the columns of a table hold: numbers, vectors, identifiers, or something else, in words.
+"""Types of columns, as Arrow has them: numbers, vectors, and names and advice for all others.
 
-Types are those of Arrow. Columns that look like identifiers are told by their names, and by numbers
-that never repeat.
+Columns that look like identifiers are recognized by their names, and by numbers that never repeat.
 """
 
 from __future__ import annotations
@@ -165,7 +164,7 @@ def content_of(kind: pa.DataType) -> str:
 
 
 def advice_for(kind: pa.DataType) -> str:
-    """How to turn such a column into numbers."""
+    """Advice on how to turn a column that is not numeric into numbers."""
     if _is_some_list(kind):
         return "turn them into lists of numbers, all of one length"
     advice = (advice for names, _, advice in _OTHERS if _is_any(kind, names))

@@ -187,7 +187,7 @@ class _Table:
     first_values: FirstValues
 
     def why(self, name: str) -> str:
-        """What a column holds, if its type does not tell it."""
+        """Why a column is not numeric, if a reader has recorded it."""
         return ((self.schema.field(name).metadata or {}).get(WHY) or b"").decode()
 
     def kind(self, name: str) -> pa.DataType:

@@ -1,4 +1,4 @@
-"""What kind of data an object is, told by its type: a path, a table, a query, data of an engine.
+"""Kinds of data, recognized by their type: paths, tables, queries, streams, data of engines.
 
 Neither an engine nor a table library is imported to find out, and no data is read.
 """

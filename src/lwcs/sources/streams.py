@@ -230,7 +230,7 @@ def open_pipe(
     if kind == "arrow":
         try:
             reader = pa.ipc.open_stream(file)
-            # Names that are not text are an error as soon as somebody asks for them.
+            # Names that are not text raise an error when they are read.
             _ = reader.schema.names
         except _FAILURES as error:
             raise ValueError(f"{_PIPE} is not an Arrow stream: {error}") from error

@@ -148,7 +148,7 @@ PartitionReader = ArrayReader | ArrowReader
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the work on a partition returns: a result, or the error in its rows."""
+    """Result of the work on a partition, or the error in its rows."""
 
     result: Any
     dropped: int = 0
@@ -171,7 +171,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an engine runs over a partition; it is sent as bytes, and returns bytes.
+    """Work that an engine runs over a partition; it is sent as bytes, and returns bytes.
 
     Errors in rows are returned like results: an engine would retry the partition, and hide the
     message in an error of its own.
@@ -246,7 +246,7 @@ def add_results(results: Iterable[bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RowWork:
-    """What an engine runs to compute one value per row."""
+    """Work that an engine runs to compute one value per row."""
 
     reader: PartitionReader
     task: Callable[[Block], DenseRows]

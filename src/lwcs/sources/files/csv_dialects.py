@@ -1,6 +1,6 @@
-"""How a text file of rows is written: as given, or as recognized from its first lines (`Head`).
+"""Dialects of text files, as given, or as recognized from the first lines of a file (`Head`).
 
-Recognized are the encoding, the delimiter, the decimal separator, and whether there is a header.
+The encoding, the delimiter, the decimal separator and the presence of a header are recognized.
 """
 
 from __future__ import annotations

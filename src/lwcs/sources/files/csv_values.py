@@ -15,7 +15,7 @@ MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-"""How missing values are written: as in pandas."""
+"""Spellings of missing values, as in pandas."""
 TRUE, FALSE = ("1", "True", "TRUE", "true"), ("0", "False", "FALSE", "false")
 
 _MISSING = frozenset(MISSING)
@@ -28,7 +28,7 @@ _DATE = re.compile(
 
 
 class ColumnKind(Enum):
-    """What a column holds."""
+    """Kinds of columns in text files."""
 
     NUMBERS = "numbers"
     BOOLEANS = "true and false"
@@ -82,7 +82,7 @@ def is_plain(value: str, spelling: Spelling) -> bool:
 
 
 def kind_of_column(values: Iterable[str], spelling: Spelling) -> ColumnKind:
-    """What a column holds, by its values; a column without values may hold numbers."""
+    """The kind of a column, by its values; a column without values may hold numbers."""
     present = [value for value in values if not is_missing(value)]
     if any(value in _WORDS for value in present):
         return (

@@ -75,7 +75,7 @@ class Part:
     """Whether its file ends with it."""
 
     def started(self, pool: ThreadPoolExecutor) -> Part:
-        """The same part, which is read by the pool if it is small; an error waits for its turn."""
+        """Start to read the part in the pool, if it is small; an error is raised in its turn."""
         if self.size is None:
             return self
         if self.ahead is not None:

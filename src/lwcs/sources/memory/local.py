@@ -149,8 +149,8 @@ class LocalSource(Source):
     ) -> Iterator[R]:
         """Run a task over every block, numbered among all rows, on threads; yield results in order.
 
-        Finer than `gather`, so that few large partitions keep all threads busy. A task that keeps
-        to the blocks by itself may be given more `rows` at a time (`stretch_rows`).
+        Finer than `gather`, so that few large partitions keep all threads busy. A task that cuts
+        rows into blocks by itself may get more `rows` at a time (`stretch_rows`).
         """
         return ordered_map(task, self.all_blocks(rows), n_jobs)
 
