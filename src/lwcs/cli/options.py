@@ -259,6 +259,9 @@ accuracy = _options(
         help="Number of restarts; the best one is kept. auto: several where they are cheap.",
     ),
 )
+report = click.option(
+    "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
+)
 log = _output_flag(
     FLAG, help="Log to standard error, one JSON object per line; with --debug, also decisions."
 )
@@ -351,6 +354,12 @@ def dropped_text(dropped: int) -> str:
     """The part of a sentence that tells how many rows were dropped."""
     rows = "row with a missing value was" if dropped == 1 else "rows with missing values were"
     return f"; {dropped:,} {rows} dropped" if dropped else ""
+
+
+def wrote_text(*files: str | None) -> str:
+    """The part of a sentence that names the files that were written."""
+    written = [each for each in files if each is not None and each != "-"]
+    return f"; wrote {' and '.join(written)}" if written else ""
 
 
 def print_answer(facts: dict[str, Any], text: str) -> None:

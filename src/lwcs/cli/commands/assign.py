@@ -13,7 +13,6 @@ import pyarrow as pa
 import lwcs
 from lwcs.arrays.checks import BadValueError
 from lwcs.cli import options
-from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.folders import Partitioned, PerFile
 from lwcs.cli.inputs import load_model, open_for
 from lwcs.cli.logs import progress
@@ -125,7 +124,7 @@ def assign(
         f"Assigned {options.rows_text(rows, dropped)} in {seconds:.1f} s, "
         f"{total_of.replace('_', '-')} {cost:.6g}"
         + options.dropped_text(dropped)
-        + wrote_text(output),
+        + options.wrote_text(output),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import click
 
 from lwcs.cli import options
-from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.inputs import open_rows
 from lwcs.cli.logs import progress
 from lwcs.cli.outputs import check_output, write_to
@@ -107,5 +106,5 @@ def build(
         f"Built a coreset of {coreset.size:,} draws from "
         f"{options.rows_text(coreset.n_samples, dropped)} in {seconds:.1f} s"
         + options.dropped_text(dropped)
-        + wrote_text(output),
+        + options.wrote_text(output),
     )

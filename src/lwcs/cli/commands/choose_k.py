@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.commands.report import wrote_text
 from lwcs.cli.inputs import coreset_of, given_flags, keywords, open_rows
 from lwcs.cli.logs import is_set, progress, write, write_result
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
@@ -208,5 +207,5 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
     tried, n = len(choice.rows), choice.coreset.n_samples
     write(
         f"Tried {tried} number{'s' * (tried != 1)} of clusters on {n:,} row{'s' * (n != 1)} in "
-        f"{seconds:.1f} s{options.dropped_text(dropped)}{wrote_text(output, figure)}"
+        f"{seconds:.1f} s{options.dropped_text(dropped)}{options.wrote_text(output, figure)}"
     )

@@ -9,13 +9,7 @@ from typing import Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.commands.report import (
-    check_outputs,
-    report_fit,
-    report_option,
-    seed_to_use,
-    wrote_text,
-)
+from lwcs.cli.commands.report import check_outputs, report_fit, seed_to_use
 from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
 from lwcs.cli.logs import progress
 from lwcs.cli.outputs import write_to
@@ -48,7 +42,7 @@ from lwcs.cli.outputs import write_to
     is_flag=True,
     help="Say which clusters are real, by bootstrap coresets; `lwcs inspect` shows it.",
 )
-@report_option
+@options.report
 @options.auto_sampling
 @options.divergence
 @options.device
@@ -135,7 +129,7 @@ def fit(
         + (f"; {model.stability_.words()}" if stability else "")
         + (f"; {model.diagnosis_.choice}" if parameters["method"] == "auto" else "")
         + options.dropped_text(dropped)
-        + wrote_text(output, report),
+        + options.wrote_text(output, report),
     )
 
 
@@ -179,7 +173,7 @@ def _error_text(error: float, bound: float, on_all: bool) -> str:
 )
 @options.accuracy
 @options.iteration(100, 1e-3, help="Tolerance of convergence.", type=click.FloatRange(0.0))
-@report_option
+@options.report
 @options.sampling
 @options.reading
 @options.output
@@ -253,7 +247,7 @@ def mixture(
         f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
         + _nats_text(model.sampling_error_, model.sampling_error_bound_)
         + options.dropped_text(dropped)
-        + wrote_text(output, report),
+        + options.wrote_text(output, report),
     )
 
 

@@ -99,7 +99,7 @@ def report(
         facts,
         f"Described {target.k:,} {called}{'s' * (target.k != 1)} by {coreset.size:,} draws of "
         f"{options.rows_text(coreset.n_samples, dropped)}{options.dropped_text(dropped)}"
-        f"{wrote_text(output)}",
+        f"{options.wrote_text(output)}",
     )
 
 
@@ -120,11 +120,6 @@ def _certificate(
 _SECRET = "--storage-option"
 # Seeds of as many digits can be typed.
 _SEEDS = 2**32
-
-
-report_option = click.option(
-    "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
-)
 
 
 def check_outputs(output: str, report: str | None, data: tuple[str, ...]) -> None:
@@ -180,12 +175,6 @@ def write_report(
         certificate,
         access_to(path),
     )
-
-
-def wrote_text(*files: str | None) -> str:
-    """The part of a sentence that names the files that were written."""
-    written = [each for each in files if each is not None and each != "-"]
-    return f"; wrote {' and '.join(written)}" if written else ""
 
 
 def _name_of(data: tuple[str, ...]) -> str:
