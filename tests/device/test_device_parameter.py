@@ -150,7 +150,7 @@ def test_names_of_devices_are_checked(device, words):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_refused_before_rows_are_read():
-    words = r"device='cuda' is not there: torch .* finds no CUDA device; leave out device="
+    words = r"device='cuda' is not available: torch .* finds no CUDA device; leave out device="
     with pytest.raises(ValueError, match=words):
         kmeans(device="cuda").fit("no such file.parquet")
     with pytest.raises(ValueError, match=words):

@@ -315,13 +315,13 @@ def check_device(device: Any) -> str | None:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
         raise ValueError(
-            f"device={device!r} is not there: torch {torch.__version__} finds no CUDA device; "
+            f"device={device!r} is not available: torch {torch.__version__} finds no CUDA device; "
             "leave out device= to compute on the CPU"
         )
     number = torch.cuda.current_device() if parsed.index is None else parsed.index
     if number >= count:
         names = ", ".join(f"'cuda:{i}'" for i in range(count))
-        raise ValueError(f"device={device!r} is not there; this machine has {names}")
+        raise ValueError(f"device={device!r} is not available; this machine has {names}")
     return f"cuda:{number}"
 
 

@@ -114,7 +114,7 @@ _KEY = "standard_input"
 
 @dataclass(frozen=True, slots=True)
 class Piped:
-    """What standard input holds."""
+    """The contents of standard input."""
 
     kind: str
     """csv, tsv or arrow, for a stream."""

@@ -155,7 +155,7 @@ class SparseRows(Measured):
 
     @property
     def zeros(self) -> FloatArray:
-        """What a zero stands for."""
+        """The value that a zero stands for."""
         return self.geometry.zeros(self.n_features)
 
     def as_stored(self, points: FloatArray) -> FloatArray:

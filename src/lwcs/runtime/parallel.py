@@ -213,7 +213,7 @@ class PendingCall(Generic[R]):
         self.done = True
 
     def result(self) -> R:
-        """What the function returned; its error is raised."""
+        """Return what the function returned, or raise its error."""
         if self._error is not None:
             raise self._error
         return self._value

@@ -1,4 +1,4 @@
-"""What a fit of rows does next, and why: the one place where that is decided.
+"""The decision what a fit of rows does next, and why; it is made nowhere else.
 
 Lightweight draws come first: one pass, and no solution is needed for them. The draws that were not
 used say whether all of them are enough; the final pass over all rows, where it is made, says it
@@ -60,7 +60,7 @@ _MISSED, _SPREAD = 1.0, 3.0
 
 
 class Action(Enum):
-    """What a fit can do next."""
+    """The next action of a fit."""
 
     TAKE_ALL = auto()
     """Take all rows, and sample nothing."""
@@ -77,7 +77,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do next, and why."""
+    """An action, and the reason for it."""
 
     action: Action
     reason: Reason = Reason.AS_REQUESTED

@@ -113,7 +113,7 @@ class LevelSample:
         return np.concatenate(list(found))
 
     def price(self, distances: FloatArray) -> Price:
-        """What centers at these distances cost, as an estimate for all rows."""
+        """Estimate the cost on all rows of centers at these distances."""
         return Price.on_draws(self.points.weights, self.counts, distances)
 
     def mean(self, values: FloatArray) -> Mean:
@@ -137,7 +137,7 @@ class Judged:
     own: LevelSample
     other: LevelSample
     distances: tuple[FloatArray, FloatArray]
-    """Of the draws in both from these centers."""
+    """Distances of the draws of both parts from these centers."""
 
     def error(self) -> SamplingError:
         """The error that centers will have once they are fitted on all draws."""
@@ -164,7 +164,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Climbed:
-    """What was found on the inner levels."""
+    """The solution of the inner levels."""
 
     found: Clustering
     """The solution of the last inner level, or without inner levels the best start."""

@@ -1,4 +1,4 @@
-"""What a fit was asked for, how a coreset is solved, and what was found.
+"""Requests and results of fits, and how a coreset is solved.
 
 A coreset of a given size is solved on one level, as in the paper; one whose size is ours to choose
 on nested levels (`levels`): first the inner ones, whose unused draws say whether all draws are
@@ -121,7 +121,7 @@ _CHEAP = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What was found on a coreset, and how far it is off as far as the coreset can tell."""
+    """Centers found on a coreset, and their sampling error as far as the coreset can tell."""
 
     coreset: Coreset
     geometry: Geometry
@@ -139,7 +139,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """What an estimator was asked for."""
+    """The parameters of an estimator, checked."""
 
     params: SolverParams
     sampler: Sampler
@@ -201,7 +201,7 @@ class FitResult:
         return cluster_weights(self.labels, weights, len(self.centers)), None
 
     def record(self, source: Source | None) -> FittedOn:
-        """What the model remembers of its rows; `source` is None where a coreset was given.
+        """Make the record of the rows that a model keeps; `source` is None for a given coreset.
 
         The cost is that on all rows if known, else the one on the draws, corrected by the gap.
         """
@@ -267,9 +267,9 @@ class FitTrial:
     step: Step
     """How they were drawn, and why."""
     draws: Coreset
-    """What the inner levels are parts of."""
+    """The sample that the inner levels are parts of."""
     rows: Coreset
-    """What the last level clusters: the draws, or all rows."""
+    """The rows of the last level: the draws, or all rows."""
     last: FitTrial | None = None
     """The trial before, whose centers are a start for this one."""
     missed: bool = False

@@ -104,7 +104,7 @@ def errors_by_method(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was seen of the data, which method was used, and why.
+    """Statistics of the data, which method was used, and why.
 
     ``str(diagnosis)`` says it in words.
 
@@ -180,7 +180,7 @@ class Diagnosis:
 
     @property
     def choice(self) -> str:
-        """What was clustered, and why, in a few words."""
+        """The draws that were clustered, and the reason, in a few words."""
         if self.used == "all rows":
             return f"all {self.size:,} rows were clustered, and nothing was sampled: {self.why}"
         draws = f"{self.size:,} {draws_by(self.used)}"

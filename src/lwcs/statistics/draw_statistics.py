@@ -167,7 +167,7 @@ class DrawStatistics:
         average: float,
         draws: int,
     ) -> float:
-        """What the clusters cost that no draw is of, in expectation."""
+        """Expected cost of the clusters of which nothing is drawn."""
         if self.apart is None:
             return 0.0
         share = np.bincount(labels, drawn, self.k)

@@ -121,7 +121,7 @@ def law_of(coreset: Coreset) -> Law:
 
 
 def _noted(coreset: Coreset, name: str) -> float:
-    """A number in the details of a coreset, which may come from a file; NaN if it is not there."""
+    """A number in the details of a coreset, which may come from a file; NaN if it is missing."""
     value = coreset.details.get(name)
     return float(value) if isinstance(value, int | float) else nan
 

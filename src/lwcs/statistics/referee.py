@@ -42,7 +42,7 @@ class Price:
 
     cost: float
     variance: float = 0.0
-    """Of the cost as a part of itself; 0 for the cost on all rows."""
+    """Relative variance of the cost; 0 for the cost on all rows."""
 
     @classmethod
     def on_draws(cls, weights: FloatArray, counts: IntArray, distances: FloatArray) -> Price:
@@ -121,7 +121,7 @@ class SamplingError:
         return SamplingError(self.estimate * factor, self.gap * factor, self.noise * factor)
 
     def unfinished(self, remaining: float) -> SamplingError:
-        """Of an answer that further iterations would lower by a part of its cost."""
+        """Add what further iterations would lower the cost by, as a part of it."""
         return SamplingError(self.estimate + remaining, self.gap + 2.0 * remaining, self.noise)
 
     def less(self, drop: float) -> SamplingError:

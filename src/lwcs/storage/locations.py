@@ -166,7 +166,7 @@ class _FailureKind:
     statuses: tuple[int, ...]
     """HTTP statuses."""
     phrases: str
-    """What messages say, in lower case: pyarrow and deltalake raise plain OSErrors."""
+    """Phrases of messages, in lower case: pyarrow and deltalake raise plain OSErrors."""
 
     def is_told_by(self, status: int | None, message: str) -> bool:
         """Whether a status or a message tells this kind."""

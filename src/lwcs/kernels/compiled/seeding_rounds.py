@@ -109,7 +109,7 @@ class Rounds(NamedTuple):
     closest: Any
     """The distance of every point to its nearest center."""
     reached: Any
-    """The same with each candidate, tile × candidate × point."""
+    """Distances with each candidate, tile × candidate × point."""
     sums: Any
     """Σw·reached, tile × candidate."""
     chosen: Any

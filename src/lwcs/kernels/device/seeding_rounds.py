@@ -52,9 +52,9 @@ class Seeding:
     origin: Tensor | None = None
     """A point in the midst of the rows, exact in float32: products are taken around it."""
     factor: Tensor | None = None
-    """What (x − origin) is multiplied by; None if it is 1."""
+    """Factor of (x − origin); None if it is 1."""
     precision: Tensor | None = None
-    """Of every column, for differences."""
+    """Precision of every column, for differences."""
 
     def in_frame(self, at: slice | Tensor = slice(None)) -> Tensor:
         """Some of the rows, in the coordinates of the products."""
