@@ -141,7 +141,10 @@ def test_a_module_that_a_spark_worker_lacks_is_named(module):
     from lwcs.sources.engines.spark import _explaining_workers
 
     told = f"thrown from the Python worker:\nModuleNotFoundError: No module named {module!r}\n"
-    with pytest.raises(RuntimeError, match=f"has no module {module!r}; install it"), _explaining_workers():
+    with (
+        pytest.raises(RuntimeError, match=f"has no module {module!r}; install it"),
+        _explaining_workers(),
+    ):
         raise ValueError(told)
     with pytest.raises(ValueError, match=r"^no module of ours$"), _explaining_workers():
         raise ValueError("no module of ours")
