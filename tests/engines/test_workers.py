@@ -138,10 +138,13 @@ def test_a_bare_python_on_spark_is_an_error_that_says_what_to_do(tmp_path):
 @pytest.mark.parametrize("module", ["pyarrow", "numba", "lwcs.sources"])
 def test_a_module_that_a_spark_worker_lacks_is_named(module):
     pytest.importorskip("pyspark")
-    from lwcs.sources.engines.spark import _explained
+    from lwcs.sources.engines.spark import _explaining_workers
 
     told = f"thrown from the Python worker:\nModuleNotFoundError: No module named {module!r}\n"
-    with pytest.raises(RuntimeError, match=f"has no module {module!r}; install it"), _explained():
+    with (
+        pytest.raises(RuntimeError, match=f"has no module {module!r}; install it"),
+        _explaining_workers(),
+    ):
         raise ValueError(told)
-    with pytest.raises(ValueError, match=r"^no module of ours$"), _explained():
+    with pytest.raises(ValueError, match=r"^no module of ours$"), _explaining_workers():
         raise ValueError("no module of ours")
