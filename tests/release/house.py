@@ -23,9 +23,9 @@ from types import FrameType
 
 from tests.versions import ROOT
 
-# The aim for lines of code is 31,000. What is above it is mostly loops that stand two or three times
-# for NumPy, numba, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
-# kernels is to replace; prefetching from stores, which libraries were measured not to replace; and
+# The aim for lines of code is 31,000. Above it are mostly loops that stand two or three times, for
+# NumPy, numba, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
+# kernels is to replace; prefetching from stores, which no library was measured to replace; and
 # errors that name what to do.
 LIMITS = {
     "Python files": 210,

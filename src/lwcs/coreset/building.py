@@ -31,7 +31,7 @@ from lwcs.sources import Block, LocalSource, Source, scan
 from lwcs.sources.base import gathered, watched_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.divergences import Divergence
     from lwcs.runtime.progress import Callback
@@ -74,13 +74,17 @@ class BuildContext:
         self, size: int, sampler: Sampler, seed: int, *,
         passes: int | Literal["auto"] = "auto", n_jobs: int | None = None,
         journal: Journal | None = None, stage: Stage = Stage.CORESET,
+        check_rows: Callable[[int], None] | None = None,
     ) -> Coreset:  # fmt: skip
         """Draw a coreset; its timings are also added to `journal`.
 
         Draws of different stages are independent of each other, also with the same seed.
+        `check_rows` may refuse the number of rows, as soon as it is known.
         """
+        if check_rows is not None and self.source.n_rows is not None:
+            check_rows(self.source.n_rows)
         journal = Journal() if journal is None else journal.part()
-        run = Run(seed, self.geometry, n_jobs, journal, stage)
+        run = Run(seed, self.geometry, n_jobs, journal, stage, check_rows)
         n_passes = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
         decided(
             "draw", "%d draws by %r in %s passes, %s kernels, %d threads, seed %d",

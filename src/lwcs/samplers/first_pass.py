@@ -138,7 +138,15 @@ def first_pass(source: Source, run: Run) -> Summary:
 
 def moments_of(source: Source, run: Run) -> list[Moments]:
     """The moments of every partition."""
-    return list(run.gather(source, MomentsTask(source.n_features, run.geometry), "first pass"))
+    task = MomentsTask(source.n_features, run.geometry)
+    return counted(run, list(run.gather(source, task, "first pass")))
+
+
+def counted(run: Run, moments: list[Moments]) -> list[Moments]:
+    """The same moments, once it is checked that there are rows enough."""
+    if run.check_rows is not None:
+        run.check_rows(sum(part.rows for part in moments))
+    return moments
 
 
 def summarise(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:

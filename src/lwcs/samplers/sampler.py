@@ -36,6 +36,8 @@ class Run:
     journal: Journal = field(default_factory=Journal, compare=False)
     """Where its passes are stages."""
     stage: Stage = Stage.CORESET
+    check_rows: Callable[[int], None] | None = None
+    """Called with the number of rows as soon as a pass has counted them; may refuse it."""
 
     def for_clusters(self, source: Source, k: int) -> Run:
         """A run with the kernels for k passes, where compiled ones pay for much smaller data."""

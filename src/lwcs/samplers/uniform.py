@@ -17,6 +17,7 @@ from lwcs.samplers.first_pass import (
     MomentsTask,
     check_passes_possible,
     check_total,
+    counted,
     needs_first_pass,
     summarise,
     why_not_one_pass,
@@ -99,7 +100,7 @@ class Uniform(Sampler):
         first: Task[Moments] = tally
         if needs_first_pass(source, run.geometry):
             first = MomentsTask(source.n_features, run.geometry)
-        moments = list(run.gather(source, first, "first pass"))
+        moments = counted(run, list(run.gather(source, first, "first pass")))
         total = reduce(add, moments)
         check_total(total.weight, total.rows)
         weights = [part.weight for part in moments]

@@ -23,7 +23,14 @@ from lwcs.arrays.checks import BadValueError, check_choice
 from lwcs.runtime.randomness import Stage
 from lwcs.runtime.warnings import decided
 from lwcs.samplers import Lightweight, Uniform, as_sampler, available
-from lwcs.sizing.solution import LARGEST, REDRAWS, SMALL_ROWS, enough_draws, first_size
+from lwcs.sizing.solution import (
+    LARGEST,
+    REDRAWS,
+    SMALL_ROWS,
+    check_n_rows,
+    enough_draws,
+    first_size,
+)
 from lwcs.solvers.lloyd import solve
 from lwcs.solvers.points import Points
 from lwcs.statistics.diagnosis import MAY_MISS, Reason, errors_by_method
@@ -90,6 +97,8 @@ class Step:
 def first_step(context: BuildContext, request: FitRequest) -> Step:
     """Take all rows if they are known to be few; otherwise draw."""
     n_rows, size = context.source.n_rows, request.size
+    if n_rows is not None:
+        check_n_rows(n_rows, request.params.k)
     if size is None and n_rows is not None and n_rows <= SMALL_ROWS:
         return Step(Action.TAKE_ALL, Reason.FEW_ROWS, n_rows)
     return Step(Action.DRAW, size=first_size(request.params.k) if size is None else size)

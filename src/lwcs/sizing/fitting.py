@@ -7,6 +7,7 @@ and why.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 def fit_rows(context: BuildContext, request: FitRequest) -> FitResult:
     """Cluster the rows of a source: draw, solve, judge, decide, until the answer is good enough."""
-    request = replace(request, sampler=first_sampler(context, request))
     step = first_step(context, request)
+    request = replace(request, sampler=first_sampler(context, request))
     trial = solve(context, request, draw(context, request, step))
     while (step := decide(context, request, trial)).action is not Action.STOP:
         decided("step", "%s: %s", step.action.name, step.reason)
@@ -128,7 +129,10 @@ def _draw_by_sampler(
         )  # fmt: skip
     # Uniform draws that are not enough were not the right ones.
     sampler = Lightweight() if request.chooses and last is not None else request.sampler
-    draws = context.coreset(step.size, sampler, seed, n_jobs=params.n_jobs, journal=params.journal)
+    draws = context.coreset(
+        step.size, sampler, seed, n_jobs=params.n_jobs, journal=params.journal,
+        check_rows=partial(check_n_rows, k=params.k),
+    )  # fmt: skip
     check_n_rows(draws.n_samples, params.k)
     return draws
 

@@ -8,7 +8,7 @@ enough (`climb_coreset`), then the last one (`finish`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import ceil, isfinite
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,10 @@ def summarize(
     coreset, n_rows = None, context.source.n_rows
     if n_rows is None or n_rows > size:
         sampler = as_sampler(method, k)
-        coreset = context.coreset(size, sampler, seed, n_jobs=n_jobs, journal=journal, stage=stage)
+        coreset = context.coreset(
+            size, sampler, seed, n_jobs=n_jobs, journal=journal, stage=stage,
+            check_rows=partial(check_n_rows, k=k, name=name),
+        )  # fmt: skip
         n_rows = coreset.n_samples
     check_n_rows(n_rows, k, name)
     if coreset is None or (n_rows <= size and context.source.rereadable):
