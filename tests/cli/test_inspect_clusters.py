@@ -108,17 +108,6 @@ def test_the_components_of_a_mixture_are_shown(rows: None) -> None:
     assert "component ┃" in run("inspect", "m.parquet")[1]
 
 
-def test_a_file_without_a_record_has_its_centers(rows: None) -> None:
-    run("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet")
-    model = lwcs.load("m.parquet")
-    model.fitted_on_ = None
-    model.save("old.parquet")
-    code, out, _ = run("inspect", "old.parquet")
-    assert code == 0
-    assert "share" not in out
-    assert f"{model.cluster_centers_[2, 0]:.4g}" in out
-
-
 def test_without_stability_the_shares_are_shown(rows: None) -> None:
     run("fit", "rows.parquet", "-k", "3", "--size", "500", "--seed", "0", "-o", "m.parquet")
     model = lwcs.load("m.parquet")

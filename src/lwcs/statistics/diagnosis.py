@@ -145,7 +145,7 @@ class Diagnosis:
 
     @classmethod
     def of(
-        cls, statistics: DrawStatistics, asked: str, used: str, why: str, size: int,
+        cls, seen: DrawStatistics, asked: str, used: str, why: str, size: int,
         error: SamplingError, *,
         on_all_rows: bool,
     ) -> Diagnosis:  # fmt: skip
@@ -157,13 +157,13 @@ class Diagnosis:
             why,
             size,
             on_all_rows,
-            errors_by_method(statistics, used, size, measured, on_all_rows=on_all_rows),
+            errors_by_method(seen, used, size, measured, on_all_rows=on_all_rows),
             measured,
             0.5 * error.noise,
-            statistics.cost_share,
-            float(statistics.shares.min()),
-            statistics.heaviest,
-            statistics.spread(size),
+            seen.cost_share,
+            float(seen.shares.min()),
+            seen.heaviest,
+            seen.spread(size),
         )
 
     def better(self, allowed: tuple[str, ...] = METHODS) -> str | None:
