@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,6 +12,18 @@ from urllib.request import Request, urlopen
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request as Asked
 from werkzeug.wrappers import Response
+
+
+def kind_of(asked: Asked) -> str:
+    """GET, HEAD, LIST; or PUT of a whole object, CREATE, PART, COMPLETE, ABORT of an upload."""
+    if asked.method == "GET":
+        listing = "list-type" in asked.args or asked.path.count("/") < 2
+        return "LIST" if listing else "GET"
+    if asked.method == "POST" and "delete" not in asked.args:
+        return "CREATE" if "uploads" in asked.args else "COMPLETE"
+    if "uploadId" in asked.args:
+        return "PART" if asked.method == "PUT" else "ABORT"
+    return asked.method
 
 
 @dataclass
@@ -23,27 +36,38 @@ class Door:
     """The number of the GET of an object from which on all of them are refused."""
     status: int = 503
     refused: str = "GET"
-    """The kind of requests that are refused: GET, HEAD or LIST."""
+    """The kind of requests that are refused, as `kind_of` names it."""
+    most: int | None = None
+    """How many of them are refused; None: all."""
     endpoint: str = ""
 
     @property
     def total(self) -> int:
         return self.counts.total()
 
-    def refuse(self, status: int, kind: str = "GET", after: int = 0) -> None:
-        self.status, self.refused = status, kind
+    def refuse(
+        self, status: int, kind: str = "GET", after: int = 0, most: int | None = None
+    ) -> None:
+        """Refuse requests with a status; with 0, the connection is dropped."""
+        self.status, self.refused, self.most = status, kind, most
         self.refuse_from = self.counts[kind] + after
 
     def __call__(self, environ, start_response):
         asked = Asked(environ)
-        listing = "list-type" in asked.args or asked.path.count("/") < 2
-        kind = "LIST" if listing and asked.method == "GET" else asked.method
+        kind = kind_of(asked)
         self.counts[kind] += 1
         limit = self.refuse_from if kind == self.refused else None
-        if limit is not None and self.counts[kind] > limit:
-            return Response(b"", self.status)(environ, start_response)
+        past = 0 if limit is None else self.counts[kind] - limit
+        if past > 0 and (self.most is None or past <= self.most):
+            if not self.status:
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            return Response(b"", self.status or 500)(environ, start_response)
         query = f"?{asked.query_string.decode()}" if asked.query_string else ""
-        headers = {key: value for key, value in asked.headers.items() if key not in ("Connection",)}
+        # What is said of the connection is not passed on.
+        own = ("Connection", "Content-Length", "Expect", "Transfer-Encoding")
+        headers = {key: value for key, value in asked.headers.items() if key not in own}
+        # urllib would call it a form.
+        headers.setdefault("Content-Type", "application/octet-stream")
         passed = Request(
             f"{self.inner}{asked.path}{query}",
             data=asked.get_data() or None,

@@ -29,7 +29,45 @@ _BUFFER = 2**24
 
 
 def upload(file: Path, place: Place) -> None:
-    """Copy a finished file to a store."""
+    """Copy a finished file to a store, and see that it is there.
+
+    pyarrow may say nothing when the last requests of an upload fail: there is no object then, or
+    the one from before.
+    """
+    before = _look(place)
+    _copy(file, place)
+    after = _look(place)
+    size = file.stat().st_size
+    if after.type != fs.FileType.File:
+        raise _failed(place, "nothing is there afterwards")
+    if after.size != size:
+        raise _failed(place, f"{after.size:,} bytes are there afterwards, instead of {size:,}")
+    # The times of stores may be in whole seconds.
+    unchanged = (before.type, before.size, before.mtime_ns) == (after.type, size, after.mtime_ns)
+    if unchanged and not _has_the_bytes(place, file):
+        raise _failed(place, "the object from before is still there")
+
+
+def _look(place: Place) -> fs.FileInfo:
+    """What is at a place now."""
+    return place.filesystem.get_file_info(place.path)
+
+
+def _failed(place: Place, found: str) -> OSError:
+    reason = f"writing failed, though the store reported no error: {found}; try again"
+    return OSError(errno.EIO, reason, place.name)
+
+
+def _has_the_bytes(place: Place, file: Path) -> bool:
+    """Whether an object has the bytes of a file of the same size."""
+    with place.filesystem.open_input_stream(place.path) as there, file.open("rb") as own:
+        while data := own.read(_BUFFER):
+            if there.read(len(data)) != data:
+                return False
+    return True
+
+
+def _copy(file: Path, place: Place) -> None:
     given = _of_fsspec(place)
     if given is None:
         _uninterrupted(
