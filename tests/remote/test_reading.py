@@ -232,11 +232,26 @@ def test_a_refusal_while_files_are_found_is_an_error_of_the_place(
 
 @KINDS
 def test_what_is_not_there_is_said_in_one_line(kind, store, X):
-    for name in (store.uri("nothing.parquet"), "s3://no-such-bucket-at-all/x.parquet"):
-        with pytest.raises(FileNotFoundError, match=f"^'{name}' does not exist$"):
-            lwcs.scan(name, **by(kind, store))
+    name = store.uri("nothing.parquet")
+    with pytest.raises(FileNotFoundError, match=f"^'{name}' does not exist$"):
+        lwcs.scan(name, **by(kind, store))
     with pytest.raises(FileNotFoundError, match="no file matches"):
         lwcs.scan(store.uri("no/*.parquet"), **by(kind, store))
+
+
+@KINDS
+@pytest.mark.parametrize("path", ["x.parquet", "folder", "x/*.parquet", "*.csv"])
+def test_a_missing_bucket_is_named(kind, path, store):
+    name = f"s3://no-such-bucket-at-all/{path}"
+    with pytest.raises(FileNotFoundError, match="there is no bucket 'no-such-bucket-at-all'"):
+        lwcs.scan(name, **by(kind, store))
+
+
+@KINDS
+def test_a_missing_bucket_is_named_when_writing(kind, store, X):
+    coreset = lwcs.build(X, 10, random_state=0)
+    with pytest.raises(FileNotFoundError, match="there is no bucket 'no-such-bucket-at-all'"):
+        coreset.save("s3://no-such-bucket-at-all/c.parquet", **by(kind, store))
 
 
 @pytest.mark.parametrize("name", ["s3://b/a.parquet", "http://127.0.0.1:9/a.parquet"])

@@ -189,8 +189,9 @@ _KINDS = (
         "unrecognized_client",
     ),
     _FailureKind(
-        FileNotFoundError, errno.ENOENT, "there is no such file or bucket", (404,),
-        "no_such_bucket|no_such_key|nosuchbucket|nosuchkey|resource_not_found",
+        FileNotFoundError, errno.ENOENT, "there is no such {missing}", (404,),
+        "no_such_bucket|no_such_key|nosuchbucket|nosuchkey|resource_not_found|"
+        "bucket does not exist|' not found",
     ),
     _FailureKind(
         TimeoutError, errno.ETIMEDOUT, "no answer in time{status}; try again", (408, 504),
@@ -198,6 +199,7 @@ _KINDS = (
     ),
     _UNREACHABLE,
 )  # fmt: skip
+_NO_BUCKET = re.compile(r"(?i)no_?such_?bucket|bucket '.*' not found|bucket does not exist")
 _STATUS = re.compile(r"(?:HTTP status|status code:?|status:) (\d{3})")
 _OF_STORES = re.compile(
     r"AWS Error|Azure Error|google::cloud|Generic \w+ error|lacked the necessary privileges"
@@ -265,7 +267,8 @@ def failure(name: str, error: BaseException, doing: str = "reading") -> OSError:
         told = kind.is_told_by(status, message) and not (kind is _UNREACHABLE and status)
         if told or isinstance(error, kind.error):
             check = "the credentials" if told else "its permissions"
-            reason = kind.reason.format(status=answer, check=check)
+            missing = "bucket" if _NO_BUCKET.search(message) else "file or bucket"
+            reason = kind.reason.format(status=answer, check=check, missing=missing)
             return kind.error(kind.number, f"{reason}: {message}", name)
     if "range requests" in message:
         reason = "its server gives no parts of files, which reading needs; copy it to this machine"

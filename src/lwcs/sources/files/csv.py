@@ -332,12 +332,13 @@ class DelimitedFiles(Files):
         """Read every file, each as one part."""
         del batch_rows  # pyarrow reads CSV in blocks of bytes
         for path in self._found.paths:
-            head = self._head(path)
-            if not head.data.strip():
-                continue
-            layout = Layout.of(head, self._recognize(head, path), repr(path))
             with self._open(path, budget.ahead) as file:
-                rows = self._rows(QuoteWatcher(file), layout, columns, path)
+                head = head_of(file, repr(path))
+                if not head.data.strip():
+                    continue
+                layout = Layout.of(head, self._recognize(head, path), repr(path))
+                # What was read is not requested again.
+                rows = self._rows(QuoteWatcher(file, head.data), layout, columns, path)
                 yield Part(path, layout.names, 0, rows)
 
     def _rows(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,6 +25,7 @@ from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
 from lwcs.sources.scan_options import PACKED
 from lwcs.sources.tables.table_formats import TableDetector
 from lwcs.storage.locations import DEFAULT, Access, Place, is_local, reaching
+from lwcs.storage.stores import container_of
 
 _HIDDEN = (".", "_")
 States = frozenset[int]
@@ -353,6 +355,7 @@ def _expand(
             )
         return known, path
     if path.startswith(_WEB) or not any(sign in path for sign in "*?["):
+        _refuse_missing_bucket(place)
         raise FileNotFoundError(f"{place.name!r} does not exist")
     parts = path.split("/")
     fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
@@ -365,5 +368,15 @@ def _expand(
         matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
     tables.refuse(place.name, list(matching))
     if not matching:
+        _refuse_missing_bucket(place)
         raise FileNotFoundError(f"no file matches {place.name!r}")
     return matching, folder
+
+
+def _refuse_missing_bucket(place: Place) -> None:
+    """Raise an error if the bucket of a place does not exist; one that cannot be asked may."""
+    bucket, exists = container_of(place), True
+    with suppress(OSError), reaching(place.name):
+        exists = bucket is None or Place(place.filesystem, bucket, place.name).exists()
+    if not exists:
+        raise FileNotFoundError(f"{place.name!r} does not exist: there is no bucket {bucket!r}")

@@ -48,8 +48,9 @@ _HOLE = 2**19
 _CHEAP = 2**14
 # The end of a file, where formats keep what is read first.
 _TAIL = 2**16
-# Files of pyarrow that stay open: to open one asks a store for its size.
-_OPEN_FILES = 256
+# Files of pyarrow that stay open: to open one asks a store for its size. On these object stores
+# they hold no connection, so that all files of a scan stay open.
+_OPEN_FILES, _UNCONNECTED = 256, ("s3", "abfs")
 
 
 class WaitingThreads(ThreadPoolExecutor):
@@ -74,6 +75,7 @@ class Store:
         self._filesystem, self._stamps = filesystem, stamps
         self._fsspec = fsspec_files(filesystem)
         self._open: dict[str, Future[Any]] = {}
+        self._most_open = len(stamps) if filesystem.type_name in _UNCONNECTED else _OPEN_FILES
         self._lock = Lock()
         self.pool = WaitingThreads(REQUESTS)
         """Threads that wait for the store; they end with this object."""
@@ -107,7 +109,7 @@ class Store:
             known = self._open.get(path)
             if mine := known is None or (known.done() and known.exception() is not None):
                 known = self._open[path] = Future()
-                while len(self._open) > _OPEN_FILES:
+                while len(self._open) > self._most_open:
                     # It is closed once no thread reads it.
                     del self._open[next(iter(self._open))]
         assert known is not None
