@@ -282,6 +282,41 @@ def test_missing_values_are_refused_left_out_or_kept(session):
         model.setHandleInvalid("error").transform(frame).collect()
 
 
+@pytest.fixture(params=["dense", "sparse", "dense among sparse", "sparse among dense"])
+def gaps(request, session):
+    """Vectors of which two are null and one has a NaN, in one partition, and whether each is."""
+    from pyspark.ml.linalg import Vectors, VectorUDT
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    def vector(i, row):
+        first, *other = request.param.split(" among ")[::-1]
+        kind = other[0] if other and i % 2 else first
+        return Vectors.dense(row) if kind == "dense" else Vectors.sparse(3, range(3), row)
+
+    rows = [row.tolist() for row in X[:200]]
+    rows[9] = [1.0, float("nan"), 2.0]
+    made = [(None if i in (0, 7) else vector(i, row), 1.0) for i, row in enumerate(rows)]
+    fields = [StructField("features", VectorUDT()), StructField("w", DoubleType())]
+    return session.createDataFrame(made, StructType(fields)).coalesce(1)
+
+
+def test_null_vectors_are_refused_left_out_or_kept(gaps):
+    with pytest.raises(ValueError, match=r"missing value in row 0.* handleInvalid='skip'$"):
+        ours(weightCol="w").fit(gaps)
+    model = ours(handleInvalid="keep", weightCol="w").fit(gaps)
+    assert model.inner.coreset_.details["dropped"] == 3
+    assert sum(size for size in model.summary.clusterSizes) == 197
+    kept = [row.prediction for row in model.transform(gaps).collect()]
+    assert [i for i, label in enumerate(kept) if label is None] == [0, 7, 9]
+    assert kept[10:20] == [model.predict(row) for row in X[10:20]]
+    skipping = ours(handleInvalid="skip", weightCol="w").fit(gaps)
+    np.testing.assert_array_equal(skipping.clusterCenters(), model.clusterCenters())
+    skipped = [row.prediction for row in skipping.transform(gaps).collect()]
+    assert skipped == [label for label in kept if label is not None]
+    with pytest.raises(Exception, match=r"missing value in row 0"):
+        model.setHandleInvalid("error").transform(gaps).collect()
+
+
 def test_what_was_cached_stays_and_what_was_not_is_released(session):
     rows = session.createDataFrame([(row.tolist(),) for row in X], "features array<double>")
     ours().fit(rows)

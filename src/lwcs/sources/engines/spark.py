@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.cloudpickle import dumps
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql.functions import col as column
+from pyspark.sql.functions import when
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -131,7 +132,9 @@ class SparkSource(EngineSource):
         """A column as it is sent to the workers; dense vectors are faster as arrays."""
         kind = type(self.frame.schema[name].dataType).__name__
         if kind == "VectorUDT" and not self.sparse:
-            return vector_to_array(column(quoted(name)))
+            # vector_to_array refuses nulls, which stay null here.
+            values = column(quoted(name))
+            return when(values.isNotNull(), vector_to_array(values))
         return column(quoted(name))
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
