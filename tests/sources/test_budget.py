@@ -97,3 +97,24 @@ def test_too_little_memory_says_how_much_it_takes(rows):
 def test_what_is_not_an_amount_of_memory_is_refused(rows, limit):
     with pytest.raises(ValueError, match="is not an amount of memory"):
         lwcs.scan(rows, memory_limit=limit)
+
+
+def test_wide_row_groups_are_read_whole_some_columns_at_a_time(tmp_path):
+    """In the order of the columns, and also where one is called like a field of another."""
+    X = np.random.default_rng(0).standard_normal((3_000, 80))
+    names = ["a.b", *(f"x{j}" for j in range(78)), "a"]
+    table = pa.table(dict(zip(names, X.T, strict=True)))
+    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=700)
+    source = lwcs.scan(str(tmp_path / "wide.parquet"), memory_limit="200MB")
+    rows = np.concatenate([pending.block().points for pending in source.pending()])
+    assert np.array_equal(rows, X)
+
+
+def test_the_limit_that_a_refusal_names_is_accepted(tmp_path):
+    X = np.random.default_rng(0).standard_normal((20_000, 60), dtype=np.float32)
+    table = pa.table({f"x{j}": X[:, j] for j in range(60)})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=10_000)
+    with pytest.raises(ValueError, match="pass memory_limit=") as refused:
+        lwcs.scan(str(tmp_path / "rows.parquet"), memory_limit="1MB")
+    named = str(refused.value).split("pass memory_limit=")[1].split(" ")[0]
+    lwcs.scan(str(tmp_path / "rows.parquet"), memory_limit=named)

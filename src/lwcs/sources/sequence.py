@@ -93,7 +93,11 @@ class SequenceSource(Source, ABC):
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows that were read; refuse a limit too small for a few blocks."""
-        reading = _RESERVED + self.reading_bytes(Budget(limit))
+        reading, more = 0, _RESERVED
+        while more > reading:
+            # What the reader holds leaves less for rows: more of them are too large to read ahead.
+            reading = more
+            more = _RESERVED + self.reading_bytes(Budget(max(limit - reading, 1)))
         least = Budget.least(self._bytes_of(base.block_rows(self.n_features))) + reading
         if limit < least:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 Small row groups are read side by side, also those of the next files, up to a limit in bytes; large
 ones one after the other, as a whole or page by page, whichever takes less memory: three copies of a
-page of every column are needed, so that wide row groups are read as a whole.
+page of every column are needed, so that wide row groups are read as a whole, 32 columns at a time.
 
 On a store, the chunks of the wanted columns are fetched ahead, and count in the limit. pyarrow's
 own `pre_buffer` would hold whole row groups, and fsspec would also fetch bytes of other columns.
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from lwcs.runtime.parallel import usable_cores
@@ -32,6 +31,7 @@ from lwcs.storage.locations import explaining
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow.dataset as ds
     from pyarrow import fs
 
     from lwcs.sources.blocks import Budget
@@ -93,11 +93,14 @@ class ParquetFiles(Files):
         cls, dataset: ds.FileSystemDataset, keys: list[str], store: Store | None
     ) -> ParquetFiles:
         """The files of a dataset; a column that a file does not have is null there."""
+        # Files alone do not need it, and with it comes pandas: 45 MB.
+        from pyarrow.dataset import get_partition_keys
+
         # Reads the footers of all files in parallel.
         dataset.count_rows()
         files = []
         for each in dataset.get_fragments():
-            values = ds.get_partition_keys(each.partition_expression)
+            values = get_partition_keys(each.partition_expression)
             groups = [group.id for group in each.row_groups]
             names = each.physical_schema.names
             files.append(_File(each.path, each.metadata, names, values, groups))
@@ -122,7 +125,8 @@ class ParquetFiles(Files):
             for group in range(len(file.groups)):
                 size = int(file.sizes(range(group, group + 1))[0] * width)
                 if size > budget.small:
-                    most = max(most, min(_HELD * size, _page_bytes(file, group, columns)))
+                    pages = _page_bytes(file, group, columns)
+                    most = max(most, min(_whole_bytes(size, pages, len(columns)), pages))
         return most
 
     def _parts_of(
@@ -141,8 +145,10 @@ class ParquetFiles(Files):
                 fetched = ahead.most_held
             size = n_rows * width
             small = n_rows <= fitting
-            largest = max(file.sizes(run), default=0) * width
-            whole = small or _HELD * largest <= _page_bytes(file, run.start, columns)
+            whole = small
+            if not small:
+                pages, largest = _page_bytes(file, run.start, columns), max(file.sizes(run)) * width
+                whole = _whole_bytes(largest, pages, len(columns)) <= pages
             cut = [run] if small else [range(i, i + 1) for i in run]
             # A row group in memory is not cut: each batch has an overhead for each column.
             batch = batch_rows if whole else paged
@@ -179,9 +185,7 @@ class ParquetFiles(Files):
             for run in runs:
                 some = [file.groups[i] for i in run]
                 if whole:
-                    table = reader.read_row_groups(some, own, use_threads=threads)
-                    rows = iter(table.to_batches(batch_rows))
-                    del table
+                    rows = iter(_table(reader, some, own, threads).to_batches(batch_rows))
                 else:
                     rows = reader.iter_batches(batch_rows, some, own, use_threads=threads)
                 yield from with_keys(rows, self.schema, columns, file.keys)
@@ -190,6 +194,17 @@ class ParquetFiles(Files):
 def _opened(filesystem: fs.FileSystem, path: str, ahead: PrefetchedFile | None) -> Any:
     """A file on this machine, or the bytes of one on a store."""
     return filesystem.open_input_file(path) if ahead is None else pa.PythonFile(ahead, "r")
+
+
+def _table(reader: Any, groups: list[int], columns: list[str], threads: bool) -> pa.Table:
+    """Row groups as a whole: buffers for bytes and pages are held for some columns at a time."""
+    if len(columns) <= _TOGETHER:
+        return reader.read_row_groups(groups, columns, use_threads=threads)
+    cuts = [columns[i : i + _TOGETHER] for i in range(0, len(columns), _TOGETHER)]
+    # A column that is called "a.b" also comes where "a" is asked for.
+    parts = [reader.read_row_groups(groups, cut, use_threads=threads).select(cut) for cut in cuts]
+    schema = pa.schema([field for part in parts for field in part.schema])
+    return pa.Table.from_arrays([each for part in parts for each in part.columns], schema=schema)
 
 
 def _footers(found: Found, store: Store | None) -> dict[str, tuple[pq.FileMetaData, pa.Schema]]:
@@ -210,12 +225,12 @@ def _footers(found: Found, store: Store | None) -> dict[str, tuple[pq.FileMetaDa
 
 # Below this size, decoding columns on several threads costs more than it gains.
 _TINY = 4 * 2**20
-# Bytes of a column that are read at once.
-_BUFFER = 2**18
+# Bytes of a column that are read at once, and columns of a whole row group.
+_BUFFER, _TOGETHER = 2**18, 32
 # Usual size of a page, of which there are three copies: as read, decompressed, and decoded.
 _PAGE, _COPIES = 2**20, 3
-# Large row groups in memory at once: one is used while the next is decoded.
-_HELD = 2
+# Large row groups in memory at once: one is used while the next is decoded. Allocators round up.
+_HELD, _ROUNDING = 2, 1.25
 # Maximum number of rows per batch: larger batches have less overhead (measured).
 _LONGEST = 2**18
 
@@ -266,6 +281,11 @@ def _page_bytes(file: _File, group: int, columns: list[str]) -> int:
         + min(chunk.total_compressed_size, _BUFFER)
         for chunk in chunks
     )
+
+
+def _whole_bytes(size: float, pages: int, n_columns: int) -> int:
+    """Memory of row groups of `size` bytes that are read as a whole, one after the other."""
+    return int(_HELD * _ROUNDING * size + pages * min(1.0, _TOGETHER / max(n_columns, 1)))
 
 
 def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[Lane]:
