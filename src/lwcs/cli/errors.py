@@ -66,6 +66,10 @@ def ending_on_signals() -> Iterator[None]:
 
     for number in handlers:
         signal.signal(number, end)
+    # `lwcs.__main__` ends the process at once, and tests of commands have Python's own handler.
+    if (interrupt := signal.getsignal(signal.SIGINT)) != signal.SIG_IGN:
+        handlers[signal.SIGINT] = interrupt
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
