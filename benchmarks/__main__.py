@@ -38,13 +38,15 @@ HEADINGS = ("what", "rows", "columns", "ours", "against", "theirs", "ratio", "ta
 
 def cells(result: Result) -> list[str]:
     plain = "MB" in result.what or "1e6" in result.what
-    ours, theirs = (
-        (f"{t:,.1f}" if plain else f"{1000 * t:,.1f} ms") for t in (result.ours, result.theirs)
-    )
+    ours, theirs = (f"{t:,.1f}" if plain else _duration(t) for t in (result.ours, result.theirs))
     return [
         result.what, f"{result.rows:,}", f"{result.columns:,}", ours, result.peer, theirs,
         f"{result.ratio:.2f}", result.target, _verdict(result),
     ]  # fmt: skip
+
+
+def _duration(seconds: float) -> str:
+    return f"{1e3 * seconds:,.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:,.0f} µs"
 
 
 def _verdict(result: Result) -> str:

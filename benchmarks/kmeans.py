@@ -13,10 +13,11 @@ from pathlib import Path
 
 import faiss
 import numpy as np
+import pandas as pd
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 
 import lwcs
-from benchmarks.measure import Result, interleaved
+from benchmarks.measure import Result, interleaved, latencies
 from lwcs import CoresetKMeans
 from lwcs.geometry import Geometry
 from lwcs.passes import euclidean_cost
@@ -54,6 +55,7 @@ def benchmarks() -> Iterator[Result]:
         rows = rng.standard_t(3, size=(n, 32)).astype(np.float32)
         yield from solver("made", rows, rng.random(n) + 0.1, k, rounds, seeds)
     yield from assignment()
+    yield from few_rows()
     yield from fits(name, X)
 
 
@@ -116,6 +118,28 @@ def assignment() -> Iterator[Result]:
             "≤ 1 ×",
             ratio <= 1,
         )
+
+
+def few_rows() -> Iterator[Result]:
+    """What a prediction service does: one call for one row, or for a hundred."""
+    X = np.random.default_rng(0).standard_normal((20_000, 16))
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    for kind, data in (("array", X), ("DataFrame", frame)):
+        model = CoresetKMeans(20, random_state=0).fit(data)
+        theirs = KMeans(20, n_init=1, random_state=0).fit(data)
+        for n in (1, 100):
+            rows = data[:n]
+            found = latencies(
+                3_000,
+                ours=partial(model.predict, rows),
+                theirs=partial(theirs.predict, rows),
+            )
+            for percent in (50, 99):
+                own, other = (float(np.percentile(found[who], percent)) for who in found)
+                yield Result(
+                    f"predict, {kind}, k=20, p{percent}", *rows.shape, own,
+                    "KMeans.predict", other, own / other, "≤ 1 ×", own <= other,
+                )  # fmt: skip
 
 
 def fits(name: str, X: np.ndarray) -> Iterator[Result]:

@@ -60,6 +60,18 @@ def interleaved(
     return best
 
 
+def latencies(calls: int, **contestants: Callable[[], object]) -> dict[str, list[float]]:
+    """Seconds of every one of many short calls, taken in turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for each in range(-50, calls):
+        for name, contestant in contestants.items():
+            start = time.perf_counter()
+            contestant()
+            if each >= 0:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
 def machine() -> str:
     """When and where a figure was measured, and with what."""
     libraries = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -25,6 +29,7 @@ from lwcs.estimators.validation import (
     measured_by,
     scan_rows,
 )
+from lwcs.geometry.nearest import FewRowsSearch
 from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
@@ -33,6 +38,7 @@ from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import first_size, summarize
 from lwcs.sources import LocalSource, Source
 from lwcs.sources.base import whole_pass
+from lwcs.sources.memory.local import FEW_ROWS
 from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:
@@ -81,6 +87,8 @@ class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Tran
         partition, for Dask a lazy array or Series, for Spark and Ray their table with one more
         column, `label`.
         """
+        if (labels := _labels_of_few(self, X)) is not None:
+            return labels
         check_same_library(self._fitted(), X, "cluster_centers_", "predict")
         source = scan_rows(self._fitted(), X, reset=False)
         task = LabelTask(self.measured_centers(source))
@@ -264,3 +272,92 @@ def refuse_transform(source: Source) -> None:
             f"transform returns n_samples × n_clusters numbers, too many for a "
             f"{type(source).__name__}; use predict"
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prepared:
+    """The centers of a model, prepared for few rows, and what they were prepared from."""
+
+    given: tuple[Any, ...]
+    """The objects that the model had."""
+    content: tuple[Any, ...]
+    """Copies of its arrays, which users may change in place."""
+    search: FewRowsSearch | None
+    """None if the rows of this model are always measured by a pass."""
+
+    @classmethod
+    def of(cls, model: Any) -> _Prepared:
+        """Prepare the centers as they are."""
+        centers, geometry, n_jobs = given = _parts(model)
+        as_threads(n_jobs)
+        arrays = _arrays(given)
+        plain = type(centers) is np.ndarray and centers.ndim == 2 and centers.dtype.kind == "f"
+        if not plain or not len(centers) or type(geometry.divergence) is not SquaredEuclidean:
+            return cls(given, (), None)
+        content = tuple(None if each is None else each.copy() for each in arrays)
+        own = geometry if geometry.scale is None else replace(geometry, scale=content[1])
+        return cls(given, content, FewRowsSearch.of(own.own_centers(content[0])))
+
+    def holds_for(self, model: Any) -> bool:
+        """Whether the model still has these objects, with the same content."""
+        now = _parts(model)
+        if any(one is not other for one, other in zip(now, self.given, strict=True)):
+            return False
+        return self.search is None or all(map(np.array_equal, _arrays(now), self.content))
+
+
+_PREPARED: WeakKeyDictionary[Any, _Prepared] = WeakKeyDictionary()
+"""Beside the models, since `predict` changes no attribute, and files are to have none of it."""
+
+
+def _parts(model: Any) -> tuple[Any, Any, Any]:
+    """What labels depend on."""
+    return model.cluster_centers_, model.geometry_, model.n_jobs
+
+
+def _arrays(parts: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    return parts[0], parts[1].scale
+
+
+def _labels_of_few(model: Any, X: Any) -> Any:
+    """Labels of a few plain rows; None for others, and where there is something to complain of.
+
+    All that a pass would check is checked here, at a cost that one row can bear: whatever is not
+    as it should be takes the way of all rows, whose errors and warnings name it.
+    """
+    rows = _few_rows(model, X)
+    if rows is None or get_config()["array_api_dispatch"]:
+        return None
+    prepared = _PREPARED.get(model)
+    if prepared is None or not prepared.holds_for(model):
+        prepared = _PREPARED[model] = _Prepared.of(model)
+    search = prepared.search
+    if search is None or search.slopes.shape[1] != rows.shape[1]:
+        return None
+    return search.labels(rows)
+
+
+def _few_rows(model: Any, X: Any) -> DenseRows | None:
+    """Rows as an array, if they are few, in NumPy or pandas, and have the features of the fit."""
+    own, pandas = vars(model), sys.modules.get("pandas")
+    names = own.get("feature_names_in_")
+    if type(X) is np.ndarray:
+        if names is not None:
+            return None
+        rows = X
+    elif pandas is not None and type(X) is pandas.DataFrame and names is not None:
+        if len(X) > FEW_ROWS or list(X.columns) != names.tolist():
+            return None
+        if not all(isinstance(dtype, np.dtype) for dtype in X.dtypes):
+            return None
+        rows = X.to_numpy()
+    else:
+        return None
+    numbers = rows.dtype.kind in "iuf" and rows.dtype.itemsize <= 8
+    if not numbers or rows.ndim != 2 or not 0 < len(rows) <= FEW_ROWS:
+        return None
+    if rows.shape[1] != own.get("n_features_in_") or "cluster_centers_" not in own:
+        return None
+    if model.device is not None or any(source.accepts(X) for source in Source.registered):
+        return None
+    return rows

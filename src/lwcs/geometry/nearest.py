@@ -10,6 +10,7 @@ the second best score of all rows would take as long as the product where there 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import pieces
-from lwcs.geometry.products import CLEAR, PIECE_VALUES
+from lwcs.geometry.products import CLEAR, PIECE_VALUES, TINY, rounding_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,6 +62,8 @@ _WORKSPACE = (Workspace(), Workspace())
 _PAIRS = 2**18
 # Fewer rows than this are decided by differences without another product.
 _WORTH_PRODUCTS = 64
+# Products of so many multiplications are computed by BLAS without starting threads.
+_UNTHREADED = 2**18
 
 
 def nearest(rows: Measured, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
@@ -259,3 +262,64 @@ def all_distances(rows: Measured, centers: Centers) -> DenseRows:
     if lost.any():
         rows.refuse(np.flatnonzero(lost.any(axis=1)))
     return np.asarray(np.sqrt(distances) if squared else distances)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FewRowsSearch:
+    """Labels of few rows by squared distances: whatever depends on the centers alone is kept.
+
+    To choose a frame and a precision, and to prepare the centers, takes many times as long as the
+    product itself.
+    """
+
+    origin: FloatArray
+    factor: FloatArray | None
+    slopes: FloatArray
+    offsets: FloatArray
+    rounding_per_length: FloatArray
+    """A score of a row x errs by at most ‖x − o‖ times this, and `rounding`."""
+    rounding: FloatArray
+    part: float
+    """A pass, whose products have another origin, errs by this part of ‖x − o‖² as well."""
+
+    @classmethod
+    def of(cls, centers: Centers) -> FewRowsSearch:
+        """Prepare centers, in a frame around their own median."""
+        metric, part = centers.geometry.metric, rounding_of(np.float64, centers.points.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            frame = metric.frame(centers.points, np.float64)
+            slopes, offsets, sizes = metric.tangents(centers.points, frame)
+            lengths = part * np.linalg.norm(slopes, axis=1)
+        rounding = part * sizes + TINY[8]
+        return cls(frame.origin, frame.factor, slopes, offsets, lengths, rounding, part)
+
+    def labels(self, values: DenseRows) -> npt.NDArray[np.int32] | None:
+        """The nearest center of every row; None if one of them needs `nearest_labels`.
+
+        That is a row with a center within rounding of its best one, or with a bad value.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = values - self.origin
+            if self.factor is not None:
+                rows *= self.factor
+            scores = self._products(rows)
+            scores += self.offsets
+            squares = np.vecdot(rows, rows)
+            errors = np.sqrt(squares)[:, None] * self.rounding_per_length
+            errors += self.rounding
+            best = scores.argmax(axis=1)
+            at = best + np.arange(0, scores.size, scores.shape[1])
+            least = scores.take(at) - errors.take(at) - 2.0 * self.part * squares
+            errors += scores
+            # Each row counts its own best center. NaN and infinity leave no finite bound.
+            alone = np.count_nonzero(errors >= least[:, None]) == len(best)
+        return best.astype(np.int32) if alone and np.isfinite(least).all() else None
+
+    def _products(self, rows: FloatArray) -> FloatArray:
+        """rows·slopes, in parts that BLAS starts no threads for."""
+        if len(rows) == 1:
+            return np.asarray(np.vecdot(self.slopes, rows))[None]
+        products = np.empty((len(rows), len(self.slopes)))
+        for part in pieces(len(rows), _UNTHREADED // self.slopes.size):
+            np.matmul(rows[part], self.slopes.T, out=products[part])
+        return products

@@ -34,11 +34,16 @@ CLEAR = 1e-3
 # Above this part of its terms, a distance from tangents keeps eleven digits or more.
 ACCURATE = 1e-4
 # Distances at or below this have lost digits to underflow, by the size of a number.
-_TINY = {4: 1e-33, 8: 1e-306}
+TINY = {4: 1e-33, 8: 1e-306}
 # Terms above this may have overflowed.
 _LARGE = {4: 1e30, 8: 1e300}
 # Values of one piece of the rows × centers product: a few MB, shorter ones cost more in calls.
 PIECE_VALUES = 2**19
+
+
+def rounding_of(dtype: npt.DTypeLike, n_features: int) -> float:
+    """A score errs by at most this part of the size of its terms."""
+    return float(4.0 * np.finfo(np.dtype(dtype)).eps * (4.0 + np.sqrt(n_features)))
 
 
 class CenterMatrix(NamedTuple):
@@ -109,10 +114,8 @@ class Products(ABC):
         self._origin = frame.origin.astype(self.dtype)
         self.cost_unit = 1.0 / frame.unit**2
         """Distances are (heights − scores)·cost_unit."""
-        self.tiny, self.large = _TINY[self.dtype.itemsize], _LARGE[self.dtype.itemsize]
-        eps = np.finfo(self.dtype).eps
-        self.rounding = float(4.0 * eps * (4.0 + np.sqrt(n_features)))
-        """A score errs by at most this part of the size of its terms."""
+        self.tiny, self.large = TINY[self.dtype.itemsize], _LARGE[self.dtype.itemsize]
+        self.rounding = rounding_of(self.dtype, n_features)
 
     @abstractmethod
     def rows(self, values: Any, memory: Memory = np.empty) -> Any:

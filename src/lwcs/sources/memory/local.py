@@ -35,9 +35,9 @@ _CELLS_OF_A_BLOCK = 2048
 # to end at about the same time, and for an interrupt to be noticed soon.
 _STRETCH_VALUES = 2**24
 _STRETCHES_PER_THREAD = 4
-# Values of so few rows are computed in less time than it takes to ask for threads, and to set the
-# limit of BLAS: a service predicts rows one by one.
-_FEW_ROWS = 512
+FEW_ROWS = 512
+"""Values of so few rows are computed in less time than it takes to ask for threads, and to set the
+limit of BLAS: a service predicts rows one by one."""
 
 R = TypeVar("R")
 
@@ -169,7 +169,7 @@ class LocalSource(Source):
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
     ) -> DenseRows:
         """Compute one value per row, as an array."""
-        if 0 < self.n_rows <= min(_FEW_ROWS, self.block_rows):
+        if 0 < self.n_rows <= min(FEW_ROWS, self.block_rows):
             block = self._block(slice(0, self.n_rows), 0)
             return self.followed(without_dropped(task(block), block))
         values, done = np.empty(0), 0
