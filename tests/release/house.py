@@ -26,10 +26,11 @@ from tests.versions import ROOT
 # The aim for lines of code is 31,000. Above it are mostly loops that stand two or three times, for
 # NumPy, numba, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
 # kernels is to replace; prefetching from stores, which no library was measured to replace; and
-# errors that name what to do.
+# errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
+# listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits.
 LIMITS = {
     "Python files": 210,
-    "lines of code": 31_800,
+    "lines of code": 32_100,
     "modules in the largest folder": 16,
     "files that a default fit enters": 45,
     "modules that a default fit loads": 90,

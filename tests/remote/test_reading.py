@@ -11,9 +11,12 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 import lwcs
 from tests.remote.conftest import Bucket
@@ -172,6 +175,111 @@ def test_zarr_is_read_through_fsspec(bucket, X, expected):
     array[:] = X
     source = lwcs.scan(bucket.uri("a.zarr"), storage_options=bucket.storage_options)
     assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)
+
+
+MANY = 20
+
+
+def arrow_of(kind: str, store: Bucket):
+    """The store for pyarrow, without lwcs."""
+    if kind == "pyarrow":
+        return store.filesystem
+    s3fs = pytest.importorskip("s3fs")
+    return fs.PyFileSystem(fs.FSSpecHandler(s3fs.S3FileSystem(**store.storage_options)))
+
+
+def put_many(bucket, X, ending: str, folder: str = "many") -> list[str]:
+    """Files with the rows of X; their keys."""
+    keys = []
+    for i, part in enumerate(np.array_split(X, MANY)):
+        table, file = pa.table(dict(zip(NAMES, part.T, strict=True))), io.BytesIO()
+        if ending == "npy":
+            np.save(file, part)
+        elif ending == "csv":
+            pa.csv.write_csv(table, file)
+        else:
+            {"parquet": pq.write_table, "feather": feather.write_feather}[ending](table, file)
+        keys.append(f"{folder}/{i:02}.{ending}")
+        put(bucket, keys[-1], file.getvalue())
+    return keys
+
+
+def read_by_pyarrow(filesystem, bucket: str, keys: list[str], named: bool, **columns) -> None:
+    """One pass by pyarrow alone: over a folder, or over files that are named."""
+    paths, folder = [f"{bucket}/{key}" for key in keys], f"{bucket}/many"
+    if keys[0].endswith("npy"):
+        if not named:
+            filesystem.get_file_info(fs.FileSelector(folder))
+        for path in paths:
+            with filesystem.open_input_file(path) as file:
+                file.read()
+        return
+    ending = keys[0].rpartition(".")[2]
+    data = ds.dataset(paths if named else folder, filesystem=filesystem, format=ending)
+    data.to_table(**columns)
+
+
+@KINDS
+@pytest.mark.parametrize("how", ["folder", "glob", "list"])
+@pytest.mark.parametrize("ending", ["parquet", "csv", "feather", "npy"])
+def test_a_pass_takes_about_the_requests_of_pyarrow(kind, how, ending, bucket, store, door, X):
+    keys = put_many(bucket, X, ending)
+    door.counts.clear()
+    read_by_pyarrow(arrow_of(kind, store), store.name, keys, how == "list")
+    theirs = door.total
+    given = {
+        "folder": store.uri("many"),
+        "glob": store.uri(f"many/*.{ending}"),
+        "list": [store.uri(key) for key in keys],
+    }[how]
+    door.counts.clear()
+    source = lwcs.scan(given, **by(kind, store))
+    lwcs.build(source, 100, random_state=0, passes=2)
+    assert door.total <= 1.2 * 2 * theirs, (door.counts, theirs)
+    # pyarrow opens a file by its name alone, and asks for its size: once per scan. The others look
+    # for the log of a table, or are about the folder.
+    assert door.counts["HEAD"] <= (MANY if kind == "pyarrow" else 0) + 10, door.counts
+
+
+@KINDS
+def test_scattered_columns_take_the_requests_of_pyarrow(kind, bucket, store, door):
+    X = np.random.default_rng(1).standard_normal((MANY * 4000, COLUMNS))
+    names = NAMES[::8]
+    keys = put_many(bucket, X, "parquet")
+    door.counts.clear()
+    # By its own file system: through fsspec, it fetches all bytes of all columns.
+    read_by_pyarrow(store.filesystem, store.name, keys, False, columns=names)
+    theirs = door.counts["GET"]
+    door.counts.clear()
+    source = lwcs.scan(store.uri("many"), columns=names, **by(kind, store))
+    lwcs.build(source, 100, random_state=0, passes=2)
+    assert door.counts["GET"] <= 1.2 * 2 * theirs, (door.counts, theirs)
+
+
+@KINDS
+@pytest.mark.parametrize("ending", ["parquet", "csv", "feather", "npy"])
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+def test_one_changed_file_of_many_is_noticed(kind, ending, change, bucket, store, X):
+    keys = put_many(bucket, X, ending)
+    source = lwcs.scan(store.uri("many"), **by(kind, store))
+    lwcs.build(source, 100, random_state=0)
+    if change == "removed":
+        bucket.filesystem.delete_file(f"{bucket.name}/{keys[7]}")
+    else:
+        with bucket.filesystem.open_input_file(f"{bucket.name}/{keys[7]}") as file:
+            content = file.read()
+        put(bucket, keys[7], content + b"\n")
+    with pytest.raises((ValueError, FileNotFoundError), match=r"many/07.*(changed|vanished)"):
+        lwcs.build(source, 100, random_state=0)
+
+
+@KINDS
+def test_named_files_are_read_where_listing_is_denied(kind, bucket, store, door, X):
+    keys = put_many(bucket, X, "npy")
+    door.refuse(403, "LIST")
+    source = lwcs.scan([store.uri(key) for key in keys], **by(kind, store))
+    assert source.n_rows == len(X)
+    assert lwcs.build(source, 100, random_state=0).n_samples == len(X)
 
 
 @KINDS

@@ -199,7 +199,10 @@ _KINDS = (
     ),
     _UNREACHABLE,
 )  # fmt: skip
-_NO_BUCKET = re.compile(r"(?i)no_?such_?bucket|bucket '.*' not found|bucket does not exist")
+_NO_BUCKET = re.compile(
+    r"no_?such_?bucket|bucket '[^']*' not found|bucket does not exist|region for bucket",
+    re.IGNORECASE,
+)
 _STATUS = re.compile(r"(?:HTTP status|status code:?|status:) (\d{3})")
 _OF_STORES = re.compile(
     r"AWS Error|Azure Error|google::cloud|Generic \w+ error|lacked the necessary privileges"

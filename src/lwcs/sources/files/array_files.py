@@ -41,7 +41,7 @@ def open_array_files(found: Found) -> LocalSource:
     if not found.is_local and found.kind == "npy":
         stamps = stamps_of(found)
         store = Store(found.filesystem, stamps)
-        windows = Windows.of(store, Stamps(found.filesystem, stamps, store))
+        windows = Windows.of(store, Stamps(found.filesystem, stamps, store, found.listings))
         open_file, open_stack = partial(RemoteSource, windows), partial(RemoteStack, windows)
     elif not found.is_local:
         open_file = partial(_open_remote, found=found)

@@ -1,23 +1,25 @@
 """Detection of files that change while they are read, by size and modification time (stamps).
 
 A file that changes between two passes, or within one, would silently give a wrong coreset. On this
-machine a check costs nothing, and is made before and after every part. A store is asked once per
-file and pass, after the last row, and its answer is awaited at the end of the pass.
+machine a check costs nothing, and is made before and after every part. A store is asked at the end
+of a pass, about all files at once: a listing of their folder has the stamps of a thousand files.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections import Counter
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyarrow import fs
+
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
-from lwcs.storage.locations import is_local, reaching
+from lwcs.storage.locations import is_local, is_uri, reaching
+from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyarrow import fs
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lwcs.sources.remote.paths import Found
     from lwcs.sources.remote.prefetch import Store
@@ -33,16 +35,73 @@ def stamp_of(info: fs.FileInfo, *, local: bool = False) -> Stamp:
     return info.size or 0, (info.mtime_ns or 0) // (1 if local else 10**9)
 
 
+# Entries of a listing that a store sends at a time.
+_PAGE = 1000
+# Requests of fsspec before a listing, which asks whether the folder is one.
+_BEFORE = 2
+# From so many files of one folder on, that were named one by one, the folder is listed.
+_MANY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A folder on a store that was listed, or may be."""
+
+    folder: str
+    recursive: bool = False
+    entries: int = 0
+    """Number of entries, as far as it is known."""
+
+    def infos(self, filesystem: fs.FileSystem) -> list[fs.FileInfo]:
+        """List the folder; it need not exist."""
+        if self.recursive and (known := fsspec_files(filesystem)) is not None:
+            # A recursive listing may be put together from cached ones of the folders below.
+            known.fs.invalidate_cache()
+        selector = fs.FileSelector(self.folder, allow_not_found=True, recursive=self.recursive)
+        with reaching(self.folder):
+            return list(filesystem.get_file_info(selector))
+
+    def tried(self, filesystem: fs.FileSystem) -> list[fs.FileInfo]:
+        """List the folder; nothing where that is denied, though its files may be read."""
+        with suppress(PermissionError):
+            return self.infos(filesystem)
+        return []
+
+    @property
+    def requests(self) -> int:
+        """Number of requests that a listing takes, about."""
+        return _BEFORE + 1 + self.entries // _PAGE
+
+
+def listings_of(paths: Iterable[str]) -> list[Listing]:
+    """The folders that have many of some files; a server of the web lists none."""
+    folders = Counter(path.rpartition("/")[0] for path in paths if not is_uri(path))
+    return [Listing(folder) for folder, files in folders.items() if folder and files >= _MANY]
+
+
+def _worthwhile(listings: Iterable[Listing], paths: Iterable[str]) -> list[Listing]:
+    """The listings that take fewer requests than to look up every file of theirs."""
+    known, files = {each.folder: each for each in listings}, Counter[str]()
+    for path in paths:
+        folder = own = path.rpartition("/")[0]
+        while folder and not (folder in known and (folder == own or known[folder].recursive)):
+            folder = folder.rpartition("/")[0]
+        files[folder] += 1
+    return [each for name, each in known.items() if name and each.requests < files[name]]
+
+
 def stamps_of(found: Found) -> dict[str, Stamp]:
     """The stamps of all files at the time when they were found."""
     stamps = dict(found.stamps)
     if missing := [path for path in found.paths if path not in stamps]:
-        stamps |= stamps_at(found.filesystem, missing)
+        stamps |= stamps_at(found.filesystem, missing, found.listings)
     return stamps
 
 
-def stamps_at(filesystem: fs.FileSystem, paths: Sequence[str]) -> dict[str, Stamp]:
-    """The present stamps of files; a store is asked for several at a time."""
+def stamps_at(
+    filesystem: fs.FileSystem, paths: Sequence[str], listings: Iterable[Listing] = ()
+) -> dict[str, Stamp]:
+    """The present stamps of files, by `listings` of a store where that takes fewer requests."""
 
     def look_at(path: str) -> Stamp:
         with reaching(path):
@@ -51,32 +110,43 @@ def stamps_at(filesystem: fs.FileSystem, paths: Sequence[str]) -> dict[str, Stam
     if is_local(filesystem):
         return {path: look_at(path) for path in paths}
     with WaitingThreads(REQUESTS) as pool:
-        return dict(zip(paths, pool.map(look_at, paths), strict=True))
+        wanted, worthwhile = set(paths), _worthwhile(listings, paths)
+        listed = pool.map(lambda each: each.tried(filesystem), worthwhile)
+        each_info = (info for infos in listed for info in infos)
+        stamps = {info.path: stamp_of(info) for info in each_info if info.path in wanted}
+        missing = [path for path in paths if path not in stamps]
+        return stamps | dict(zip(missing, pool.map(look_at, missing), strict=True))
 
 
 class Stamps:
     """Checks that the files of a scan have not changed since they were found."""
 
     def __init__(
-        self, filesystem: fs.FileSystem, stamps: Mapping[str, Stamp], store: Store | None
+        self,
+        filesystem: fs.FileSystem,
+        stamps: Mapping[str, Stamp],
+        store: Store | None,
+        listings: Sequence[Listing] = (),
     ) -> None:
+        """On a store, folders are listed again as in `listings`."""
         self._filesystem, self._stamps, self._store = filesystem, stamps, store
-        self._coming: list[Future[None]] = []
+        self._listings = listings
+        self._read: dict[str, None] = {}
+        """The files on a store that were read, and are to be checked."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process starts without the checks in progress."""
-        return Stamps, (self._filesystem, self._stamps, self._store)
+        """A copy in another process starts without files to check."""
+        return Stamps, (self._filesystem, self._stamps, self._store, self._listings)
 
-    def check(self, path: str) -> None:
-        """Raise an error if a file has changed."""
-        with reaching(path):
-            info = self._filesystem.get_file_info(path)
-        now = stamp_of(info, local=self._store is None)
-        if now != self._stamps[path]:
-            raise ValueError(
-                f"{path!r} changed while it was being read; wait until it is complete, and build "
-                "again"
-            )
+    def check(self, *paths: str) -> None:
+        """Raise an error if one of these files has changed."""
+        now = stamps_at(self._filesystem, paths, self._listings)
+        for path in paths:
+            if now[path] != self._stamps[path]:
+                raise ValueError(
+                    f"{path!r} changed while it was being read; wait until it is complete, and "
+                    "build again"
+                )
 
     def before(self, path: str) -> None:
         """Check a file before a part of it is read."""
@@ -84,18 +154,18 @@ class Stamps:
             self.check(path)
 
     def after(self, path: str, last: bool) -> None:
-        """Check a file after a part of it was read; on a store, only after the last part."""
+        """Check a file after a part of it was read; on a store, when the pass ends."""
         if self._store is None:
             self.check(path)
         elif last:
-            self._coming = [each for each in self._coming if not _is_fine(each)]
-            self._coming.append(self._store.pool.submit(self.check, path))
+            self._read[path] = None
 
     def finish(self) -> None:
-        """Wait for the checks of a pass."""
-        coming, self._coming = self._coming, []
-        for each in coming:
-            each.result()
+        """Check the files on a store that a pass has read."""
+        read, self._read = self._read, {}
+        if read and self._store is not None:
+            # On a thread of the pool, so that an interrupt does not wait for the answer of a store.
+            self._store.pool.submit(self.check, *read).result()
 
 
 @contextmanager
@@ -112,10 +182,3 @@ def blaming_changes(check: Callable[[], None]) -> Iterator[None]:
         with suppress(OSError):
             check()
         raise
-
-
-def _is_fine(check: Future[None]) -> bool:
-    """Whether a check has ended; its error is raised."""
-    if check.done():
-        check.result()
-    return check.done()

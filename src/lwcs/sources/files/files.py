@@ -42,7 +42,7 @@ class FileSource(SequenceSource):
         self._batch_rows = options.batch_size
         stamps = stamps_of(found)
         store = None if found.is_local else Store(found.filesystem, stamps)
-        self._stamps = Stamps(found.filesystem, stamps, store)
+        self._stamps = Stamps(found.filesystem, stamps, store, found.listings)
         self._files: Files
         with explaining(found.paths):
             if found.kind == "csv":

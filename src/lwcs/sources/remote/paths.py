@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from lwcs.runtime.warnings import warn
-from lwcs.sources.files.change_detection import Stamp, stamp_of
+from lwcs.sources.files.change_detection import Listing, Stamp, listings_of, stamp_of
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
 from lwcs.sources.scan_options import PACKED
 from lwcs.sources.tables.table_formats import TableDetector
@@ -89,6 +89,8 @@ class Wanted:
     """The format of all files, if it is given; else their names say it."""
     note: Callable[[str], None]
     """Called with every path in the folders that are looked into, hidden ones too."""
+    listed: Callable[[Listing], None]
+    """Called with every folder of a store that was listed."""
     unknown: bool = False
     """Whether files are listed whose names say no format."""
 
@@ -120,11 +122,10 @@ def _on_store(filesystem: fs.FileSystem, folder: str, wanted: Wanted) -> Listed:
     pattern, found = wanted.pattern, Listed()
 
     def listing(folder: tuple[str, States]) -> list[fs.FileInfo]:
-        path, states = folder
-        recursive = pattern.is_deep(states)
-        with reaching(path):
-            selector = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
-            return list(filesystem.get_file_info(selector))
+        path, recursive = folder[0], pattern.is_deep(folder[1])
+        infos = Listing(path, recursive).infos(filesystem)
+        wanted.listed(Listing(path.rstrip("/"), recursive, len(infos)))
+        return infos
 
     level = [(folder, pattern.start)]
     with WaitingThreads(REQUESTS) as pool:
@@ -260,6 +261,8 @@ class Found:
     """The folder that was given, if it was one."""
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
     """Sizes and times of change of files, where a listing has them."""
+    listings: Sequence[Listing] = ()
+    """Folders of a store that were listed."""
     has_tabs: bool = False
     """Whether the values of CSV are separated by tabs, as format='tsv' says."""
 
@@ -278,13 +281,14 @@ def find(data: Any, access: Access = DEFAULT, wanted: str | None = None) -> Foun
     places = [access.place(path) for path in given]
     filesystem, named = places[0].filesystem, dict[str, tuple[str, str]]()
     stamps, base, tables = dict[str, Stamp](), None, TableDetector(filesystem)
-    for place, info in zip(places, _infos(places), strict=True):
+    listings = list[Listing]()
+    for place, info in zip(places, _infos(places, listings), strict=True):
         if not place.filesystem.equals(filesystem):
             raise ValueError(
                 f"{place.name!r} is on another file system than {given[0]!r}; all files must be "
                 "on one"
             )
-        found, folder = _expand(place, info, wanted, tables)
+        found, folder = _expand(place, info, wanted, tables, listings)
         for file, stamp in found.items():
             real = os.path.realpath(file) if place.is_local else file
             if real in named:
@@ -298,21 +302,33 @@ def find(data: Any, access: Access = DEFAULT, wanted: str | None = None) -> Foun
         base = folder if len(given) == 1 else None
     paths = [file for file, _ in named.values()]
     if tables.table is not None:
-        return Found(tables.table.alone(given, wanted), paths, filesystem, base, stamps)
+        kind = tables.table.alone(given, wanted)
+        return Found(kind, paths, filesystem, base, stamps)
     kind = _common_kind(paths) if wanted is None else _KINDS[f".{wanted}"]
-    return Found(kind, paths, filesystem, base, stamps, wanted == "tsv")
+    return Found(kind, paths, filesystem, base, stamps, listings, wanted == "tsv")
 
 
-def _infos(places: list[Place]) -> list[fs.FileInfo]:
-    """Look up whether places are files or folders, several of a store at a time."""
+def _infos(places: list[Place], listings: list[Listing]) -> list[fs.FileInfo]:
+    """Look up whether places are files or folders, several of a store at a time.
+
+    Folders of which many files are named are listed instead, and added to `listings`.
+    """
+    known = dict[str, fs.FileInfo]()
 
     def look_up(place: Place) -> fs.FileInfo:
         with reaching(place.name):
-            return place.filesystem.get_file_info(place.path)
+            return known.get(place.path) or place.filesystem.get_file_info(place.path)
 
-    if places[0].is_local:
+    first = places[0]
+    if first.is_local:
         return list(map(look_up, places))
     with WaitingThreads(REQUESTS) as pool:
+        named = [each.path for each in places if each.filesystem.equals(first.filesystem)]
+        folders = listings_of(named)
+        listed = pool.map(lambda each: each.tried(first.filesystem), folders)
+        for each, infos in zip(folders, listed, strict=True):
+            known |= {info.path: info for info in infos}
+            listings.append(Listing(each.folder, entries=len(infos)))
         return list(pool.map(look_up, places))
 
 
@@ -335,13 +351,17 @@ def _common_kind(paths: list[str]) -> str:
 
 
 def _expand(
-    place: Place, info: fs.FileInfo, wanted: str | None, tables: TableDetector
+    place: Place,
+    info: fs.FileInfo,
+    wanted: str | None,
+    tables: TableDetector,
+    listings: list[Listing],
 ) -> tuple[Listed, str | None]:
     """The files that one path refers to, sorted; and the folder, if it is one."""
     path, filesystem = place.path, place.filesystem
     if tables.is_table(place.name, path, info.type):
         return {path: None}, path
-    everything = Wanted(EVERYTHING, wanted, tables.note)
+    everything = Wanted(EVERYTHING, wanted, tables.note, listings.append)
     is_folder = info.type == fs.FileType.Directory
     if info.type == fs.FileType.File or (is_folder and everything.is_file(path)):
         return {path: None if place.is_local else stamp_of(info)}, None
@@ -362,9 +382,9 @@ def _expand(
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
     pattern, matching = tuple(parts[fixed:]), Listed()
     if not place.is_local or os.path.isdir(folder):
-        files = Wanted(Pattern(pattern), wanted, tables.note, unknown=True)
+        files = Wanted(Pattern(pattern), wanted, tables.note, listings.append, unknown=True)
         # A pattern may also match folders; then it stands for their files.
-        below = Wanted(Pattern((*pattern, "**", "*")), wanted, tables.note)
+        below = Wanted(Pattern((*pattern, "**", "*")), wanted, tables.note, listings.append)
         matching = files_below(filesystem, folder, files) or files_below(filesystem, folder, below)
     tables.refuse(place.name, list(matching))
     if not matching:
@@ -379,4 +399,6 @@ def _refuse_missing_bucket(place: Place) -> None:
     with suppress(OSError), reaching(place.name):
         exists = bucket is None or Place(place.filesystem, bucket, place.name).exists()
     if not exists:
-        raise FileNotFoundError(f"{place.name!r} does not exist: there is no bucket {bucket!r}")
+        raise FileNotFoundError(
+            f"{place.name!r} does not exist: there is no bucket {bucket!r}; correct its name"
+        )

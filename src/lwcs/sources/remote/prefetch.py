@@ -51,6 +51,8 @@ _TAIL = 2**16
 # Files of pyarrow that stay open: to open one asks a store for its size. On these object stores
 # they hold no connection, so that all files of a scan stay open.
 _OPEN_FILES, _UNCONNECTED = 256, ("s3", "abfs")
+# Bytes of small files, fetched as a whole, that are kept for further passes.
+_KEPT = 2**23
 
 
 class WaitingThreads(ThreadPoolExecutor):
@@ -75,7 +77,10 @@ class Store:
         self._filesystem, self._stamps = filesystem, stamps
         self._fsspec = fsspec_files(filesystem)
         self._open: dict[str, Future[Any]] = {}
-        self._most_open = len(stamps) if filesystem.type_name in _UNCONNECTED else _OPEN_FILES
+        kind = filesystem.type_name
+        self._most_open = len(stamps) if kind in _UNCONNECTED else _OPEN_FILES
+        self._kept: dict[str, bytes] = {}
+        self._room = _KEPT
         self._lock = Lock()
         self.pool = WaitingThreads(REQUESTS)
         """Threads that wait for the store; they end with this object."""
@@ -90,6 +95,8 @@ class Store:
 
     def fetch(self, path: str, start: int, stop: int) -> bytes:
         """Fetch some bytes of a file; may be called by several threads."""
+        if (whole := self._kept.get(path)) is not None:
+            return whole[start:stop]
         with reaching(path):
             if self._fsspec is not None:
                 data = self._fsspec.fetch(path, start, stop, self.size(path))
@@ -101,6 +108,10 @@ class Store:
                 f"{len(data):,} came; if its server does not give parts of files, copy it to this "
                 "machine"
             )
+        with self._lock:
+            if len(data) == self.size(path) <= self._room and path not in self._kept:
+                self._kept[path] = data
+                self._room -= len(data)
         return data
 
     def _opened(self, path: str) -> Any:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,9 +25,9 @@ from lwcs.sources.remote import prefetch
 from lwcs.sources.remote.prefetch import Piece, Store, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from lwcs.arrays.types import DenseRows, IntArray
+    from lwcs.arrays.types import DenseRows, IntArray, Rows
     from lwcs.sources.base import Block, Task
     from lwcs.sources.files.change_detection import Stamps
 
@@ -61,6 +63,8 @@ class Windows:
     held: dict[tuple[str, int], _ArrayWindow] = field(default_factory=dict)
     """By path and number, the oldest first."""
     lock: Any = field(default_factory=Lock)
+    passes: int = 0
+    """Number of passes at this time whose files are checked together."""
 
     @classmethod
     def of(cls, store: Store, stamps: Stamps, memory_limit: int | None = None) -> Windows:
@@ -91,10 +95,32 @@ class Windows:
         """Request some bytes of a file."""
         return self.store.pool.submit(self.store.fetch, path, bytes_.start, bytes_.stop)
 
-    def check(self, path: str) -> None:
-        """Raise an error if a file has changed."""
-        # On a thread of the pool, so that an interrupt does not wait for the answer of a store.
-        self.store.pool.submit(self.stamps.check, path).result()
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Check the files that are read in the block at its end, all at once."""
+        with self.lock:
+            self.passes += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.passes -= 1
+        self.stamps.finish()
+
+    def checked(self, results: Iterable[R]) -> Iterator[R]:
+        """Yield results of a pass, the last one after a check that no file has changed."""
+        held = list[R]()
+        with self.together():
+            for result in results:
+                yield from held
+                held = [result]
+        yield from held
+
+    def after(self, path: str) -> None:
+        """Check a file after its last row, or with the others that are read together."""
+        self.stamps.after(path, last=True)
+        if not self.passes:
+            self.stamps.finish()
 
 
 class RemoteArray:
@@ -122,21 +148,19 @@ class RemoteArray:
     def __getitem__(self, rows: slice | IntArray) -> DenseRows:
         """Consecutive rows, or rows by number in ascending order.
 
-        A pass begins with the first row and ends with the last one: the file is then checked for
-        changes.
+        A pass begins with the first row and ends with the last one.
         """
         if not isinstance(rows, slice):
             return self._take(rows)
         start, stop, _ = rows.indices(self.shape[0])
         data = np.empty(max(stop - start, 0) * self._row, np.uint8)
         if start == 0 and len(data):
-            self._windows.check(self._path)
             self._requested = -1
         copied = 0
         while copied < len(data):
             copied += self._copy(start * self._row + copied, data[copied:])
         if stop == self.shape[0] and len(data):
-            self._windows.check(self._path)
+            self._windows.after(self._path)
         return data.view(self.dtype).reshape(-1, *self.shape[1:])
 
     @property
@@ -193,7 +217,7 @@ class RemoteArray:
                 begin, end = np.searchsorted(starts, [each.start, each.stop])
                 within = starts[begin:end, None] - each.start + np.arange(self._row)
                 taken[begin:end] = np.frombuffer(content.result(), np.uint8)[within]
-        self._windows.check(self._path)
+        self._windows.after(self._path)
         return taken.reshape(-1).view(self.dtype).reshape(-1, *self.shape[1:])
 
 
@@ -230,13 +254,14 @@ class _LimitedSource(LocalSource):
         self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
     ) -> Iterator[R]:
         """Run a task over every block, on as many threads as there is memory for."""
-        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
+        blocks = super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
+        return self.windows.checked(blocks)
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[R]:
         """Run a task over every partition, on as many threads as there is memory for."""
-        return super().gather(task, items, n_jobs=self._jobs(n_jobs))
+        return self.windows.checked(super().gather(task, items, n_jobs=self._jobs(n_jobs)))
 
 
 class RemoteSource(_LimitedSource, ChunkedSource):
@@ -254,4 +279,10 @@ class RemoteStack(_LimitedSource, StackedSource):
         self, windows: Windows, paths: Sequence[str], open_file: Callable[[str], LocalSource]
     ) -> None:
         self.windows = windows
-        super().__init__(paths, open_file)
+        # They hold no connection: all stay open, so that their headers are read once.
+        super().__init__(paths, cache(open_file))
+
+    def take(self, rows: IntArray) -> Rows:
+        """Fetch the requested rows; the files are checked together."""
+        with self.windows.together():
+            return super().take(rows)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_at
+from lwcs.sources.files.change_detection import Stamps, blaming_changes, listings_of, stamps_at
 from lwcs.sources.files.parquet import ParquetFiles
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.streams import Query
@@ -101,9 +101,10 @@ class _Files:
         if (handler := fsspec_files(filesystem)) is not None:
             # pyarrow's own handler believes what fsspec has cached.
             filesystem = fs.PyFileSystem(handler)
-        stamps = stamps_at(filesystem, paths)
+        listings = listings_of(paths)
+        stamps = stamps_at(filesystem, paths, listings)
         store = None if is_local(filesystem) else Store(filesystem, stamps)
-        return cls(paths, Stamps(filesystem, stamps, store), store)
+        return cls(paths, Stamps(filesystem, stamps, store, listings), store)
 
 
 @contextmanager
@@ -118,7 +119,7 @@ def _watching(watched: Sequence[_Files]) -> Iterator[None]:
 
 
 def _check_again(watched: Sequence[_Files]) -> None:
-    """Look up every file again, several of a store at a time."""
+    """Look up every file again, all of a store at once."""
     for files in watched:
         for path in files.paths:
             files.stamps.after(path, last=True)
