@@ -30,6 +30,7 @@ from lwcs.estimators.validation import (
     scan_rows,
 )
 from lwcs.geometry.nearest import FewRowsSearch
+from lwcs.geometry.products import PIECE_VALUES
 from lwcs.passes import DistancesTask, LabelTask, full_cost
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
@@ -333,6 +334,9 @@ def _labels_of_few(model: Any, X: Any) -> Any:
         prepared = _PREPARED[model] = _Prepared.of(model)
     search = prepared.search
     if search is None or search.slopes.shape[1] != rows.shape[1]:
+        return None
+    if len(rows) * len(search.slopes) > PIECE_VALUES:
+        # A pass keeps no rows × centers matrix.
         return None
     return search.labels(rows)
 
