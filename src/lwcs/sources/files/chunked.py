@@ -1,4 +1,4 @@
-"""Rows of arrays that stay in their files: HDF5 and zarr, read block by block, and several files.
+"""Rows of arrays that stay in their files, read block by block, and several files as one.
 
 Memory does not grow with the arrays: blocks are read when they are asked for, and files that are
 read together are never put together as a whole.
@@ -6,6 +6,8 @@ read together are never put together as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,12 @@ from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lwcs.arrays.checks import BadValueError
     from lwcs.arrays.types import DenseRows, IntArray, Rows
+
+Unchanged = Callable[[], AbstractContextManager[None]]
 
 # Bytes of chunks that HDF5 caches: blocks of rows need not end where chunks do.
 _CACHE = 2**25
@@ -33,14 +37,17 @@ _NEAR = 64
 
 
 class ChunkedSource(LocalSource):
-    """A two-dimensional array in a file, of which slices of rows are read."""
+    """A two-dimensional array in a file, of which slices of rows are read.
+
+    Every read is within `unchanged`, which raises an error if the file has changed.
+    """
 
     feature_names = None
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, unchanged: Unchanged = nullcontext) -> None:
         check_dtype(array.dtype, f" (type {type(array).__name__})")
         check_shape(array.shape)
-        self._array = array
+        self._array, self._unchanged = array, unchanged
         self.dtype = (
             np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
         )
@@ -50,7 +57,8 @@ class ChunkedSource(LocalSource):
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Read consecutive rows."""
-        return np.asarray(self._array[start:stop]).astype(self.dtype, copy=False)
+        with self._unchanged():
+            return np.asarray(self._array[start:stop]).astype(self.dtype, copy=False)
 
     def take(self, rows: IntArray) -> DenseRows:
         """Read the requested rows, each chunk of the file once."""
@@ -58,7 +66,8 @@ class ChunkedSource(LocalSource):
         order = np.argsort(rows, kind="stable")
         if hasattr(self._array, "oindex"):
             # zarr reads each of its chunks once by itself.
-            taken[order] = self._array.oindex[rows[order]]
+            with self._unchanged():
+                taken[order] = self._array.oindex[rows[order]]
             return taken
         # h5py would read the rows one by one.
         for places in np.split(order, np.flatnonzero(np.diff(rows[order] // self._step)) + 1):
@@ -158,7 +167,7 @@ def open_chunked(data: Any) -> ChunkedSource:
     return ChunkedSource(data if _is_array(data) else _only_array(data, "the group"))
 
 
-def open_hdf5(path: str) -> ChunkedSource:
+def open_hdf5(path: str, unchanged: Unchanged) -> ChunkedSource:
     """Open the only dataset of an HDF5 file."""
     try:
         import h5py
@@ -169,7 +178,7 @@ def open_hdf5(path: str) -> ChunkedSource:
     except OSError as error:
         raise ValueError(f"{path!r} cannot be read as HDF5: {error}") from error
     try:
-        return ChunkedSource(_only_array(file, repr(path), f"h5py.File({path!r})"))
+        return ChunkedSource(_only_array(file, repr(path), f"h5py.File({path!r})"), unchanged)
     except Exception:
         file.close()
         raise
