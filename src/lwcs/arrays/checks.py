@@ -13,7 +13,7 @@ from lwcs.arrays.device import on_host
 from lwcs.arrays.rows import is_sparse, place_of, stored_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lwcs.arrays.types import FloatArray, Rows
 
@@ -71,12 +71,18 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
     """Check that `value` is one of `choices`, and name the nearest one if it is not."""
     if value in choices:
         return
+    near = nearest(str(value), map(str, choices))
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that is most like one that was given, if any is much like it."""
     from difflib import get_close_matches
 
-    names = {str(choice).lower(): str(choice) for choice in choices}
-    near = get_close_matches(str(value).lower(), names, n=1)
-    hint = f"; did you mean {names[near[0]]!r}?" if near else ""
-    raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+    known = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), known, n=1)
+    return known[near[0]] if near else None
 
 
 def parse_bytes(text: str) -> int | None:

@@ -206,8 +206,8 @@ _ADVICE = (
     (r"pass dense rows, X\.toarray\(\)", "pass dense rows"),
     (r",? or a part of the draws that was kept apart by coreset\.split( before the fit)?", ""),
     (r"pass the data, a coreset that", "pass the data, or a coreset that"),
-    (r"max\(ks\)=(\d+)", r"--k \1"),
-    (r"max\(ks\)", "--k"),
+    (r"max\(ks\)=(\d+)", r"-k \1"),
+    (r"max\(ks\)", "-k"),
     (r"n_samples=(\d+)", r"the number of rows, \1,"),
 )
 

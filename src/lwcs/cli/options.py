@@ -12,9 +12,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from lwcs.arrays.checks import parse_bytes
-from lwcs.cli.inputs import FORMATS, STORAGE_OPTION
+from lwcs.arrays.checks import nearest, parse_bytes
+from lwcs.cli.inputs import FORMATS, STORAGE_OPTION, pipe_as_input
 from lwcs.cli.logs import FLAG, is_set, write, write_result
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.samplers import available as available_samplers
@@ -45,6 +46,22 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic since click 
         if parsed is None:
             self.fail(f"{value!r} is not {self._expected}", param, ctx)
         return parsed
+
+
+class File(click.ParamType):  # type: ignore[type-arg]
+    """Parameter type: a path or a URI, which shells complete with the names of files."""
+
+    name = "file"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Leave it to the shell."""
+        del ctx, param
+        return [CompletionItem(incomplete, type="file")]
+
+
+PATH = File()
 
 
 def _integers(text: str) -> list[int]:
@@ -83,16 +100,28 @@ class NumberOrWord(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{bad.message.rstrip('.')}; pass a number or {self._word!r}", param, ctx)
 
 
-class LazyChoice(click.Choice):  # type: ignore[type-arg]
-    """Parameter type: a choice whose values are looked up when needed, since that imports scipy."""
+class Choice(click.Choice):  # type: ignore[type-arg]
+    """Parameter type: one of several names, of which an error tells the nearest.
 
-    def __init__(self, find: Callable[[], Iterable[str]]) -> None:
-        self._find, self.case_sensitive = find, True
+    Names are given, or looked up when they are needed, where that imports scipy.
+    """
+
+    def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]]) -> None:
+        self._names, self.case_sensitive = names, True
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The values that are registered."""
-        return tuple(self._find())
+        """The names that are allowed."""
+        return tuple(self._names() if callable(self._names) else self._names)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name itself."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as bad:
+            near = nearest(str(value), self.choices)
+            hint = f" Did you mean {near!r}?" if near else ""
+            self.fail(f"{bad.message}{hint}", param, ctx)
 
 
 def _families() -> Iterable[str]:
@@ -136,9 +165,18 @@ def _output_flag(*names: str, **attributes: Any) -> Decorator:
 
 
 # Decorators of commands, such as @options.device; --help lists options in the order of decorators.
-data = click.argument("data", nargs=-1)
+data = click.argument("data", nargs=-1, type=PATH, callback=pipe_as_input)
+model = click.argument("model", type=PATH, callback=pipe_as_input)
+file = click.argument("file", type=PATH, callback=pipe_as_input)
 model_output = click.option(
-    "-o", "--output", required=True, help="Model file (Parquet); - for standard output."
+    "-o", "--output", required=True, type=PATH, help="Model file (Parquet); - for standard output."
+)
+coreset_output = click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=PATH,
+    help="Output file (Parquet); - for standard output.",
 )
 seed = click.option(
     "--seed", type=click.IntRange(0), help="Random seed; the same seed gives the same result."
@@ -163,7 +201,7 @@ selection = _options(
     click.option("--weight", help="Column with the weight of each row."),
     with_default(
         "--missing",
-        type=click.Choice(["error", "drop"]),
+        type=Choice(["error", "drop"]),
         default="error",
         help="Whether a missing value is an error or its row is dropped.",
     ),
@@ -179,7 +217,7 @@ selection = _options(
     STORAGE_OPTION,
     click.option(
         "--format",
-        type=click.Choice(FORMATS),
+        type=Choice(FORMATS),
         help="Format of files whose names do not say it, or of standard input.  "
         "[default: by the ending; Parquet and Arrow are recognized]",
     ),
@@ -197,16 +235,14 @@ reading = _options(
 )
 _METHODS = list(available_samplers())
 sampling = _options(
-    with_default(
-        "--method", default="lightweight", type=click.Choice(_METHODS), help="Sampling method."
-    ),
+    with_default("--method", default="lightweight", type=Choice(_METHODS), help="Sampling method."),
     seed,
 )
 auto_sampling = _options(
     with_default(
         "--method",
         default="auto",
-        type=click.Choice(["auto", *_METHODS]),
+        type=Choice(["auto", *_METHODS]),
         help="Sampling method; auto: chosen by the data.",
     ),
     seed,
@@ -214,7 +250,7 @@ auto_sampling = _options(
 divergence = _options(
     click.option(
         "--divergence",
-        type=click.Choice([name for name in available() if name != Mahalanobis.name]),
+        type=Choice([name for name in available() if name != Mahalanobis.name]),
         help="Divergence that costs are measured by.  "
         "[default: sqeuclidean; for a coreset, its own]",
     ),
@@ -260,7 +296,7 @@ accuracy = _options(
     ),
 )
 report = click.option(
-    "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
+    "--report", type=PATH, help="Also write a report: one HTML file for any browser."
 )
 log = _output_flag(
     FLAG, help="Log to standard error, one JSON object per line; with --debug, also decisions."
@@ -309,9 +345,9 @@ def iteration(max_iter: int, tol: Any, **attributes: Any) -> Decorator:
 def family(family_help: str, covariance_help: str) -> Decorator:
     """The options --family and --covariance of mixtures."""
     return _options(
-        with_default("--family", default="gaussian", type=LazyChoice(_families), help=family_help),
+        with_default("--family", default="gaussian", type=Choice(_families), help=family_help),
         with_default(
-            "--covariance", default="full", type=LazyChoice(_covariances), help=covariance_help
+            "--covariance", default="full", type=Choice(_covariances), help=covariance_help
         ),
     )
 

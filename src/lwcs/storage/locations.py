@@ -16,9 +16,11 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+
+from lwcs.storage.path_errors import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +70,10 @@ class Access:
             raise ValueError(f"{name!r} is not a path: it contains the character NUL")
         if self.filesystem is not None:
             return self._on_given(name)
+        if (local := _FILE_URI.match(name)) is not None:
+            return self._by_file_uri(name, local)
         if not is_uri(name):
+            check_name(name)
             if self.storage_options:
                 raise ValueError(
                     f"storage_options= is for URIs such as 's3://bucket/name', but {name!r} is a "
@@ -80,6 +85,16 @@ class Access:
         if self.storage_options:
             return _by_fsspec(name, self.storage_options)
         return _by_pyarrow(name)
+
+    def _by_file_uri(self, name: str, local: re.Match[str]) -> Place:
+        if (local["host"] or "").lower() not in ("", "localhost"):
+            raise ValueError(
+                f"{name!r} names the machine {local['host']!r}, whose files are not reached by "
+                "file:; pass a path below which they are mounted, as file:///… or without file:"
+            )
+        own = f"file://{name[local.end() :]}"
+        found = _by_fsspec(own, given) if (given := self.storage_options) else _by_pyarrow(own)
+        return replace(found, name=name)
 
     def _on_given(self, name: str) -> Place:
         from pyarrow import fs
@@ -102,6 +117,7 @@ class Access:
 
 
 DEFAULT = Access()
+_FILE_URI = re.compile(r"file:(?://(?P<host>[^/]*))?(?=/)", re.IGNORECASE)
 
 
 def is_uri(name: str) -> bool:

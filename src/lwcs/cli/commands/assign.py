@@ -14,8 +14,8 @@ import lwcs
 from lwcs.arrays.checks import BadValueError
 from lwcs.cli import options
 from lwcs.cli.folders import Partitioned, PerFile
-from lwcs.cli.inputs import load_model, open_for
 from lwcs.cli.logs import progress
+from lwcs.cli.models import in_order, load_model, open_for
 from lwcs.cli.outputs import TableOutput
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
@@ -41,11 +41,12 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 
 @click.command()
 @options.data
-@click.argument("model")
+@options.model
 @click.option(
     "-o",
     "--output",
     required=True,
+    type=options.PATH,
     help="Output file: .parquet, .feather, .csv or .tsv, these two also compressed (.csv.gz); "
     "- for CSV on standard output. With --partition-by or --per-file, a folder, whose ending is "
     "that of its files.",
@@ -98,6 +99,7 @@ def assign(
     start = time.perf_counter()
     if partition_by is not None and per_file:
         raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
+    data, model = in_order(data, model)
     target: TableOutput | Partitioned | PerFile
     if partition_by is not None:
         target = Partitioned.of(output, partition_by, data)

@@ -44,7 +44,8 @@ _COUNTS = options.Parsed(
 @click.command("choose-k")
 @options.data
 @click.option(
-    "--k",
+    "-k",
+    "--clusters",
     "ks",
     type=_COUNTS,
     help="Numbers of clusters to try, for example 2-50 or 2,4,8.  "
@@ -53,7 +54,7 @@ _COUNTS = options.Parsed(
 @options.with_default(
     "--model",
     default="kmeans",
-    type=click.Choice(["kmeans", "mixture"]),
+    type=options.Choice(["kmeans", "mixture"]),
     help="What to fit: clusters, or mixtures of distributions.",
 )
 @options.family(
@@ -70,8 +71,13 @@ _COUNTS = options.Parsed(
     "--every-k", is_flag=True, help="Compute the stability for every k, which takes much longer."
 )
 @options.confidence("Probability that the interval of a cost has the true one.")
-@click.option("-o", "--output", help="File for the table (Parquet, CSV, …); - for standard output.")
-@click.option("--figure", help="File for the figure (.svg, .png or .pdf).")
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    help="File for the table (Parquet, CSV, …); - for standard output.",
+)
+@click.option("--figure", type=options.PATH, help="File for the figure (.svg, .png or .pdf).")
 @options.sampling
 @options.divergence
 @options.reading
@@ -102,7 +108,7 @@ def choose_k(
     DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
     `lwcs build` (or a saved StreamingCoreset).
 
-    Example: lwcs choose-k "events/*.parquet" --k 2-50 --figure elbow.svg
+    Example: lwcs choose-k "events/*.parquet" -k 2-50 --figure elbow.svg
 
     Prints what is known of every number of clusters, and which one is recommended: the largest one
     whose clusters the data tells apart. The clusters themselves are found by `lwcs fit`.

@@ -55,7 +55,11 @@ _SIZES = "1000,2000,5000,10000,20000"
 @click.option("--paper", is_flag=True, help="DATA are data sets of the paper, given as NAME=PATH.")
 @click.option("--seed", default=0, type=click.IntRange(0), help="First random seed.")
 @click.option(
-    "-o", "--output", default="comparison", help="Folder for results, tables and figures."
+    "-o",
+    "--output",
+    default="comparison",
+    type=options.PATH,
+    help="Folder for results, tables and figures.",
 )
 @options.reading
 @options.output

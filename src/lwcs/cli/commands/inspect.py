@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.inputs import NAME, access_to, keywords, open_rows, saved_file, standard_input
+from lwcs.cli.inputs import (
+    NAME,
+    access_to,
+    keywords,
+    open_rows,
+    saved_file,
+    standard_input,
+)
 from lwcs.cli.logs import is_set, progress
 from lwcs.runtime.formatting import shortened
 from lwcs.runtime.journal import TIMINGS, Journal, without_timings
@@ -28,7 +35,7 @@ DIAGNOSIS, WORDS = "diagnosis", "words"
 
 
 @click.command()
-@click.argument("file")
+@options.file
 @options.selection
 @options.output
 def inspect(file: str, **reading: Any) -> None:

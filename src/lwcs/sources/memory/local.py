@@ -152,8 +152,9 @@ class LocalSource(Source):
     ) -> Iterator[R]:
         """Run a task over every block, numbered among all rows, on threads; yield results in order.
 
-        A thread reads the block that it works on. Finer than `gather`, so that few large partitions keep all threads busy. A task that cuts
-        rows into blocks by itself may get more `rows` at a time (`stretch_rows`).
+        A thread reads the block that it works on. Finer than `gather`, so that few large partitions
+        keep all threads busy. A task that cuts rows into blocks by itself may get more `rows` at a
+        time (`stretch_rows`).
         """
         step = self.block_rows if rows is None else rows
         cut = pieces(self.n_rows, step)
