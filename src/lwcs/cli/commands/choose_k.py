@@ -198,13 +198,12 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
         return
     if is_set("quiet"):
         return
-    from rich.console import Console
-
+    from lwcs.cli.terminal import Terminal
     from lwcs.evaluation.k_selection_result import to_rich
 
     # With -o -, the table is on standard output already, and nothing else may be there.
     if output != "-":
-        Console().print(to_rich(choice))
+        Terminal().show(to_rich(choice))
     for line in choice.words().splitlines():
         if output == "-":
             write(line, event="result")
