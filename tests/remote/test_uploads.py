@@ -139,7 +139,7 @@ COMMANDS = {
     "partitioned": [
         "assign", "rows.parquet", "model.parquet", "--partition-by", "label", "-o", "{}/new",
     ],
-    "report": ["report", "model.parquet", "rows.parquet", "-o", "{}/new.html"],
+    "report": ["report", "rows.parquet", "model.parquet", "-o", "{}/new.html"],
 }  # fmt: skip
 
 

@@ -129,6 +129,11 @@ STAND_INS = "stand_ins"
 """Key of the context's meta: paths of temporary files, and their names in messages."""
 
 
+def is_reading() -> bool:
+    """Whether a thread still reads ahead, or waits for what it reads."""
+    return any(thread.name.startswith(READER) for thread in threading.enumerate())
+
+
 class Commands(click.Group):
     """The group of all commands, which reports their errors and warnings."""
 
@@ -156,7 +161,7 @@ class Commands(click.Group):
                 kept = getattr(stop, "__notes__", ["no incomplete output was left behind"])
                 message = f"Interrupted; {'; '.join(kept)}."
                 write(message, level=logging.ERROR, event="error")
-                if any(thread.name.startswith(READER) for thread in threading.enumerate()):
+                if is_reading():
                     # A reader thread still waits for a pipe or a store; a normal exit would wait
                     # for the thread.
                     sys.stderr.flush()

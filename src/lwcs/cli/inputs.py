@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 import lwcs
-from lwcs.cli.errors import STAND_INS
+from lwcs.cli.errors import STAND_INS, is_reading
 from lwcs.storage.atomic_write import explaining, temporary_folder
 from lwcs.storage.locations import Access, is_uri
 from lwcs.storage.path_errors import is_pipe
@@ -130,11 +130,21 @@ def standard_input(kind: str | None) -> Piped:
     """Recognize standard input, if `kind` does not name its format; once per command."""
     meta = click.get_current_context().meta
     if _KEY not in meta:
-        # Python opens a pipe so that a signal ends the wait for its writer. It is not closed, which
-        # would wait for a thread that reads from it.
-        pipe = sys.stdin.buffer if _PIPE not in meta else open(meta[_PIPE], "rb")  # noqa: SIM115
-        meta[_KEY] = _open(pipe, kind)
+        meta[_KEY] = _open(_opened_pipe(meta[_PIPE]) if _PIPE in meta else sys.stdin.buffer, kind)
     return meta[_KEY]
+
+
+def _opened_pipe(path: str) -> IO[bytes]:
+    """Open a pipe by Python, so that a signal ends the wait for its writer."""
+    pipe = open(path, "rb")  # noqa: SIM115  # closed with the command
+
+    def close() -> None:
+        # It would wait for a thread that waits for the pipe.
+        if not is_reading():
+            pipe.close()
+
+    click.get_current_context().call_on_close(close)
+    return pipe
 
 
 def pipe_as_input(ctx: click.Context, param: click.Parameter, value: Any) -> Any:

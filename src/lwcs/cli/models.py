@@ -26,7 +26,8 @@ _TABLES = (None, "parquet")
 
 def in_order(data: tuple[str, ...], model: str) -> tuple[tuple[str, ...], str]:
     """DATA and MODEL; a model that was given first is found, with a hint."""
-    if not data or not _is_model(data[0]) or _is_model(model):
+    both_piped = model == "-" and "-" in data
+    if not data or both_piped or not _is_model(data[0]) or _is_model(model):
         return data, model
     if not is_set("quiet"):
         ctx = click.get_current_context()

@@ -17,6 +17,7 @@ from lwcs.cli.folders import Partitioned, PerFile
 from lwcs.cli.logs import progress
 from lwcs.cli.models import in_order, load_model, open_for
 from lwcs.cli.outputs import TableOutput
+from lwcs.cli.parameter_types import NAMES, PATH
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
 from lwcs.sources.base import gathered
@@ -46,19 +47,19 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
     "-o",
     "--output",
     required=True,
-    type=options.PATH,
+    type=PATH,
     help="Output file: .parquet, .feather, .csv or .tsv, these two also compressed (.csv.gz); "
     "- for CSV on standard output. With --partition-by or --per-file, a folder, whose ending is "
     "that of its files.",
 )
 @click.option(
     "--keep",
-    type=options.NAMES,
+    type=NAMES,
     help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
 )
 @click.option(
     "--partition-by",
-    type=options.NAMES,
+    type=NAMES,
     metavar="COLUMN,…",
     help="Write a folder for each value of these columns of the output, such as label=3/.",
 )

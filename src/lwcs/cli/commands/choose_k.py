@@ -13,6 +13,7 @@ from lwcs.cli import options
 from lwcs.cli.inputs import coreset_of, given_flags, keywords, open_rows
 from lwcs.cli.logs import is_set, progress, write, write_result
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
+from lwcs.cli.parameter_types import PATH, Choice, Parsed
 from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _counts(text: str) -> list[int] | None:
     return sorted(numbers)
 
 
-_COUNTS = options.Parsed(
+_COUNTS = Parsed(
     "numbers", _counts, "a list of numbers of clusters; pass for example 2-50 or 2,4,8"
 )
 
@@ -54,7 +55,7 @@ _COUNTS = options.Parsed(
 @options.with_default(
     "--model",
     default="kmeans",
-    type=options.Choice(["kmeans", "mixture"]),
+    type=Choice(["kmeans", "mixture"]),
     help="What to fit: clusters, or mixtures of distributions.",
 )
 @options.family(
@@ -74,10 +75,10 @@ _COUNTS = options.Parsed(
 @click.option(
     "-o",
     "--output",
-    type=options.PATH,
+    type=PATH,
     help="File for the table (Parquet, CSV, …); - for standard output.",
 )
-@click.option("--figure", type=options.PATH, help="File for the figure (.svg, .png or .pdf).")
+@click.option("--figure", type=PATH, help="File for the figure (.svg, .png or .pdf).")
 @options.sampling
 @options.divergence
 @options.reading

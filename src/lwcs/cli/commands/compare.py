@@ -14,6 +14,7 @@ from lwcs.cli import options
 from lwcs.cli.inputs import access_to, given_flags, keywords, open_rows
 from lwcs.cli.logs import is_set, progress, write
 from lwcs.cli.outputs import check_with, refuse_input
+from lwcs.cli.parameter_types import INTEGERS, NAMES, PATH
 from lwcs.storage.locations import is_uri
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.IntRange(1),
     help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=options.INTEGERS, help="Coreset sizes m.")
+@click.option("--sizes", default=_SIZES, type=INTEGERS, help="Coreset sizes m.")
 @click.option(
-    "--methods", type=options.NAMES, help="Names of methods, separated by commas.  [default: all]"
+    "--methods", type=NAMES, help="Names of methods, separated by commas.  [default: all]"
 )
 @click.option(
     "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
@@ -59,7 +60,7 @@ _SIZES = "1000,2000,5000,10000,20000"
     "-o",
     "--output",
     default="comparison",
-    type=options.PATH,
+    type=PATH,
     help="Folder for results, tables and figures.",
 )
 @options.reading

@@ -13,6 +13,7 @@ from lwcs.cli.commands.report import check_outputs, report_fit, seed_to_use
 from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
 from lwcs.cli.logs import progress
 from lwcs.cli.outputs import write_to
+from lwcs.cli.parameter_types import NumberOrWord
 
 
 @click.command()
@@ -26,7 +27,7 @@ from lwcs.cli.outputs import write_to
     "auto",
     help="Tolerance of convergence; auto: as accurate as the sample.",
     metavar="FLOAT|auto",
-    type=options.NumberOrWord(click.FloatRange(0.0), "auto", "auto"),
+    type=NumberOrWord(click.FloatRange(0.0), "auto", "auto"),
 )
 @options.with_default(
     "--polish",

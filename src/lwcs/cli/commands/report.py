@@ -15,6 +15,7 @@ from lwcs.cli.inputs import access_to
 from lwcs.cli.logs import progress
 from lwcs.cli.models import in_order, load_model
 from lwcs.cli.outputs import check_output, check_with, refuse_input
+from lwcs.cli.parameter_types import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @options.data
 @options.model
 @options.with_default(
-    "-o", "--output", default="report.html", type=options.PATH, help="HTML file to write."
+    "-o", "--output", default="report.html", type=PATH, help="HTML file to write."
 )
 @click.option("--title", help="Title of the report.  [default: the name of DATA]")
 @options.interval(
