@@ -1,4 +1,4 @@
-"""What options and arguments take: lists, amounts, names of which an error tells the nearest, files."""
+"""What options and arguments take: lists, amounts, files, and names, of which errors tell one."""
 
 from __future__ import annotations
 

@@ -193,7 +193,10 @@ class _Walk:
                 f"these links lead out of the folder {self._folder!r}, or nowhere, and are not "
                 f"followed: {some}{more}; to read them, too, name them in a list of paths"
             )
-        return sorted((self._found[True] | self._found[False]).values())
+        found = sorted((self._found[True] | self._found[False]).values())
+        for path in found:
+            check_name(path)
+        return found
 
     def _look_into(self, folder: _Folder) -> Iterator[_Folder]:
         for entry in os.scandir(folder.path):
@@ -217,7 +220,6 @@ class _Walk:
             if is_folder:
                 yield _Folder(path, real, below, linked)
             elif os.path.isfile(path) or os.path.isdir(path):
-                check_name(path)
                 self._found[linked].setdefault(real, path)
 
 
