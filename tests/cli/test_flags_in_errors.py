@@ -125,7 +125,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         ("fit s.npz -k 2 --divergence itakura_saito", "requires x > 0.*: pass --floor …"),
         ("fit c.parquet -k 2 --divergence kl", "measured by Cosine.*; leave out --divergence"),
         ("fit d.parquet -k 2 --divergence kl --standardize", "; leave out --standardize"),
-        ("mixture d.parquet -n 400", "should be >= -n 400"),
+        ("mixture d.parquet -n 400", "should be >= -k 400"),
         ("mixture d.parquet -n 2 --family gamma", "--family gamma requires x > 0"),
         ("mixture s.npz -n 2", "--family gaussian does not accept sparse rows; pass dense rows$"),
         ("mixture scaled.parquet -n 2", "--standardize is not supported.*leave out --standardize"),

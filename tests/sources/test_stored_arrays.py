@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -84,6 +86,25 @@ def test_a_file_that_vanishes_is_named(tmp_path):
     os.remove(path)
     with pytest.raises(FileNotFoundError, match=r"x\.npy' vanished before all rows were read"):
         lwcs.build(source, 20)
+
+
+def test_a_memory_limit_limits_the_blocks_of_threads(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((300_000, 4)))
+    source = lwcs.scan(tmp_path / "x.npy", memory_limit="26MB")
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def task(blocks, _):
+        with lock:
+            now[0] += 1
+            most[0] = max(now[0], most[0])
+        time.sleep(0.01)
+        list(blocks)
+        with lock:
+            now[0] -= 1
+
+    list(source.gather(task, n_jobs=8))
+    assert most == [1]
+    assert lwcs.build(source, 20, random_state=0).n_samples == 300_000
 
 
 def test_a_memory_map_that_is_passed_stays_one(tmp_path):

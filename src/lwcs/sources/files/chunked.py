@@ -10,22 +10,25 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lwcs.arrays.rows import container, stack
+from lwcs.runtime.parallel import as_threads
 from lwcs.sources.base import ROWS_CHANGED
-from lwcs.sources.blocks import RowOrigins
+from lwcs.sources.blocks import Budget, RowOrigins
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lwcs.arrays.checks import BadValueError
     from lwcs.arrays.types import DenseRows, IntArray, Rows
+    from lwcs.sources.base import Block, Task
 
+R = TypeVar("R")
 Unchanged = Callable[[], AbstractContextManager[None]]
 
 # Bytes of chunks that HDF5 caches: blocks of rows need not end where chunks do.
@@ -36,7 +39,40 @@ _OPEN_FILES = 16
 _NEAR = 64
 
 
-class ChunkedSource(LocalSource):
+class BlockReader(LocalSource):
+    """Rows that threads read block by block, with no more threads than there is memory for."""
+
+    dtype: np.dtype[Any]
+    memory_limit: int | None = None
+
+    def limit_memory(self, limit: int) -> None:
+        """Limit the memory of blocks that are read."""
+        self.memory_limit = limit
+
+    def _block_bytes(self) -> int:
+        return min(self.block_rows, self.n_rows) * self.n_features * self.dtype.itemsize
+
+    def _jobs(self, n_jobs: int | None) -> int | None:
+        """Number of threads whose blocks fit in memory: one read and one waiting for each."""
+        if self.memory_limit is None:
+            return n_jobs
+        flight = Budget(self.memory_limit).flight(self._block_bytes(), as_threads(n_jobs))
+        return 1 if flight is None else max(1, flight.at_once // 2)
+
+    def each_block(
+        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every block, on as many threads as there is memory for."""
+        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
+
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every partition, on as many threads as there is memory for."""
+        return super().gather(task, items, n_jobs=self._jobs(n_jobs))
+
+
+class ChunkedSource(BlockReader):
     """A two-dimensional array in a file, of which slices of rows are read.
 
     Every read is within `unchanged`, which raises an error if the file has changed.
@@ -77,7 +113,7 @@ class ChunkedSource(LocalSource):
         return taken
 
 
-class StackedSource(LocalSource):
+class StackedSource(BlockReader):
     """Several files as one sequence of rows, cut as if they were one array.
 
     Files are opened when their rows are needed, and only a few stay open.

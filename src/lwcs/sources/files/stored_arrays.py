@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 # Rows that are this close are read at once, which takes no longer than a second call; and so many
 # bytes at most, which stay in the cache of the processor until the rows are picked.
-_NEAR = 2**16
+_NEAR = 2**15
 _LONGEST = 2**21
 
 
@@ -81,18 +80,23 @@ class StoredArray:
     def _take(self, file: FileIO, rows: IntArray) -> DenseRows:
         """Read rows that are near each other together."""
         taken, width = np.empty((len(rows), *self.shape[1:]), self.dtype), self._width
-        apart = np.diff(rows) * width > _NEAR
+        if not len(rows):
+            return taken
+        steps = np.diff(rows)
         # Long runs are cut as well.
         cut = np.diff(rows // max(1, _LONGEST // width)) > 0
-        begins = [0, *(np.flatnonzero(apart | cut) + 1).tolist(), len(rows)]
-        memory, numbers = _bytes_of(taken), rows.tolist()
-        for begin, end in pairwise(begins):
-            if end - begin == 1 and not self.by_column:
-                own = memory[begin * width : end * width]
-                self._fill(file, own, numbers[begin] * width)
-            elif begin < end:
-                run = self._read(file, numbers[begin], numbers[end - 1] + 1)
-                run.take(rows[begin:end] - rows[begin], axis=0, out=taken[begin:end], mode="clip")
+        ends = np.append(np.flatnonzero((steps * width > _NEAR) | cut) + 1, len(rows))
+        begins = np.append(0, ends[:-1])
+        jumps = np.append(0, np.cumsum(steps != 1))
+        whole = (jumps[ends - 1] == jumps[begins]) & (not self.by_column)
+        memory = _bytes_of(taken)
+        runs = (begins, ends, rows[begins], rows[ends - 1] + 1, whole)
+        for begin, end, start, stop, direct in zip(*(each.tolist() for each in runs), strict=True):
+            if direct:
+                self._fill(file, memory[begin * width : end * width], start * width)
+            else:
+                near, wanted = self._read(file, start, stop), rows[begin:end] - start
+                near.take(wanted, axis=0, out=taken[begin:end], mode="clip")
         return taken
 
 
