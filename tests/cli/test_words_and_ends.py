@@ -165,9 +165,9 @@ def test_shells_complete_the_names_of_files(shell, words):
 
 def wide() -> Table:
     table = Table(title="Results", caption="errors")
-    for heading in ("method", "Davies–\nBouldin", "a long heading of a column"):
+    for heading in ("method", "Davies–\nBouldin", "none", "a long heading of a column"):
         table.add_column(heading, no_wrap=True)
-    table.add_row("one\n[b]", "0.123", Text("[c]"), style="bold")
+    table.add_row("one\n[b]", "0.123", "\n", Text("[c]"), style="bold")
     return table
 
 

@@ -45,13 +45,14 @@ class Terminal(Console):
 
 
 def _records(table: Table) -> list[Text]:
-    """The rows of a table, each with one line per column, those after the first one indented."""
+    """The rows of a table, each with one line per field, those after the first one indented."""
     headings = [_in_one_line(str(column.header), " ") for column in table.columns]
     rows = zip(*(column.cells for column in table.columns), strict=True)
     records = []
     for row, cells in zip(table.rows, rows, strict=True):
         texts = (_in_one_line(str(cell), ", ") for cell in cells)
-        lines = [f"{name}: {text}" for name, text in zip(headings, texts, strict=True)]
+        fields = zip(headings, texts, strict=True)
+        lines = [f"{name}: {text}" for name, text in fields if text.strip(", ")]
         records.append(Text("\n  ".join(lines), style=row.style or ""))
     return records
 
