@@ -84,7 +84,7 @@ def test_names_paths_and_plain_words_stay(message):
 
 
 def test_flags_are_those_of_the_command():
-    assert said_by("mixture", "n_components=3") == "-n 3"
+    assert said_by("mixture", "n_components=3") == "-k 3"
     assert said_by("compare", "n_clusters=3, holdout_rows=5") == "-k 3, --holdout-rows 5"
     # A coreset may have been built with an option that this command does not have.
     assert said_by("mixture", "scale='standard' is refused") == "--standardize is refused"
