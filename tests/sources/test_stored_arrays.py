@@ -107,6 +107,13 @@ def test_a_memory_limit_limits_the_blocks_of_threads(tmp_path):
     assert lwcs.build(source, 20, random_state=0).n_samples == 300_000
 
 
+def test_a_file_and_an_array_are_partitions_of_one_source(tmp_path):
+    path = saved(tmp_path, "npy")
+    mixed = lwcs.PartitionedSource([lwcs.scan(path), X()])
+    alike = lwcs.PartitionedSource([X(), X()])
+    assert lwcs.build(mixed, 50, random_state=0) == lwcs.build(alike, 50, random_state=0)
+
+
 def test_a_memory_map_that_is_passed_stays_one(tmp_path):
     path = saved(tmp_path, "npy")
     rows = np.load(path, mmap_mode="r")
