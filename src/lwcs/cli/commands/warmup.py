@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import scipy.sparse as sp
 
 import lwcs
 from lwcs.cli import options
@@ -53,6 +49,11 @@ def warmup() -> None:
 
 def _every_kind(folder: Path) -> Iterator[Any]:
     """Rows of every kind that kernels distinguish: dense and sparse, arrays and columns."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import scipy.sparse as sp
+
     rows: FloatArray = np.random.default_rng(0).standard_normal((3_000, 6)) ** 3
     yield np.tile(rows, (1, 64)).astype(np.float32)
     for dtype in (np.float32, np.float64):
