@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from lwcs.arrays.rows import as_dense, is_sparse, product_around, scaled_around, weighted_moments
+from lwcs.arrays.rows import (
+    as_dense,
+    is_sparse,
+    product_around,
+    scaled_around,
+    weighted_moments,
+    weighted_quantiles,
+)
 from lwcs.storage.fields import SMALLEST_SCALE
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
@@ -81,8 +88,6 @@ def _gamma(linear: float) -> float:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lwcs.arrays.types import FloatArray, Mask
     from lwcs.description import Description
 
@@ -262,24 +267,15 @@ def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
 
 def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
     """Rows with the outermost values of each column clipped to its quantiles."""
-    ends = [quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in rows.T]
-    low, high = np.array(ends).T
+    low, high = weighted_quantiles(rows, weights, (_TAIL, 1.0 - _TAIL))
     return np.clip(rows, low, high)
 
 
 def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
     """Ends of an axis: quantiles of the points, or their extremes if these are not far beyond."""
-    low, high = map(float, quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
+    low, high = map(float, weighted_quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
     lowest, highest = float(values.min()), float(values.max())
     if highest - lowest <= 2.0 * (high - low):
         low, high = lowest, highest
     room = _MARGIN * (high - low) or max(abs(low), 1.0) * 0.5
     return low - room, high + room
-
-
-def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
-    """Weighted quantiles: the smallest values with at least these parts of the weight."""
-    order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(weights[order])
-    positions = np.searchsorted(cumulative, np.array(at) * cumulative[-1])
-    return values[order[np.minimum(positions, len(values) - 1)]]

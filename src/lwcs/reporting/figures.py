@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.description.projection import cluster_colours, oklch, quantiles
+from lwcs.arrays.rows import weighted_quantiles
+from lwcs.description.projection import cluster_colours, oklch
 from lwcs.reporting.facts import size_words
 from lwcs.runtime.formatting import number, shortened, signed
 
@@ -200,7 +201,7 @@ def of_distances(description: Description) -> Histogram:
     """Distances of all rows from their centers, by the weighted points of the coreset."""
     values, label = _distances(description)
     weights = description.coreset.host_weights / description.coreset.host_weights.sum()
-    middle, most, end = map(float, quantiles(values, weights, (0.5, 0.95, _TAIL)))
+    middle, most, end = map(float, weighted_quantiles(values, weights, (0.5, 0.95, _TAIL)))
     low, largest = float(values.min()), float(values.max())
     if largest <= 1.5 * end or end <= low:
         end = largest
