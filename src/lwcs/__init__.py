@@ -19,10 +19,12 @@ _PUBLIC = {
     "lwcs.divergences": ["divergences"],
     "lwcs.estimators.coreset_kmeans": ["CoresetKMeans"],
     "lwcs.estimators.coreset_mixture": ["CoresetMixture"],
+    "lwcs.estimators.summary": ["Summary"],
     "lwcs.evaluation.certification": ["certify"],
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
     "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
+    "lwcs.evaluation.typical_rows": ["Exemplars", "exemplars"],
     "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
     "lwcs.plotting.cluster_profiles": ["ProfileDisplay", "SilhouetteDisplay"],
     "lwcs.plotting.coreset_draws": ["CoresetDisplay"],
@@ -63,6 +65,7 @@ __all__ = [
     "Diagnosis",
     "Drift",
     "ElbowDisplay",
+    "Exemplars",
     "FittedOn",
     "KChoice",
     "Lightweight",
@@ -75,6 +78,7 @@ __all__ = [
     "Source",
     "Stability",
     "StreamingCoreset",
+    "Summary",
     "Uniform",
     "__version__",
     "build",
@@ -83,6 +87,7 @@ __all__ = [
     "compare",
     "divergences",
     "drift",
+    "exemplars",
     "load",
     "report",
     "scan",
@@ -100,9 +105,11 @@ if TYPE_CHECKING:
     from lwcs.coreset.streaming import StreamingCoreset
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.estimators.coreset_mixture import CoresetMixture
+    from lwcs.estimators.summary import Summary
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_selection import choose_k
+    from lwcs.evaluation.typical_rows import Exemplars, exemplars
     from lwcs.plotting.cluster_map import ClusterMapDisplay
     from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
     from lwcs.plotting.coreset_draws import CoresetDisplay

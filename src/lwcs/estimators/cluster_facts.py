@@ -305,6 +305,12 @@ def facts_of(
     )  # fmt: skip
 
 
+def known_facts(model: Any) -> ClusterFacts | None:
+    """The clusters of a model as far as it remembers its rows; None if it does not."""
+    knows = own_coreset(model) is not None or vars(model).get("_row_facts") is not None
+    return facts_of(model) if knows else None
+
+
 def saved_row_facts(model: Any) -> dict[str, Any] | None:
     """What the file of a model keeps of its coreset, as metadata."""
     known: RowFacts | None = vars(model).get("_row_facts")

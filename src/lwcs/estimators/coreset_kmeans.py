@@ -242,7 +242,7 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         sample_weight : array of shape (n_samples,), optional
             A row with weight 3 counts as that row three times.
         """
-        with fitting(self, "_n_features_out", "_stream", "_seed"):
+        with fitting(self, "_n_features_out", "_row_facts", "_stream", "_seed"):
             self.__dict__.update(self._fit(X, sample_weight))
         return self
 

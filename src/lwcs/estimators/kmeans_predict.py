@@ -20,6 +20,7 @@ from lwcs.arrays.device import check_device, on_host, with_explained_memory
 from lwcs.coreset.building import BuildContext, placed
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import SquaredEuclidean
+from lwcs.estimators.summary import SummaryMixin
 from lwcs.estimators.validation import (
     TF32,
     check_features,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeansPredictMixin(SummaryMixin, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The part of CoresetKMeans that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
