@@ -102,6 +102,9 @@ _TAIL = 0.005
 # The part of the weight on either side that the first view leaves out.
 _OUTSIDE = 0.01
 _MARGIN = 0.08
+# The strongest colour of a heat map: a quantile of the clusters, and how far the largest difference
+# may be above that to have a colour of its own.
+_SATURATED, _MUCH = 0.8, 1.5
 # Distance of the edge from a center, as a part of the width.
 _CENTER_MARGIN = 0.06
 
@@ -128,6 +131,19 @@ class Projection:
         away = weights[~within(self.points, view)].sum() / weights.sum()
         hidden = tuple(np.flatnonzero(~within(self.centers, view)).tolist())
         return replace(self, view=view, outside=float(away), hidden=hidden)
+
+
+def colour_limit(values: FloatArray) -> float:
+    """The difference that has the strongest colour of a heat map, with one column per cluster.
+
+    Four of five clusters differ by no more in their most telling column, so that one cluster far
+    from all others does not leave them pale. It is at least one standard deviation, and the largest
+    difference if that is not much larger.
+    """
+    most = np.abs(np.where(np.isfinite(values), values, 0.0)).max(axis=0, initial=0.0)
+    largest = float(most.max(initial=1.0))
+    limit = max(float(np.quantile(most, _SATURATED, method="lower")), 1.0)
+    return largest if largest < _MUCH * limit else limit
 
 
 def project(description: Description) -> Projection:

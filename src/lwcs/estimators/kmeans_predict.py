@@ -173,8 +173,13 @@ class KMeansPredictMixin(SummaryMixin, Savable, Tabular, ClassNamePrefixFeatures
             coreset = self._coreset_for_stability(data, sample_weight, seed, threads, journal)
             geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
             original = Original.of(coreset, geometry, self.host_centers())
-            model.stability_ = bootstrap(original, n_bootstrap, seed, threads, journal)
-        stability: Stability = model.stability_
+            stability = bootstrap(original, n_bootstrap, seed, threads, journal)
+        if coreset is getattr(model, "coreset_", None):
+            # Where a pass has counted the clusters, these shares are exact.
+            record = model.fitted_on_
+            error = np.sqrt(record.share_variances)
+            stability = replace(stability, share=record.shares, share_error=error)
+        model.stability_ = stability
         return stability
 
     def _coreset_for_stability(
