@@ -174,8 +174,8 @@ class KMeansPredictMixin(SummaryMixin, Savable, Tabular, ClassNamePrefixFeatures
             geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
             original = Original.of(coreset, geometry, self.host_centers())
             stability = bootstrap(original, n_bootstrap, seed, threads, journal)
-        if coreset is getattr(model, "coreset_", None):
-            # Where a pass has counted the clusters, these shares are exact.
+        if coreset is getattr(model, "coreset_", None) and not coreset.exact:
+            # Those of the record are exact where a pass has counted the clusters.
             record = model.fitted_on_
             error = np.sqrt(record.share_variances)
             stability = replace(stability, share=record.shares, share_error=error)
