@@ -85,7 +85,8 @@ def test_columns_that_do_not_fit_are_counted(rows: None, monkeypatch: Any) -> No
     shown = heading.count("[b]")
     assert 1 <= shown <= 8
     assert f"the first {shown} of the 74 columns of the centers" in " ".join(out.split())
-    monkeypatch.setenv("COLUMNS", "36")
+    run("fit", "wide.parquet", "-k", "2", "--seed", "0", "-o", "m.parquet", "--stability")
+    monkeypatch.setenv("COLUMNS", "60")
     out = run("inspect", "m.parquet")[1]
     assert "The 74 columns of the centers do not fit beside that" in " ".join(out.split())
 
@@ -172,8 +173,8 @@ def test_inspect_begins_with_the_clusters_and_cuts_none_of_their_columns(
 
 def test_rows_and_shares_are_those_of_one_count(rows: None) -> None:
     """Stability estimates shares by the draws; where all rows are labelled, they are counted."""
-    fit = ("fit", "rows.parquet", "-k", "3", "--size", "200", "--cost", "--seed", "0", "-o", "m.parquet")
-    told = json.loads(run(*fit, "--stability", "--json")[1])
+    fit = ("fit", "rows.parquet", "-k", "3", "--size", "200", "--cost", "--stability", "--json")
+    told = json.loads(run(*fit, "--seed", "0", "-o", "m.parquet")[1])
     for facts in (told, json.loads(run("inspect", "m.parquet", "--json")[1])):
         table = facts["table_of_clusters"]
         shares = np.array(table["rows"]) / 2_100

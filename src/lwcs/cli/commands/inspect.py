@@ -57,6 +57,9 @@ def inspect(file: str, **reading: Any) -> None:
         show_clusters(facts, console)
         # As Text: in a plain string, rich would take a column [b] for markup.
         table = Table(title=Text(name, style="table.title"), show_header=False)
+        for _ in range(2):
+            # Words that are too long for a narrow terminal are broken, and none is cut.
+            table.add_column(overflow="fold")
         for name, value in facts.items():
             if name in _IN_OWN_TABLE:
                 continue
@@ -296,7 +299,8 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     for columns_of_table in (*tables, [*last, *features]):
         table = Table()
         for column in columns_of_table:
-            table.add_column(Text(column.title), justify=column.justify, no_wrap=True)
+            wrapped = column.justify == "left"
+            table.add_column(Text(column.title), justify=column.justify, no_wrap=not wrapped)
         for cells in zip(*(column.cells for column in columns_of_table), strict=True):
             table.add_row(*map(Text, cells))
         console.print(table)
