@@ -172,9 +172,7 @@ def weighted_moments(rows: Rows, weights: FloatArray) -> tuple[FloatArray, Float
     return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
 
 
-def weighted_quantiles(
-    values: FloatArray, weights: FloatArray, at: Sequence[float]
-) -> FloatArray:
+def weighted_quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
     """Quantiles, also of every column: the smallest values with at least these parts of the weight.
 
     There is one row of the result per quantile.

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansPredictMixin(SummaryMixin, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeansPredictMixin(
+    SummaryMixin, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+):
     """The part of CoresetKMeans that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"

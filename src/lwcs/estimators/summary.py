@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from lwcs.estimators.cluster_facts import ClusterFacts, Difference
 
-# Differences in standard deviations from which a column is in a name, is clearly high, or very high.
+# Differences in standard deviations from which a column is slightly high, high, or very high.
 _SLIGHT, _CLEAR, _FAR = 0.25, 0.5, 2.0
 # Columns in a name; one more where two clusters would have the same name.
 _IN_NAME, _TELLING = 2, 5
 AVERAGE = "about average"
 QUANTILE_NAMES = ("p10", "median", "p90")
-_NAME, _COLUMN = 48, 22
+_NAME, _COLUMN = 48, 18
 _HEADINGS = ("column", "center", "median", "10 % to 90 %", "from mean")
 
 
@@ -216,16 +216,19 @@ class Summary(Tabular):
 
     def _lines(self, cluster: int) -> list[tuple[str, ...]]:
         """Center, median and range of the columns that tell a cluster apart, as text."""
-        facts, lines = self.facts, []
+        facts, lines = self.facts, list[tuple[str, ...]]()
         for each in facts.telling(cluster, _TELLING):
             known = facts.quantiles_of(cluster, each.column)
-            low, median, high = ("", "", "") if known is None else map(plain_number, known)
+            median, ends = "", ""
+            if known is not None:
+                median = plain_number(known[1])
+                ends = f"{plain_number(known[0], 3)} to {plain_number(known[2], 3)}"
             lines.append(
                 (
                     shortened(" ".join(each.name.split()), _COLUMN),
                     plain_number(facts.centers[cluster, each.column]),
                     median,
-                    f"{low} to {high}" if known else "",
+                    ends,
                     f"{each.deviations:+.2f}",
                 )
             )

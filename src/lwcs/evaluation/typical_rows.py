@@ -30,7 +30,6 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
 from lwcs.sizing.stability import SHOWN
 from lwcs.sources.base import gathered
-from lwcs.sources.columns import matched
 from lwcs.sources.memory.dataframes import TableSource
 from lwcs.sources.sequence import SequenceSource
 from lwcs.storage.persistence import Tabular
@@ -262,7 +261,9 @@ class Exemplars(Tabular):
         from lwcs.storage.arrow_tables import apart_from, point_columns
 
         values = point_columns(self.points, self.feature_names)
-        kept = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept, strict=True))
+        kept = (
+            {} if self.kept is None else dict(zip(self.kept.column_names, self.kept, strict=True))
+        )
         own = {
             self.called: self.cluster,
             "kind": self.kind,

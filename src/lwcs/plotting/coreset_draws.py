@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.rows import weighted_quantiles
 from lwcs.coreset.coreset import Coreset
 from lwcs.description import describe
-from lwcs.arrays.rows import weighted_quantiles
 from lwcs.description.projection import BLUE, ORANGE, view_of, within
 from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.validation import coreset_of_stream

@@ -320,7 +320,7 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
         console.print(Text(pair_words(facts[PAIRS])))
         console.print(Text(COLUMN_WORDS))
     if "name" in columns:
-        console.print(Text("`lwcs summary` has more of each: medians, ranges, its nearest neighbour."))
+        console.print(Text("`lwcs summary` has more of each: medians, ranges, neighbours."))
 
 
 def _side_by_side(columns: list[_TableColumn], width: int) -> list[list[_TableColumn]]:
