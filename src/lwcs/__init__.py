@@ -19,12 +19,13 @@ _PUBLIC = {
     "lwcs.divergences": ["divergences"],
     "lwcs.estimators.coreset_kmeans": ["CoresetKMeans"],
     "lwcs.estimators.coreset_mixture": ["CoresetMixture"],
-    "lwcs.estimators.summary": ["Summary"],
+    "lwcs.estimators.summary": ["ClusterSummary"],
     "lwcs.evaluation.certification": ["certify"],
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
     "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
-    "lwcs.evaluation.typical_rows": ["Exemplars", "exemplars"],
+    "lwcs.evaluation.typical_rows_result": ["Exemplars"],
+    "lwcs.evaluation.typical_rows": ["exemplars"],
     "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
     "lwcs.plotting.cluster_profiles": ["ProfileDisplay", "SilhouetteDisplay"],
     "lwcs.plotting.coreset_draws": ["CoresetDisplay"],
@@ -55,6 +56,7 @@ _READERS = {
 __all__ = [
     "Certificate",
     "ClusterMapDisplay",
+    "ClusterSummary",
     "ColumnWarning",
     "CompareDisplay",
     "CompareResult",
@@ -78,7 +80,6 @@ __all__ = [
     "Source",
     "Stability",
     "StreamingCoreset",
-    "Summary",
     "Uniform",
     "__version__",
     "build",
@@ -105,11 +106,12 @@ if TYPE_CHECKING:
     from lwcs.coreset.streaming import StreamingCoreset
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.estimators.coreset_mixture import CoresetMixture
-    from lwcs.estimators.summary import Summary
+    from lwcs.estimators.summary import ClusterSummary
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_selection import choose_k
-    from lwcs.evaluation.typical_rows import Exemplars, exemplars
+    from lwcs.evaluation.typical_rows import exemplars
+    from lwcs.evaluation.typical_rows_result import Exemplars
     from lwcs.plotting.cluster_map import ClusterMapDisplay
     from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
     from lwcs.plotting.coreset_draws import CoresetDisplay

@@ -77,14 +77,11 @@ def test_exemplars_prints_rows_with_their_ids(rows: pd.DataFrame) -> None:
 
 def test_exemplars_writes_a_table_and_json(rows: pd.DataFrame) -> None:
     found = lwcs.exemplars(lwcs.load("m.parquet"), rows, 3, keep="id").to_arrow()
-    said = run("exemplars", "rows.csv", "m.parquet", "-n", "3", "--keep", "id", "-o", "e.parquet")[
-        2
-    ]
+    command = ("exemplars", "rows.csv", "m.parquet", "-n", "3", "--keep", "id")
+    said = run(*command, "-o", "e.parquet")[2]
     assert "Chose 12 of 600 rows; wrote e.parquet" in said
     assert pd.read_parquet("e.parquet").equals(found.to_pandas())
-    facts = json.loads(
-        run("exemplars", "rows.csv", "m.parquet", "-n", "3", "--keep", "id", "--json")[1]
-    )
+    facts = json.loads(run(*command, "--json")[1])
     assert facts["exemplars"] == found.to_pylist()
     assert (facts["rows"], facts["dropped"]) == (600, 0)
 

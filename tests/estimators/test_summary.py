@@ -186,10 +186,10 @@ def test_text_shows_the_largest_clusters_within_80_columns() -> None:
 def test_libraries_take_it_as_a_table_and_notebooks_show_it(model: lwcs.CoresetKMeans) -> None:
     summary = model.summary()
     assert pa.table(summary) == summary.to_arrow()
-    assert repr(summary) == "<Summary of 3 clusters>"
+    assert repr(summary) == "<ClusterSummary of 3 clusters>"
     assert len(summary) == 3
     assert summary._repr_html_().count("<tr>") == 4
-    with pytest.raises(TypeError, match="a Summary is not a table of rows"):
+    with pytest.raises(TypeError, match="a ClusterSummary is not a table of rows"):
         lwcs.build(summary, 10)
 
 

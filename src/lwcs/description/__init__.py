@@ -15,8 +15,9 @@ import numpy as np
 from lwcs.arrays.device import copied
 from lwcs.coreset.coreset import Coreset, refuse_bad_rows
 from lwcs.description.projection import Projection, project
-from lwcs.estimators.cluster_facts import ClusterFacts, LabelledCoreset, facts_of, own_coreset
+from lwcs.estimators.cluster_facts import ClusterFacts, facts_of, own_coreset
 from lwcs.estimators.fitted_models import as_fitted
+from lwcs.estimators.row_facts import LabelledCoreset
 from lwcs.estimators.validation import check_features, coreset_of_stream
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.statistics.indices import TwoNearest, silhouettes

@@ -19,32 +19,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.arrays.device import copied
-from lwcs.arrays.rows import some_columns, weighted_moments, weighted_quantiles
-from lwcs.divergences.divergence import Divergence
 from lwcs.estimators.fitted_models import FittedCenters, FittedMixture, as_fitted
+from lwcs.estimators.row_facts import (
+    LabelledCoreset,
+    RowFacts,
+    in_deviations,
+    profile_of,
+    sums,
+    telling_columns,
+)
 from lwcs.geometry import Geometry
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.statistics.record import SampleSize, shares_on_draws
-from lwcs.storage.fields import SMALLEST_SCALE
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.coreset.coreset import Coreset
-    from lwcs.geometry import Centers, Measured
+    from lwcs.geometry import Centers
     from lwcs.statistics.record import FittedOn
-    from lwcs.storage.fields import Fields
 
 # Half the width of a 95 % interval, in standard errors.
 _DEVIATIONS = 1.959964
 # A smaller difference, in standard deviations, is 0 to two decimals.
 _LEAST_DIFFERENCE = 0.005
-ROW_FACTS = "row_facts"
-QUANTILES = (0.1, 0.5, 0.9)
-# Columns with quantiles, at most, and values of a quantile over all clusters.
-_MOST_COLUMNS, _MOST_VALUES = 100, 20_000
-# Points that quantiles are taken of: of one cluster and, roughly, of all of them.
-_POINTS, _ALL_POINTS, _LEAST_POINTS = 2_000, 50_000, 200
 
 
 class Difference(NamedTuple):
@@ -54,124 +51,6 @@ class Difference(NamedTuple):
     name: str
     deviations: float
     """Difference of its center from the overall mean, in standard deviations of the column."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledCoreset:
-    """The points of a coreset as a model measures and labels them."""
-
-    coreset: Coreset
-    geometry: Geometry
-    """Geometry of distances; for a mixture, in standard deviations of the columns."""
-    rows: Measured
-    centers: FloatArray
-    """Centers, or means of components, in the units of the data."""
-    memberships: FloatArray | IntArray
-    """Labels, or for a mixture the probabilities of components."""
-    labels: IntArray
-    """Cluster of every point; the likeliest component of a mixture."""
-    costs: FloatArray
-    """Cost of every point: its distance from the nearest center, or minus its log-likelihood."""
-
-    @classmethod
-    def of(cls, judge: FittedCenters | FittedMixture, coreset: Coreset) -> LabelledCoreset:
-        """Label the points of a coreset."""
-        costs = judge.costs(judge.adapted(coreset), None)
-        memberships = costs.memberships
-        likeliest = memberships.argmax(axis=1) if judge.soft else memberships
-        geometry, centers = _measures(judge, coreset)
-        rows = geometry.measured(copied(coreset.host_points))
-        labels: IntArray = likeliest.astype(np.int64, copy=False)
-        return cls(coreset, geometry, rows, centers, memberships, labels, costs.values)
-
-    @property
-    def own_centers(self) -> Centers:
-        """The centers as they are measured."""
-        return self.geometry.own_centers(self.centers)
-
-    @property
-    def distances(self) -> FloatArray:
-        """Distance of every point from its center."""
-        if self.memberships.ndim == 1:
-            return self.costs
-        return self.rows.distances(self.own_centers, self.labels)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowFacts:
-    """What the rows of a coreset say about clusters, beside the record of a fit."""
-
-    mean: FloatArray
-    """Mean of all rows, as they are measured."""
-    deviation: FloatArray
-    """Standard deviations of the columns."""
-    spread: FloatArray
-    """Typical distance of a row from its center: the root of the mean square, or a mean."""
-    columns: IntArray
-    """Columns with quantiles: those that tell clusters apart best, in the order of the data."""
-    quantiles: FloatArray
-    """10 % quantile, median and 90 % quantile per cluster and column, in the units of the data."""
-
-    @classmethod
-    def of(cls, labelled: LabelledCoreset, share: FloatArray) -> RowFacts:
-        """Look at the points of a coreset; quantiles are taken of some of the points of a cluster.
-
-        With 2,000 points (500 if there are 100 clusters), the rank of a median is off by about 1 %
-        (2 %) at most two times out of three.
-        """
-        weights, labels, k = labelled.coreset.host_weights, labelled.labels, len(labelled.centers)
-        mean, deviation = weighted_moments(labelled.rows.values, weights)
-        mean = mean + labelled.rows.zeros
-        spread = _spread(labelled.distances, labels, weights, k, labelled.geometry)
-        profile = _profile(labelled.own_centers.points, mean, deviation)
-        most = max(1, min(_MOST_COLUMNS, _MOST_VALUES // k))
-        columns = np.sort(_telling_columns(profile, share)[:most])
-        values = _in_data_units(labelled, columns)
-        quantiles = np.repeat(labelled.centers[None, :, columns], len(QUANTILES), axis=0)
-        most_points = max(_LEAST_POINTS, min(_POINTS, _ALL_POINTS // k))
-        rng, order = np.random.default_rng(0), np.argsort(labels, kind="stable")
-        ends = np.cumsum(np.bincount(labels, minlength=k))
-        for cluster, members in enumerate(np.split(order, ends[:-1])):
-            if len(members) > most_points:
-                members = rng.choice(members, most_points, replace=False)
-            if weights[members].any():
-                quantiles[:, cluster] = weighted_quantiles(
-                    values[members], weights[members], QUANTILES
-                )
-        return cls(mean, deviation, spread, columns, quantiles)
-
-    def saved(self) -> dict[str, Any] | None:
-        """The facts as metadata of a file; None where some are beyond the range of numbers."""
-        arrays = {name: getattr(self, name) for name in self.__slots__}
-        if not all(np.isfinite(each).all() for each in arrays.values()):
-            return None
-        lists = {name: each.ravel().tolist() for name, each in arrays.items()}
-        return {"n_columns": len(self.columns), **lists}
-
-    @classmethod
-    def read(cls, fields: Fields, k: int, d: int) -> RowFacts | None:
-        """Read them off the metadata of a model; None if the file has none."""
-        if fields.null(ROW_FACTS, missing=True):
-            return None
-        own = fields.inner(ROW_FACTS)
-
-        def numbers(name: str, length: int, least: float = -np.inf) -> FloatArray:
-            values = own.vector(name, length)
-            if values is None or (values < least).any():
-                raise own.fail(name, f"a list of {length:,} finite numbers >= {least:g}")
-            return values
-
-        n = own.integer("n_columns", least=1, most=d)
-        columns = numbers("columns", n).astype(np.int64)
-        if not (np.diff(columns, prepend=-1, append=d) > 0).all():
-            raise own.fail("columns", f"numbers of columns from 0 to {d - 1:,}, in order")
-        return cls(
-            numbers("mean", d),
-            numbers("deviation", d, 0.0),
-            numbers("spread", k, 0.0),
-            columns,
-            numbers("quantiles", len(QUANTILES) * k * n).reshape(len(QUANTILES), k, n),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +126,7 @@ class ClusterFacts:
     @cached_property
     def profile(self) -> FloatArray:
         """Centers less the overall mean, in standard deviations; 0 in a constant column."""
-        return _profile(self.own_centers.points, self.mean, self.deviation)
+        return profile_of(self.own_centers.points, self.mean, self.deviation)
 
     def telling(self, cluster: int, n: int = 3) -> list[Difference]:
         """The columns in which a cluster differs most from the mean, the largest first."""
@@ -262,7 +141,7 @@ class ClusterFacts:
     @cached_property
     def telling_columns(self) -> IntArray:
         """All columns, those that tell clusters apart best first: by Σ share·profile²."""
-        return _telling_columns(self.profile, self.share)
+        return telling_columns(self.profile, self.share)
 
     def quantiles_of(self, cluster: int, column: int) -> tuple[float, float, float] | None:
         """10 % quantile, median and 90 % quantile of a column in a cluster, if they are known."""
@@ -294,7 +173,7 @@ def facts_of(
         rows = RowFacts.of(labelled, share)
         cost = _known_cost(model, record)
         if cost is None:
-            cost = _sums(labelled.labels, coreset.host_weights * labelled.costs, k)
+            cost = sums(labelled.labels, coreset.host_weights * labelled.costs, k)
     n_rows = int(coreset.n_samples - coreset.details.get("dropped", 0))
     weighted = not SampleSize.behind(coreset).counted_by(coreset.total_weight)
     names = _names(model, coreset.feature_names, coreset.n_features)
@@ -341,7 +220,7 @@ def _saved_facts(
     if isinstance(judge, FittedCenters):
         geometry, centers = judge.geometry, np.asarray(judge.centers, dtype=np.float64)
     else:
-        geometry = _in_deviations(rows.deviation)
+        geometry = in_deviations(rows.deviation)
         centers = np.asarray(judge.mixture.family.means, dtype=np.float64)
     return _facts(
         model, geometry, centers, judge.soft, rows,
@@ -384,46 +263,11 @@ def _known_cost(model: Any, record: FittedOn | None) -> FloatArray | None:
     return record.cost_shares * model.inertia_
 
 
-def _measures(
-    judge: FittedCenters | FittedMixture, coreset: Coreset
-) -> tuple[Geometry, FloatArray]:
-    """Return the geometry of distances from the centers, and the centers."""
-    if isinstance(judge, FittedCenters):
-        return judge.geometry, np.asarray(judge.centers, dtype=np.float64)
-    deviation = weighted_moments(copied(coreset.host_points), coreset.host_weights)[1]
-    return _in_deviations(deviation), np.asarray(judge.mixture.family.means, dtype=np.float64)
-
-
-def _in_deviations(deviation: FloatArray) -> Geometry:
-    usable = np.isfinite(deviation) & (deviation > SMALLEST_SCALE)
-    return Geometry(scale=np.where(usable, deviation, 1.0))
-
-
 def _names(model: Any, known: tuple[str, ...] | None, n_features: int) -> tuple[str, ...]:
     given = getattr(model, "feature_names_in_", known)
     if given is None:
         return tuple(f"column {j}" for j in range(n_features))
     return tuple(map(str, given))
-
-
-def _profile(centers: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    around = centers - mean
-    return np.divide(around, deviation, out=np.zeros_like(around), where=deviation > 0.0)
-
-
-def _telling_columns(profile: FloatArray, share: FloatArray) -> IntArray:
-    between = share @ np.minimum(np.abs(profile), 1e150) ** 2
-    return np.argsort(-between, kind="stable")
-
-
-def _in_data_units(labelled: LabelledCoreset, columns: IntArray) -> DenseRows:
-    """Some columns of the rows as users know them, where centers are comparable with them.
-
-    Rows that are clustered by their direction or their shares are scaled as the centers are.
-    """
-    own, points = labelled.geometry.divergence, copied(labelled.coreset.host_points)
-    rescaled = type(own).to_coordinates is Divergence.to_coordinates
-    return some_columns(own.transform(points) if rescaled else points, columns)
 
 
 def _nearest(centers: Centers) -> tuple[IntArray, FloatArray]:
@@ -439,17 +283,3 @@ def _nearest(centers: Centers) -> tuple[IntArray, FloatArray]:
         nearest[j] = int(np.argmin(distances)) if np.isfinite(distances).any() else (j + 1) % k
         apart[j] = distances[nearest[j]]
     return nearest, geometry.lengths(apart)
-
-
-def _spread(
-    distances: FloatArray, labels: IntArray, weights: FloatArray, k: int, geometry: Geometry
-) -> FloatArray:
-    """Typical distance from the center; 0 for a cluster without points."""
-    totals, sums = _sums(labels, weights, k), _sums(labels, weights * distances, k)
-    means = np.divide(sums, totals, out=np.zeros(k), where=totals > 0.0)
-    return geometry.lengths(means)
-
-
-def _sums(labels: IntArray, values: FloatArray, k: int) -> FloatArray:
-    """Sum of the values of every cluster."""
-    return np.bincount(labels, values, k).astype(np.float64, copy=False)

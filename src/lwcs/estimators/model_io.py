@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lwcs.estimators.cluster_facts import ROW_FACTS, RowFacts, saved_row_facts
+from lwcs.estimators.cluster_facts import saved_row_facts
+from lwcs.estimators.row_facts import ROW_FACTS, RowFacts
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.runtime.parallel import as_threads

@@ -1,4 +1,4 @@
-"""Summary: the clusters of a model as a table that people can read, the largest first.
+"""ClusterSummary: the clusters of a model as a table that people can read, the largest first.
 
 Each cluster has a name in plain words, which is made of the columns in which its center differs
 most from the mean of all rows: "high amount, low age".
@@ -39,7 +39,7 @@ _HEADINGS = ("column", "center", "median", "10 % to 90 %", "from mean")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Summary(Tabular):
+class ClusterSummary(Tabular):
     """What the clusters of a model are like: one row per cluster, the largest first.
 
     pyarrow, polars, pandas and DuckDB take it as a table; ``print(summary)`` shows the largest
@@ -84,7 +84,7 @@ class Summary(Tabular):
     _instead_of_rows: ClassVar[str] = "pass rows of data"
 
     @classmethod
-    def of(cls, model: Any, coreset: Any = None) -> Summary:
+    def of(cls, model: Any, coreset: Any = None) -> ClusterSummary:
         """Summarize a fitted model, by a coreset if one is given."""
         # Facts know both estimators, which have the method below.
         from lwcs.estimators.cluster_facts import facts_of
@@ -161,7 +161,7 @@ class Summary(Tabular):
         return np.rint(self.facts.size).astype(np.int64)
 
     def __repr__(self) -> str:
-        return f"<Summary of {len(self)} {self.facts.called}{'s' * (len(self) != 1)}>"
+        return f"<ClusterSummary of {len(self)} {self.facts.called}{'s' * (len(self) != 1)}>"
 
     def __str__(self) -> str:
         order = self.facts.by_size
@@ -269,7 +269,7 @@ def _name(telling: Sequence[Difference], n: int, least: float) -> str:
 class SummaryMixin:
     """The method `summary` of models."""
 
-    def summary(self, coreset: Any = None) -> Summary:
+    def summary(self, coreset: Any = None) -> ClusterSummary:
         """Say what the clusters are like: sizes, centers, ranges of values, and a name for each.
 
         Parameters
@@ -280,7 +280,7 @@ class SummaryMixin:
 
         Returns
         -------
-        Summary
+        ClusterSummary
             One row per cluster, the largest first; any library of tables takes it as a table.
 
         Examples
@@ -291,4 +291,4 @@ class SummaryMixin:
         [600, 300]
         """
         model: Any = self
-        return Summary.of(model._fitted(), coreset)
+        return ClusterSummary.of(model._fitted(), coreset)

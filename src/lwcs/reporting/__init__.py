@@ -166,16 +166,11 @@ def _map_words(description: Description, points: MapPoints) -> list[str]:
 def _typical_words(description: Description) -> list[str]:
     """Sentences on which rows are shown as typical."""
     what = description.called
-    measure = "density in it is highest" if description.is_mixture else "distance is least"
+    nearest = "most likely in" if description.is_mixture else "nearest to the center of"
     sentences = [
-        f"The {TYPICAL} rows of the coreset nearest to the center of each {what}, with their values "
-        "in the columns that tell it apart."
+        f"The {TYPICAL} rows of the coreset that are {nearest} each {what}, with their values in "
+        "the columns that tell it apart."
     ]
-    if description.is_mixture:
-        sentences[0] = (
-            f"The {TYPICAL} rows of the coreset whose {measure}, for each {what}, with their values "
-            "in the columns that tell it apart."
-        )
     if not description.coreset.exact:
         sentences.append("`lwcs exemplars` finds such rows among all, and the farthest ones.")
     if description.k > TYPICAL_CLUSTERS:

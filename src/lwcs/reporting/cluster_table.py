@@ -11,8 +11,8 @@ import numpy as np
 from lwcs.arrays.device import copied
 from lwcs.arrays.rows import some_columns
 from lwcs.estimators.mixture_predict import densities
-from lwcs.estimators.summary import Summary
-from lwcs.evaluation.typical_rows import Chosen
+from lwcs.estimators.summary import ClusterSummary
+from lwcs.evaluation.typical_rows_result import Chosen
 from lwcs.reporting.facts import size_words
 from lwcs.runtime.formatting import aligned, interval, number, percent, shortened, signed
 
@@ -76,7 +76,7 @@ class Table:
 
 def table_of(description: Description, themes: dict[str, Theme]) -> Table:
     """Make the table of a description, the largest clusters first."""
-    columns, names = dict(_columns(description)), Summary(description).names
+    columns, names = dict(_columns(description)), ClusterSummary(description).names
     light, dark = themes["light"].clusters, themes["dark"].clusters
     cells = list(zip(*columns.values(), strict=True))
     rows = [
@@ -131,7 +131,7 @@ class TypicalRows:
 
 def typical_of(description: Description) -> list[TypicalRows]:
     """The rows of the coreset that are nearest to the centers of the largest clusters."""
-    coreset, names = description.coreset, Summary(description).names
+    coreset, names = description.coreset, ClusterSummary(description).names
     points = copied(coreset.host_points)
     far = description.geometry.lengths(description.costs)
     if description.is_mixture:

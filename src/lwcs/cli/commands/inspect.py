@@ -228,12 +228,12 @@ _CELL_PADDING = 3
 def clusters_of(model: Any) -> dict[str, Any]:
     """Centers of a model, one list per known column of its clusters, pairs that may be one."""
     from lwcs.estimators.cluster_facts import known_facts
-    from lwcs.estimators.summary import Summary
+    from lwcs.estimators.summary import ClusterSummary
 
     stability, columns = getattr(model, "stability_", None), _record_columns(model)
     facts: dict[str, Any] = {}
     if (known := known_facts(model)) is not None:
-        columns["name"] = list(Summary(known).names)
+        columns["name"] = list(ClusterSummary(known).names)
     if stability is not None:
         # Sizes and shares are those of one source, the record of the fit, where there is one.
         shares = () if "share" in columns else ("share", "share_error")
