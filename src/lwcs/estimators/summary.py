@@ -184,7 +184,7 @@ class ClusterSummary(Tabular):
     def _block(self, cluster: int) -> str:
         """What is known of a cluster, and a table of the columns that tell it apart."""
         facts = self.facts
-        lines = [f"{facts.called} {cluster}: {shortened(self.names[cluster], _NAME)}"]
+        lines = [f"{facts.called} {cluster}: {name_within(self.names[cluster], _NAME)}"]
         lines += [f"  {each}" for each in self.sentences(cluster)]
         table = self._lines(cluster)
         if not table:
@@ -253,6 +253,13 @@ class ClusterSummary(Tabular):
 def differs_words(telling: Sequence[Difference]) -> str:
     """The columns that tell a cluster apart, with the difference in standard deviations."""
     return ", ".join(f"{each.name} {each.deviations:+.2f} sd" for each in telling)
+
+
+def name_within(name: str, most: int) -> str:
+    """A name of at most `most` characters, in which each of its columns is cut alike."""
+    parts = name.split(", ")
+    room = (most - 2 * (len(parts) - 1)) // len(parts)
+    return name if len(name) <= most else ", ".join(shortened(each, room) for each in parts)
 
 
 def _name(telling: Sequence[Difference], n: int, least: float) -> str:

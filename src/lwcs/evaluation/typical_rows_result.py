@@ -10,6 +10,7 @@ import numpy as np
 
 from lwcs.arrays.device import copied
 from lwcs.arrays.rows import some_columns, stack
+from lwcs.estimators.summary import name_within
 from lwcs.runtime.formatting import plain_number, shortened
 from lwcs.sizing.stability import SHOWN
 from lwcs.storage.persistence import Tabular
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 KINDS: tuple[Kind, Kind] = ("nearest", "farthest")
 SIGNS = (1.0, -1.0)
 # Columns of the data beside row and distance in the text, and the longest of their names and texts.
-_COLUMNS, _LONGEST = 4, 16
+_COLUMNS, _LONGEST, _NAME = 4, 16, 48
 DENSITY = "log_density"
 """What the distance of a row from a component of a mixture is called, with its sign."""
 
@@ -122,6 +123,16 @@ class Exemplars(Tabular):
         The columns that were kept.
     n_rows : int
         Number of rows that they were chosen from.
+
+    Examples
+    --------
+    >>> import numpy as np, lwcs
+    >>> X = np.array([[0.0], [1.0], [2.0], [7.0], [20.0], [21.0], [22.0]])
+    >>> found = lwcs.exemplars(lwcs.CoresetKMeans(2, random_state=0).fit(X), X, n=1)
+    >>> found
+    <Exemplars: 4 of 7 rows, the 1 nearest and farthest ones of 2 clusters>
+    >>> found.to_arrow()["row"].to_pylist()
+    [1, 3, 5, 4]
     """
 
     found: ChosenRows
@@ -232,7 +243,7 @@ class Exemplars(Tabular):
 
     def _block(self, cluster: int) -> str:
         """The rows of a cluster as text, with the columns that tell it apart."""
-        name = "" if self.summary is None else f": {self.summary.names[cluster]}"
+        name = "" if self.summary is None else f": {name_within(self.summary.names[cluster], _NAME)}"
         lines = [f"{self.called} {cluster}{name}"]
         cells = self.cells(cluster, _COLUMNS)
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -341,6 +341,7 @@ def _order(columns: dict[str, list[Any]], k: int) -> list[int]:
 
 def _known(columns: dict[str, list[Any]], shown: Sequence[int]) -> list[_TableColumn]:
     """Columns of what is known of the clusters that are shown, without their centers."""
+    from lwcs.estimators.summary import name_within
     from lwcs.sizing.stability import share_words
 
     known = [
@@ -359,7 +360,7 @@ def _known(columns: dict[str, list[Any]], shown: Sequence[int]) -> list[_TableCo
             cells = [form.format(columns[name][each]) for each in shown]
             known.append(_TableColumn(name.replace("_", " "), cells))
     if "name" in columns:
-        names = [shortened(columns["name"][i], _NAME) for i in shown]
+        names = [name_within(columns["name"][i], _NAME) for i in shown]
         known.insert(2, _TableColumn("name", names, "left"))
     return known
 
