@@ -126,7 +126,7 @@ def exemplars(
     >>> X = np.array([[0.0], [1.0], [2.0], [7.0], [20.0], [21.0], [22.0]])
     >>> found = lwcs.exemplars(lwcs.CoresetKMeans(2, random_state=0).fit(X), X, n=1)
     >>> found.row.tolist(), found.kind
-    ([1, 3, 5, 4], ['nearest', 'farthest', 'nearest', 'farthest'])
+    ([2, 3, 5, 4], ['nearest', 'farthest', 'nearest', 'farthest'])
     """
     check_count(n, "n")
     judge = as_fitted(model)

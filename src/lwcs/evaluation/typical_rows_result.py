@@ -132,7 +132,7 @@ class Exemplars(Tabular):
     >>> found
     <Exemplars: 4 of 7 rows, the 1 nearest and farthest ones of 2 clusters>
     >>> found.to_arrow()["row"].to_pylist()
-    [1, 3, 5, 4]
+    [2, 3, 5, 4]
     """
 
     found: ChosenRows
@@ -243,7 +243,9 @@ class Exemplars(Tabular):
 
     def _block(self, cluster: int) -> str:
         """The rows of a cluster as text, with the columns that tell it apart."""
-        name = "" if self.summary is None else f": {name_within(self.summary.names[cluster], _NAME)}"
+        name = (
+            "" if self.summary is None else f": {name_within(self.summary.names[cluster], _NAME)}"
+        )
         lines = [f"{self.called} {cluster}{name}"]
         cells = self.cells(cluster, _COLUMNS)
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
