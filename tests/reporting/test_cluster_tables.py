@@ -20,7 +20,7 @@ SIZES = (100, 400, 200, 300)
 @pytest.fixture(scope="module")
 def model():
     rng = np.random.default_rng(0)
-    means = np.array([[0, 0, 0], [10, 0, 0], [0, 900, 0], [10, 900, 0]], dtype=float)
+    means = np.array([[0, 0, 0], [500, 0, 0], [0, 900, 0], [500, 900, 0]], dtype=float)
     X = np.repeat(means, SIZES, axis=0) + rng.normal(0.0, (0.1, 20.0, 0.1), (1_000, 3))
     frame = pd.DataFrame(X, columns=["age", "amount", "noise"])
     return lwcs.CoresetKMeans(4, init=means, n_init=1, random_state=0).fit(frame)
