@@ -19,10 +19,13 @@ _PUBLIC = {
     "lwcs.divergences": ["divergences"],
     "lwcs.estimators.coreset_kmeans": ["CoresetKMeans"],
     "lwcs.estimators.coreset_mixture": ["CoresetMixture"],
+    "lwcs.estimators.summary": ["ClusterSummary"],
     "lwcs.evaluation.certification": ["certify"],
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
     "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
+    "lwcs.evaluation.typical_rows_result": ["Exemplars"],
+    "lwcs.evaluation.typical_rows": ["exemplars"],
     "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
     "lwcs.plotting.cluster_profiles": ["ProfileDisplay", "SilhouetteDisplay"],
     "lwcs.plotting.coreset_draws": ["CoresetDisplay"],
@@ -53,6 +56,7 @@ _READERS = {
 __all__ = [
     "Certificate",
     "ClusterMapDisplay",
+    "ClusterSummary",
     "ColumnWarning",
     "CompareDisplay",
     "CompareResult",
@@ -63,6 +67,7 @@ __all__ = [
     "Diagnosis",
     "Drift",
     "ElbowDisplay",
+    "Exemplars",
     "FittedOn",
     "KChoice",
     "Lightweight",
@@ -83,6 +88,7 @@ __all__ = [
     "compare",
     "divergences",
     "drift",
+    "exemplars",
     "load",
     "report",
     "scan",
@@ -100,9 +106,12 @@ if TYPE_CHECKING:
     from lwcs.coreset.streaming import StreamingCoreset
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.estimators.coreset_mixture import CoresetMixture
+    from lwcs.estimators.summary import ClusterSummary
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_selection import choose_k
+    from lwcs.evaluation.typical_rows import exemplars
+    from lwcs.evaluation.typical_rows_result import Exemplars
     from lwcs.plotting.cluster_map import ClusterMapDisplay
     from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
     from lwcs.plotting.coreset_draws import CoresetDisplay

@@ -32,13 +32,16 @@ def test_fit_judges_the_clusters_and_inspect_shows_them(rows: None) -> None:
     known = lwcs.load("m.parquet").stability_
     code, out, _ = run("inspect", "m.parquet")
     assert code == 0
-    lines = [line.split("│") for line in out.splitlines() if line.count("│") == 10]
-    assert [int(cells[1]) for cells in lines] == known.worst_first()
-    assert [float(cells[5]) for cells in lines] == [
-        round(score, 2) for score in np.sort(known.score).tolist()
-    ]
+    table = out[: out.index("No gap between")]
+    lines = [line.split("│") for line in table.splitlines() if line.startswith("│")]
+    order = np.argsort(-lwcs.load("m.parquet").fitted_on_.shares, kind="stable").tolist()
+    assert [int(cells[1]) for cells in lines] == order
+    assert [float(cells[6]) for cells in lines] == [round(known.score[j], 2) for j in order]
     ((one, other),) = known.pairs
-    assert f"The data cannot tell these clusters apart: {one} and {other}." in out
+    assert f"No gap between these clusters, which may be parts of one: {one} and {other}." in out
+    words = " ".join(out.split())
+    assert "score: the same, where clusters without a gap between them count as one" in words
+    assert "center error: how far its center is off by the draws" in words
 
 
 def test_json_has_all_of_it(rows: None) -> None:
@@ -66,7 +69,7 @@ def test_centers_sizes_and_costs_are_shown_by_the_names_of_the_columns(rows: Non
     out = run("inspect", "m.parquet")[1]
     heading = next(line for line in out.splitlines() if "cluster ┃" in line)
     assert [each.strip() for each in heading.split("┃")[2:-1]] == [
-        "rows", "share", "cost", "a", "b",
+        "rows", "share", "name", "cost", "a", "b",
     ]  # fmt: skip
     assert f"{model.cluster_centers_[0, 1]:.4g}" in out
 
@@ -80,9 +83,10 @@ def test_columns_that_do_not_fit_are_counted(rows: None, monkeypatch: Any) -> No
     assert "[b]0, [b]1," in out
     heading = next(line for line in out.splitlines() if "cluster ┃" in line)
     shown = heading.count("[b]")
-    assert 3 <= shown <= 8
+    assert 1 <= shown <= 8
     assert f"the first {shown} of the 74 columns of the centers" in " ".join(out.split())
-    monkeypatch.setenv("COLUMNS", "50")
+    run("fit", "wide.parquet", "-k", "2", "--seed", "0", "-o", "m.parquet", "--stability")
+    monkeypatch.setenv("COLUMNS", "60")
     out = run("inspect", "m.parquet")[1]
     assert "The 74 columns of the centers do not fit beside that" in " ".join(out.split())
 
@@ -125,7 +129,8 @@ def test_without_stability_the_shares_are_shown(rows: None) -> None:
 def test_of_many_clusters_twenty_are_shown_and_the_rest_counted(rows: None) -> None:
     run("fit", "rows.parquet", "-k", "23", "--seed", "0", "-o", "m.parquet")
     out = run("inspect", "m.parquet")[1]
-    assert sum(line.count("│") == 7 and "%" in line for line in out.splitlines()) == 20
+    table = out[: out.index("and 3 more")]
+    assert sum(line.startswith("│") and "%)" in line for line in table.splitlines()) == 20
     assert "and 3 more, which are no larger" in out
 
 
@@ -150,16 +155,32 @@ def test_inspect_knows_nothing_of_the_method_of_an_older_model(rows: None) -> No
     assert "diagnosis" not in json.loads(run("inspect", "m.parquet", "--json")[1])
 
 
-def test_a_narrow_terminal_has_one_line_per_field(rows: None, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_inspect_begins_with_the_clusters_and_cuts_none_of_their_columns(
+    rows: None, monkeypatch: Any, width: int
+) -> None:
     fit = ("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet", "--stability")
     run(*fit)
-    monkeypatch.setenv("COLUMNS", "40")
-    out = run("inspect", "m.parquet")[1]
-    names = [line.split(":")[0].strip() for line in out.splitlines() if ":" in line]
-    known = ["rows", "share", "cost", "score", "jaccard", "center error"]
-    assert names[-9:] == ["cluster", *known, "a", "b"]
-    assert "…" not in out
-    assert max(map(len, out.splitlines())) <= 40
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = run("inspect", "m.parquet")[1].splitlines()
+    assert "cluster ┃" in out[1]
+    assert max(map(len, out)) <= width
+    titles = [each.strip() for line in out if "cluster ┃" in line for each in line.split("┃")]
+    known = ["rows", "share", "name", "cost", "score", "jaccard", "center error"]
+    assert [each for each in titles if each not in ("", "cluster", "a", "b")] == known
+    assert sum("divergence" in line for line in out) == 1
+
+
+def test_rows_and_shares_are_those_of_one_count(rows: None) -> None:
+    """Stability estimates shares by the draws; where all rows are labelled, they are counted."""
+    fit = ("fit", "rows.parquet", "-k", "3", "--size", "200", "--cost", "--stability", "--json")
+    told = json.loads(run(*fit, "--seed", "0", "-o", "m.parquet")[1])
+    for facts in (told, json.loads(run("inspect", "m.parquet", "--json")[1])):
+        table = facts["table_of_clusters"]
+        shares = np.array(table["rows"]) / 2_100
+        np.testing.assert_allclose(table["share"], shares, rtol=1e-12)
+        assert table["share_error"] == [0.0] * 3
+    assert lwcs.load("m.parquet").stability_.share.tolist() == table["share"]
 
 
 def test_rows_with_gaps_are_counted_not_refused(rows: None) -> None:

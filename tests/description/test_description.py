@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_samples
 
 import lwcs
+from lwcs.arrays.rows import weighted_quantiles
 from lwcs.description import describe
-from lwcs.description.projection import quantiles
 
 CENTERS = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [9.0, 6.0, 0.0], [0.0, 40.0, 0.0]])
 SIZES = (400, 200, 300, 100)
@@ -237,7 +237,7 @@ def test_identical_rows_have_a_map():
 
 def test_quantiles_go_by_weight():
     values, weights = np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 98.0])
-    assert quantiles(values, weights, (0.005, 0.5, 1.0)).tolist() == [1.0, 2.0, 3.0]
+    assert weighted_quantiles(values, weights, (0.005, 0.5, 1.0)).tolist() == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("columns", [1, 2])

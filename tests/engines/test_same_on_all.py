@@ -77,6 +77,18 @@ def test_a_fit_is_the_same_with_polish_labels_and_cost(engine, X):
     np.testing.assert_array_equal(engine.labels(model.fit_predict(rows)), local)
 
 
+def test_typical_rows_are_the_same_and_numbered_through_all_partitions(engine, X):
+    parts = cut(np.rint(10.0 * X), CUTS)
+    model = lwcs.CoresetKMeans(4, coreset_size=500, random_state=0).fit(np.concatenate(parts))
+    want = lwcs.exemplars(model, lwcs.PartitionedSource(parts), 3)
+    found = lwcs.exemplars(model, engine.arrays(parts), 3)
+    np.testing.assert_array_equal(found.row, want.row)
+    np.testing.assert_array_equal(found.points, want.points)
+    np.testing.assert_array_equal(found.points, np.concatenate(parts)[found.row])
+    with pytest.raises(TypeError, match="cannot keep beside its rows"):
+        lwcs.exemplars(model, engine.arrays(parts), keep="id")
+
+
 def test_the_default_is_the_same_also_where_it_draws_again(engine):
     """Levels, judgement and the draw around the centers: small clusters are missed at first."""
     rows = FAMILIES["halving"](45_000, 5, 16, 0)

@@ -204,7 +204,7 @@ def test_text_and_tables_show_the_least_stable_first() -> None:
     assert lines[0].startswith(f"{(found.score > 0.85).sum()} of 25 clusters are stable")
     assert lines[2].split()[0] == str(int(np.argmin(found.score)))
     assert lines[-3].startswith("and 5 more, which score")
-    assert lines[-2].startswith("The data cannot tell these clusters apart: ")
+    assert lines[-2].startswith("No gap between these clusters, which may be parts of one: ")
     assert found._repr_html_().count("<tr>") == 26
     table = pa.table(found)
     assert table.column_names[:3] == ["cluster", "score", "jaccard"]
@@ -262,7 +262,7 @@ def test_words_count_every_cluster() -> None:
     assert found.words() == (
         "1 of 4 clusters is stable (score > 0.85), 1 is not (score < 0.6), 2 are in between"
     )
-    assert "jaccard: overlap with the best match" in str(found)
+    assert "jaccard: how much of a cluster is found again" in str(found)
 
 
 def test_the_length_of_an_error_is_measured_as_distances_are():

@@ -27,10 +27,12 @@ from tests.versions import ROOT
 # NumPy, numba, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
 # kernels is to replace; prefetching from stores, which no library was measured to replace; and
 # errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
-# listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits.
+# listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits;
+# and by 950 for what people read of clusters: summaries that files of models keep (530), typical
+# rows of any source (340); and for compiling ahead.
 LIMITS = {
-    "Python files": 210,
-    "lines of code": 32_100,
+    "Python files": 217,
+    "lines of code": 33_050,
     "modules in the largest folder": 16,
     "files that a default fit enters": 45,
     "modules that a default fit loads": 90,

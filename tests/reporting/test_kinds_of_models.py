@@ -95,6 +95,8 @@ def test_many_clusters_are_shown_at_first_in_part(browser, folder):
         rows = found.page.locator("#table tbody tr:visible")
         assert rows.count() == 50
         found.page.locator("#table thead button", has_text="Cluster").click()
+        assert rows.first.get_attribute("data-cluster") == "0"
+        found.page.locator("#table thead button", has_text="Cluster").click()
         assert rows.first.get_attribute("data-cluster") == "59"
         assert rows.count() == 50
         found.page.click("#more")

@@ -172,6 +172,18 @@ def weighted_moments(rows: Rows, weights: FloatArray) -> tuple[FloatArray, Float
     return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
 
 
+def weighted_quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
+    """Quantiles, also of every column: the smallest values with at least these parts of the weight.
+
+    There is one row of the result per quantile.
+    """
+    order = np.argsort(values, axis=0, kind="stable")
+    cumulative = np.cumsum(weights[order], axis=0)
+    places = np.stack([(cumulative < part * cumulative[-1]).sum(axis=0) for part in at])
+    chosen = np.take_along_axis(order, np.minimum(places, len(values) - 1), axis=0)
+    return np.take_along_axis(values, chosen, axis=0)
+
+
 def stack(parts: Sequence[Rows]) -> Rows:
     """Concatenate rows, all dense or all sparse."""
     if len({is_sparse(part) for part in parts}) > 1:

@@ -10,6 +10,7 @@ from lwcs.cli import options
 from lwcs.cli.commands.assign import assign
 from lwcs.cli.commands.build import build
 from lwcs.cli.commands.choose_k import choose_k
+from lwcs.cli.commands.clusters import exemplars, summary
 from lwcs.cli.commands.compare import compare
 from lwcs.cli.commands.demo import demo
 from lwcs.cli.commands.evaluate import certify, drift
@@ -40,7 +41,7 @@ def completion(shell: str) -> None:
 
 
 for command in (
-    build, fit, mixture, assign, certify, drift, choose_k, inspect, report, compare, demo,
-    warmup, completion,
+    build, fit, mixture, assign, summary, exemplars, certify, drift, choose_k, inspect, report,
+    compare, demo, warmup, completion,
 ):  # fmt: skip
     main.add_command(command)

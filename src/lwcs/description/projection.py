@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import eigh
 
-from lwcs.arrays.rows import as_dense, is_sparse, product_around, scaled_around, weighted_moments
+from lwcs.arrays.rows import (
+    as_dense,
+    is_sparse,
+    product_around,
+    scaled_around,
+    weighted_moments,
+    weighted_quantiles,
+)
 from lwcs.storage.fields import SMALLEST_SCALE
 
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
@@ -81,8 +88,6 @@ def _gamma(linear: float) -> float:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lwcs.arrays.types import FloatArray, Mask
     from lwcs.description import Description
 
@@ -97,6 +102,9 @@ _TAIL = 0.005
 # The part of the weight on either side that the first view leaves out.
 _OUTSIDE = 0.01
 _MARGIN = 0.08
+# The strongest colour of a heat map: a quantile of the clusters, and how far the largest difference
+# may be above that to have a colour of its own.
+_SATURATED, _MUCH = 0.8, 1.5
 # Distance of the edge from a center, as a part of the width.
 _CENTER_MARGIN = 0.06
 
@@ -123,6 +131,19 @@ class Projection:
         away = weights[~within(self.points, view)].sum() / weights.sum()
         hidden = tuple(np.flatnonzero(~within(self.centers, view)).tolist())
         return replace(self, view=view, outside=float(away), hidden=hidden)
+
+
+def colour_limit(values: FloatArray) -> float:
+    """The difference that has the strongest colour of a heat map, with one column per cluster.
+
+    Four of five clusters differ by no more in their most telling column, so that one cluster far
+    from all others does not leave them pale. It is at least one standard deviation, and the largest
+    difference if that is not much larger.
+    """
+    most = np.abs(np.where(np.isfinite(values), values, 0.0)).max(axis=0, initial=0.0)
+    largest = float(most.max(initial=1.0))
+    limit = max(float(np.quantile(most, _SATURATED, method="lower")), 1.0)
+    return largest if largest < _MUCH * limit else limit
 
 
 def project(description: Description) -> Projection:
@@ -262,24 +283,15 @@ def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:
 
 def _without_tails(rows: FloatArray, weights: FloatArray) -> FloatArray:
     """Rows with the outermost values of each column clipped to its quantiles."""
-    ends = [quantiles(column, weights, (_TAIL, 1.0 - _TAIL)) for column in rows.T]
-    low, high = np.array(ends).T
+    low, high = weighted_quantiles(rows, weights, (_TAIL, 1.0 - _TAIL))
     return np.clip(rows, low, high)
 
 
 def _ends(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
     """Ends of an axis: quantiles of the points, or their extremes if these are not far beyond."""
-    low, high = map(float, quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
+    low, high = map(float, weighted_quantiles(values, weights, (_OUTSIDE, 1.0 - _OUTSIDE)))
     lowest, highest = float(values.min()), float(values.max())
     if highest - lowest <= 2.0 * (high - low):
         low, high = lowest, highest
     room = _MARGIN * (high - low) or max(abs(low), 1.0) * 0.5
     return low - room, high + room
-
-
-def quantiles(values: FloatArray, weights: FloatArray, at: Sequence[float]) -> FloatArray:
-    """Weighted quantiles: the smallest values with at least these parts of the weight."""
-    order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(weights[order])
-    positions = np.searchsorted(cumulative, np.array(at) * cumulative[-1])
-    return values[order[np.minimum(positions, len(values) - 1)]]

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 
 
 _HINTS = {
-    "labels_": "it is set by fit on rows in memory with compute_labels=True; "
-    "predict(X) labels rows",
+    "labels_": "fit sets it for arrays and tables in memory, with compute_labels=True, and not for "
+    "paths and queries, which may have more rows than memory has room for. Label rows with "
+    "predict(X), where X may be a path too, or with `lwcs assign`, which writes labels to a file; "
+    "or fit on an array",
     "coreset_": "a loaded model has none; save the coreset beside it",
 }
 
@@ -242,7 +244,7 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         sample_weight : array of shape (n_samples,), optional
             A row with weight 3 counts as that row three times.
         """
-        with fitting(self, "_n_features_out", "_stream", "_seed"):
+        with fitting(self, "_n_features_out", "_row_facts", "_stream", "_seed"):
             self.__dict__.update(self._fit(X, sample_weight))
         return self
 

@@ -234,7 +234,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             Weights of the rows; a row of weight 3 counts as three copies of it.
         """
         before = getattr(self, "mixture_", None) if self.warm_start else None
-        with fitting(self):
+        with fitting(self, "_row_facts"):
             journal = Journal(self.verbose)
             found = self._fit(X, sample_weight, before, journal)
             self.coreset_ = found.coreset

@@ -20,6 +20,7 @@ from lwcs.arrays.device import check_device, on_host, with_explained_memory
 from lwcs.coreset.building import BuildContext, placed
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.divergences import SquaredEuclidean
+from lwcs.estimators.summary import SummaryMixin
 from lwcs.estimators.validation import (
     TF32,
     check_features,
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 
 
 # scikit-learn wraps the `transform` of the class that inherits its mixin.
-class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeansPredictMixin(
+    SummaryMixin, Savable, Tabular, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+):
     """The part of CoresetKMeans that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data, such as its cluster_centers_"
@@ -172,8 +175,13 @@ class KMeansPredictMixin(Savable, Tabular, ClassNamePrefixFeaturesOutMixin, Tran
             coreset = self._coreset_for_stability(data, sample_weight, seed, threads, journal)
             geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
             original = Original.of(coreset, geometry, self.host_centers())
-            model.stability_ = bootstrap(original, n_bootstrap, seed, threads, journal)
-        stability: Stability = model.stability_
+            stability = bootstrap(original, n_bootstrap, seed, threads, journal)
+        if coreset is getattr(model, "coreset_", None) and not coreset.exact:
+            # Those of the record are exact where a pass has counted the clusters.
+            record = model.fitted_on_
+            error = np.sqrt(record.share_variances)
+            stability = replace(stability, share=record.shares, share_error=error)
+        model.stability_ = stability
         return stability
 
     def _coreset_for_stability(

@@ -15,8 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count
-from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, on_device, with_explained_memory
+from lwcs.arrays.device import (
+    ArrayOrigin,
+    DeviceArray,
+    copied,
+    followed,
+    on_device,
+    with_explained_memory,
+)
 from lwcs.arrays.rows import pieces, stored_values
+from lwcs.estimators.summary import SummaryMixin
 from lwcs.estimators.validation import check_same_library, scan_rows
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from lwcs.sources import Block
 
 
-class MixturePredictMixin(Savable, Tabular):
+class MixturePredictMixin(SummaryMixin, Savable, Tabular):
     """The part of CoresetMixture that needs a fitted model."""
 
     _instead_of_rows = "pass rows of data"
@@ -240,6 +248,15 @@ def labelled(mixture: Mixture, block: Block) -> tuple[npt.NDArray[np.int32], Flo
     """Most likely component of every row of a block, and the log-likelihood of the row."""
     joint = _joint(mixture, block.points, block.first_row)
     return np.argmax(joint, axis=1).astype(np.int32), logsumexp(joint, axis=1)
+
+
+def densities(
+    mixture: Mixture, points: Any, first_row: int
+) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Most likely component of every row, and the log-density of the row in it alone."""
+    joint = _joint(mixture, copied(points), first_row)
+    labels = np.argmax(joint, axis=1)
+    return labels, joint[np.arange(len(labels)), labels] - np.log(mixture.weights)[labels]
 
 
 def _evaluate(mixture: Mixture, points: Any, first_row: int, output: str) -> Any:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from lwcs.estimators.cluster_facts import saved_row_facts
+from lwcs.estimators.row_facts import ROW_FACTS, RowFacts
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.runtime.parallel import as_threads
@@ -74,6 +76,7 @@ def common_metadata(model: Any, **fitted: Any) -> dict[str, Any]:
         "parameters": parameters,
         **saved_errors(model),
         FITTED_ON: model.fitted_on_.saved(),
+        ROW_FACTS: saved_row_facts(model),
         TIMINGS: model.timings_,
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
@@ -90,6 +93,7 @@ def read_common(
     }
     fitted |= {
         "fitted_on_": FittedOn.read(fields, k),
+        "_row_facts": RowFacts.read(fields, k, n_features),
         "timings_": read_timings(fields),
         "n_features_in_": n_features,
     }

@@ -19,9 +19,9 @@ from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
 from lwcs.coreset.coreset import Coreset, refuse_sample_weight
 from lwcs.estimators.coreset_mixture import CoresetMixture
+from lwcs.estimators.fitted_models import FittedMixture, as_fitted
 from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.evaluation.drift_result import Drift, cost_words, share_words
-from lwcs.evaluation.fitted_models import FittedMixture, as_fitted
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
@@ -33,7 +33,7 @@ from lwcs.statistics.record import SampleSize, digest
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import IntArray
-    from lwcs.evaluation.fitted_models import FittedCenters
+    from lwcs.estimators.fitted_models import FittedCenters
     from lwcs.runtime.progress import Callback
     from lwcs.statistics.record import FittedOn
     from lwcs.statistics.referee import Mean

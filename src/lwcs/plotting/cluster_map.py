@@ -117,7 +117,7 @@ class ClusterMapDisplay(Display):
         description, kept = self.description, dict[int, Any]()
         ends = np.array(shown.view)
         places = (shown.centers - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-        for cluster in np.argsort(-description.share, kind="stable"):
+        for cluster in description.by_size:
             place = places[cluster]
             if len(kept) == _NUMBERED or not ((place >= 0.0) & (place <= 1.0)).all():
                 continue
@@ -142,9 +142,9 @@ class ClusterMapDisplay(Display):
         description = self.description
         handles = [
             Line2D([], [], linestyle="none", marker="o", markersize=6.0, color=colour)
-            for colour in colours
+            for colour in (colours[each] for each in description.by_size)
         ]
-        labels = [f"{cluster}   {percent(part)}" for cluster, part in enumerate(description.share)]
+        labels = [f"{each}   {percent(description.share[each])}" for each in description.by_size]
         self.ax_.legend(
             handles, labels, title=f"{description.called}, share", loc="center left", frameon=False,
             bbox_to_anchor=(1.01, 0.5), fontsize=SMALL, title_fontsize=SMALL,

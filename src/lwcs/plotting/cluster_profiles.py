@@ -9,7 +9,7 @@ import numpy as np
 
 from lwcs.arrays.checks import check_choice, check_count
 from lwcs.description import describe
-from lwcs.description.projection import cluster_colours
+from lwcs.description.projection import cluster_colours, colour_limit
 from lwcs.plotting.style import INK, MUTED, SMALL, Display, axes_of, dress, look, name_text
 from lwcs.runtime.formatting import percent, signed
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lwcs.description import Description
 
 
-# The strongest colour is at the largest difference, but within these standard deviations.
-_LEAST_DEVIATIONS, _MOST_DEVIATIONS = 1.0, 3.0
+# The strongest colour is at most at so many standard deviations.
+_MOST_DEVIATIONS = 3.0
 # Maximum number of clusters with values in cells, and with shares below their numbers.
 _WRITTEN, _SHARES = 12, 12
 _CELL, _ROW = 0.44, 0.26
@@ -114,8 +114,8 @@ class ProfileDisplay(Display):
             max(_ROW * len(self.columns) + 1.2, 2.6),
         )
         self.figure_, self.ax_ = axes_of(ax, size)
-        finite = np.abs(values[np.isfinite(values)])
-        limit = float(np.clip(finite.max(initial=0.0), _LEAST_DEVIATIONS, _MOST_DEVIATIONS))
+        largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        limit = min(colour_limit(values), _MOST_DEVIATIONS)
         with look(ax):
             self.im_ = self.ax_.imshow(
                 values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto",
@@ -123,7 +123,7 @@ class ProfileDisplay(Display):
             )  # fmt: skip
             self._label()
             self._write(values, limit)
-            self._colorbar(bool(finite.max(initial=0.0) > limit), limit)
+            self._colorbar(largest > limit, limit)
             self.ax_.set_title(self._title())
         return self
 
@@ -207,7 +207,7 @@ def _chosen_clusters(clusters: Any, description: Description) -> list[int]:
     """Clusters to show, the largest first unless they are listed."""
     if isinstance(clusters, Integral):
         n = check_count(clusters, "clusters")
-        return [int(each) for each in np.argsort(-description.share, kind="stable")[:n]]
+        return [int(each) for each in description.by_size[:n]]
     most = description.k - 1
     return [check_count(j, "clusters", least=0, most=most) for j in _listed(clusters, "clusters")]
 
@@ -312,8 +312,7 @@ class SilhouetteDisplay(Display):
             sums, totals, out=np.full(description.k, np.nan), where=totals > 0.0
         )
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
-        order = np.argsort(-totals, kind="stable")[: self.clusters]
-        shown = [int(each) for each in order if totals[each] > 0.0]
+        shown = [int(each) for each in description.by_size if totals[each] > 0.0][: self.clusters]
         with look(ax):
             self._blocks(shown, totals)
             self._mark(len(shown))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.rows import weighted_quantiles
 from lwcs.coreset.coreset import Coreset
 from lwcs.description import describe
-from lwcs.description.projection import BLUE, ORANGE, quantiles, view_of, within
+from lwcs.description.projection import BLUE, ORANGE, view_of, within
 from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.validation import coreset_of_stream
 from lwcs.plotting.cluster_map import draw_points, projection_of, remark, weight_legend
@@ -138,7 +139,7 @@ class CoresetDisplay(Display):
 
     def _by_distance(self, parts: Any, weights: Any) -> None:
         coreset = self.description.coreset
-        (low,) = map(float, quantiles(self.distances_, coreset.host_weights, (_NEAREST,)))
+        (low,) = map(float, weighted_quantiles(self.distances_, coreset.host_weights, (_NEAREST,)))
         high = float(self.distances_.max())
         low = min(max(low, 1e-6 * high), high / 1.5)
         x = np.maximum(self.distances_, low)

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs.description import describe
 from lwcs.reporting import facts
-from lwcs.reporting.cluster_table import TELLING, table_of
+from lwcs.reporting.cluster_table import (
+    TELLING,
+    TYPICAL,
+    TYPICAL_CLUSTERS,
+    centers_of,
+    table_of,
+    typical_of,
+)
 from lwcs.reporting.facts import Origin, answers
 from lwcs.reporting.figures import (
     Profiles,
@@ -107,6 +114,9 @@ def render(description: Description, certificate: Certificate | None, origin: Or
         profile_words=profiles.words(description),
         profiles=profiles,
         profile_cells=profiles.cells(description),
+        centers=centers_of(description, profiles),
+        typical=typical_of(description),
+        typical_words=_typical_words(description),
         sizes=sizes,
         distances=distances,
         drawn=facts.drawn(description, origin),
@@ -150,6 +160,21 @@ def _map_words(description: Description, points: MapPoints) -> list[str]:
             f"A point tells its values in {n_columns} of the {len(description.names):,} columns, "
             f"those that tell {description.called}s apart best{small}."
         )
+    return sentences
+
+
+def _typical_words(description: Description) -> list[str]:
+    """Sentences on which rows are shown as typical."""
+    what = description.called
+    nearest = "most likely in" if description.is_mixture else "nearest to the center of"
+    sentences = [
+        f"The {TYPICAL} rows of the coreset that are {nearest} each {what}, with their values in "
+        "the columns that tell it apart."
+    ]
+    if not description.coreset.exact:
+        sentences.append("`lwcs exemplars` finds such rows among all, and the farthest ones.")
+    if description.k > TYPICAL_CLUSTERS:
+        sentences.append(f"Shown are the {TYPICAL_CLUSTERS} largest of {description.k:,} {what}s.")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""The table of clusters in the report: the text of every cell, and the number it is sorted by."""
+"""Tables of the report: the clusters, their centers in units of the data, and typical rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.arrays.device import copied
+from lwcs.arrays.rows import some_columns
+from lwcs.estimators.mixture_predict import densities
+from lwcs.estimators.summary import ClusterSummary
+from lwcs.evaluation.typical_rows_result import Chosen
 from lwcs.reporting.facts import size_words
 from lwcs.runtime.formatting import aligned, interval, number, percent, shortened, signed
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray
     from lwcs.description import Description
-    from lwcs.reporting.figures import Theme
+    from lwcs.reporting.figures import Profiles, Theme
 
 TELLING = 3
+TYPICAL, TYPICAL_CLUSTERS = 3, 20
+"""Number of typical rows of a cluster, and of clusters that have some."""
 _NAME = 60
 
 
@@ -51,6 +58,8 @@ class Row:
     """A row of the table: a cluster with its colours on light and dark pages."""
 
     number: int
+    name: str
+    """What it is like, in plain words."""
     light: str
     dark: str
     cells: list[TableCell]
@@ -66,14 +75,85 @@ class Table:
 
 
 def table_of(description: Description, themes: dict[str, Theme]) -> Table:
-    """Make the table of a description."""
-    columns = dict(_columns(description))
+    """Make the table of a description, the largest clusters first."""
+    columns, names = dict(_columns(description)), ClusterSummary(description).names
     light, dark = themes["light"].clusters, themes["dark"].clusters
+    cells = list(zip(*columns.values(), strict=True))
     rows = [
-        Row(j, light[j], dark[j], list(cells), _telling(description, j))
-        for j, cells in enumerate(zip(*columns.values(), strict=True))
+        Row(j, names[j], light[j], dark[j], list(cells[j]), _telling(description, j))
+        for j in map(int, description.by_size)
     ]
     return Table(list(columns), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class CenterRow:
+    """A column of the data: per cluster its center, and its median and range, as text."""
+
+    name: str
+    cells: list[tuple[str, str, str]]
+
+
+def centers_of(description: Description, profiles: Profiles) -> list[CenterRow]:
+    """The centers in units of the data, of the columns and clusters of the heat map."""
+    rows = []
+    for j in profiles.columns:
+        known = [description.quantiles_of(each, j) for each in profiles.clusters]
+        # As many decimals for all numbers of a row as the median of them needs.
+        values = [*description.centers[profiles.clusters, j], *(v for q in known if q for v in q)]
+        texts = aligned([float(each) for each in values])
+        centers, others = texts[: len(known)], iter(texts[len(known) :])
+        cells = []
+        for center, quantiles in zip(centers, known, strict=True):
+            low, median, high = (next(others) if quantiles else "" for _ in range(3))
+            cells.append((center, median, f"{low} – {high}" if quantiles else ""))
+        rows.append(CenterRow(shortened(description.names[j], _NAME), cells))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalRow:
+    """A row near the center of its cluster, with its values in the columns that tell it apart."""
+
+    row: str
+    far: str
+    values: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalRows:
+    """The rows nearest to the center of a cluster."""
+
+    number: int
+    name: str
+    rows: list[TypicalRow]
+
+
+def typical_of(description: Description) -> list[TypicalRows]:
+    """The rows of the coreset that are nearest to the centers of the largest clusters."""
+    coreset, names = description.coreset, ClusterSummary(description).names
+    points = copied(coreset.host_points)
+    far = description.geometry.lengths(description.costs)
+    if description.is_mixture:
+        far = -densities(description.model.mixture_, points, 0)[1]
+    chosen = Chosen(description.labels, far, coreset.indices, points)
+    chosen = chosen[chosen.best(TYPICAL, 1.0)]
+    found = []
+    for cluster in map(int, description.by_size[:TYPICAL_CLUSTERS]):
+        columns = [each.column for each in description.telling(cluster, TELLING)]
+        at = np.flatnonzero(chosen.labels == cluster)
+        values = some_columns(chosen.points[at], np.array(columns, dtype=np.int64))
+        titles = [shortened(description.names[j], _NAME) for j in columns]
+        rows = [
+            TypicalRow(
+                f"{chosen.rows[place]:,}",
+                number((-1.0 if description.is_mixture else 1.0) * chosen.distances[place], 3),
+                list(zip(titles, map(number, map(float, row)), strict=True)),
+            )
+            for place, row in zip(at, values, strict=True)
+        ]
+        found.append(TypicalRows(cluster, names[cluster], rows))
+    return [each for each in found if each.rows]
 
 
 def _telling(description: Description, cluster: int) -> list[Telling]:
@@ -150,7 +230,7 @@ def _numbers(values: FloatArray) -> list[TableCell]:
 
 def _nearest(description: Description) -> tuple[Column, list[TableCell]]:
     cells = [
-        TableCell(str(other), float(apart), f"at {text}")
+        TableCell(str(other), float(apart), f"{text} away")
         for other, apart, text in zip(
             description.nearest, description.apart, aligned(description.apart.tolist()), strict=True
         )

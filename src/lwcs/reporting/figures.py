@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.description.projection import cluster_colours, oklch, quantiles
+from lwcs.arrays.rows import weighted_quantiles
+from lwcs.description.projection import cluster_colours, colour_limit, oklch
 from lwcs.reporting.facts import size_words
 from lwcs.runtime.formatting import number, shortened, signed
 
@@ -179,7 +180,7 @@ def of_sizes(description: Description) -> Histogram:
         words = f"The only {what} has all rows."
     if description.k <= BARS:
         at = np.arange(description.k, dtype=np.float64)
-        order = np.argsort(-sizes, kind="stable")
+        order = description.by_size
         return Histogram(
             "sizes", f"{what}, the largest first", rows, at - 0.4, at + 0.4, sizes[order], words,
             clusters=True,
@@ -200,7 +201,7 @@ def of_distances(description: Description) -> Histogram:
     """Distances of all rows from their centers, by the weighted points of the coreset."""
     values, label = _distances(description)
     weights = description.coreset.host_weights / description.coreset.host_weights.sum()
-    middle, most, end = map(float, quantiles(values, weights, (0.5, 0.95, _TAIL)))
+    middle, most, end = map(float, weighted_quantiles(values, weights, (0.5, 0.95, _TAIL)))
     low, largest = float(values.min()), float(values.max())
     if largest <= 1.5 * end or end <= low:
         end = largest
@@ -266,7 +267,7 @@ def histogram_figure(description: Description, histogram: Histogram, theme: Them
     made.xgrid.visible = False
     made.xaxis.axis_label, made.yaxis.axis_label = histogram.label, histogram.counted
     if histogram.clusters:
-        order = np.argsort(-description.size, kind="stable")
+        order = description.by_size
         source.data["cluster"] = order.astype(np.int32)
         made.xaxis.ticker = FixedTicker(ticks=list(range(description.k)))
         made.xaxis.major_label_overrides = {j: str(c) for j, c in enumerate(order)}
@@ -277,9 +278,6 @@ MOST_CLUSTERS, MOST_COLUMNS = 40, 30
 # Up to 100 clusters have numbers of two digits; fewer clusters with longer numbers fit.
 _SHORT, MOST_LONG = 100, 28
 _ROW, _NAME = 22, 26
-# The strongest colour stands for this quantile of the differences, and at least for one standard
-# deviation; or for the largest difference, if that is at most _FAR times as large.
-_SATURATED, _FAR = 0.98, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,13 +295,9 @@ class Profiles:
     def of(cls, description: Description) -> Profiles:
         """Choose as many clusters and columns as are readable."""
         most = MOST_CLUSTERS if description.k <= _SHORT else MOST_LONG
-        heavy = np.argsort(-description.share, kind="stable")[:most]
-        clusters, columns = np.sort(heavy), description.telling_columns[:MOST_COLUMNS]
+        clusters, columns = description.by_size[:most], description.telling_columns[:MOST_COLUMNS]
         values = description.profile[np.ix_(clusters, columns)].T
-        sizes = np.abs(values[np.isfinite(values)])
-        largest = float(sizes.max(initial=1.0))
-        end = float(np.quantile(sizes, _SATURATED)) if sizes.size else largest
-        return cls(clusters, columns, values, largest if largest < _FAR * end else max(end, 1.0))
+        return cls(clusters, columns, values, colour_limit(values))
 
     def words(self, description: Description) -> str:
         """Sentences on what is left out, and on the range of the colours."""
@@ -319,7 +313,11 @@ class Profiles:
             )
         shown = f"Shown are {' and '.join(parts)}. " if parts else ""
         beyond = float(np.abs(self.values).max(initial=0.0)) > self.end * 1.001
-        cut = f"; larger differences, up to {number(np.abs(self.values).max(), 3)}, have the same"
+        largest = number(np.abs(self.values).max(), 3)
+        cut = (
+            f"; larger differences, up to {largest}, have the same, so that a {description.called} "
+            "far from all others does not make them look alike"
+        )
         return f"{shown}The strongest colour is ±{number(self.end, 3)} standard deviations" + (
             f"{cut}." if beyond else "."
         )

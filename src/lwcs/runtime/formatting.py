@@ -42,6 +42,12 @@ def number(value: float, digits: int = 4) -> str:
     return _with_minus(text)
 
 
+def plain_number(value: float, digits: int = 4) -> str:
+    """A number as `number` gives it, in characters that can be copied: 1,234, -0.5 or 1.234e+09."""
+    text = number(value, digits)
+    return f"{value:.{digits}g}" if "×" in text else text.replace(_MINUS, "-")
+
+
 def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
     """The numbers of a column of a table, all with as many decimals as the median needs."""
     some = sorted(abs(value) for value in values if value and isfinite(value))

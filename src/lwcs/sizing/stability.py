@@ -48,10 +48,13 @@ DOUBTFUL = 0.6
 """Halves of a cluster score less."""
 SHOWN = 20
 """Maximum number of clusters and pairs in a table of text."""
-_COLUMNS = (
-    "jaccard: overlap with the best match in the bootstrap coresets; score: the same, where "
-    "clusters that cannot be told apart count as one."
+COLUMN_WORDS = (
+    "jaccard: how much of a cluster is found again when the draws are drawn again, from 0 to 1, on "
+    f"average; score: the same, where clusters without a gap between them count as one. Above "
+    f"{STABLE}, a cluster is found every time; below {DOUBTFUL}, it is a part of a larger one, or "
+    "chance. center error: how far its center is off by the draws, typically."
 )
+"""What the columns of a table of stabilities mean."""
 # Draws of a replicate: in all, per cluster, and of the smallest cluster that counts. Fewer are
 # solved faster, and all draws judge what was found.
 _DRAWS, _PER_CLUSTER, _OF_SMALLEST = 5_000, 100, 40
@@ -132,7 +135,7 @@ class Stability(Tabular):
         if len(order) > SHOWN:
             more = len(order) - SHOWN
             lines.append(f"and {more} more, which score {self.score[order[SHOWN]]:.2f} or more")
-        return "\n".join([*lines, pair_words(self.pairs), _COLUMNS])
+        return "\n".join([*lines, pair_words(self.pairs), COLUMN_WORDS])
 
     def __repr__(self) -> str:
         return f"<Stability of {len(self)} clusters, {int((self.score > STABLE).sum())} stable>"
@@ -141,7 +144,7 @@ class Stability(Tabular):
         """The table in a notebook."""
         names = ("cluster", "score", "jaccard", "share", "center error")
         shown = markup.table(names, map(self._cells, self.worst_first()))
-        words = markup.paragraphs([pair_words(self.pairs), _COLUMNS])
+        words = markup.paragraphs([pair_words(self.pairs), COLUMN_WORDS])
         return f"{markup.paragraphs([self._heading()])}{shown}{words}"
 
     def _cells(self, cluster: int) -> tuple[int, str, str, str, str]:
@@ -210,13 +213,13 @@ class Stability(Tabular):
 
 
 def pair_words(pairs: Sequence[Sequence[int]]) -> str:
-    """A sentence on the pairs that cannot be told apart."""
+    """A sentence on the pairs that may be one cluster."""
     if not pairs:
-        return "Every two neighbouring clusters can be told apart."
+        return "The rows show a gap between every two neighbouring clusters."
     shown = ", ".join(f"{one} and {other}" for one, other in pairs[:SHOWN])
     more = len(pairs) - SHOWN
     rest = f", and {more} more pairs" if more > 0 else ""
-    return f"The data cannot tell these clusters apart: {shown}{rest}."
+    return f"No gap between these clusters, which may be parts of one: {shown}{rest}."
 
 
 def _are(number: int) -> str:

@@ -203,9 +203,10 @@ class Diagnosis:
             said.append(f"Predicted sampling error by method: {', '.join(listed)}{known}.")
         if isfinite(self.cost_share):
             said.append(
-                f"The clusters leave {plain_percent(self.cost_share, 2)} of the cost around the "
-                f"mean; the smallest has {plain_percent(self.smallest, 2)} of the weight, and the "
-                f"{HEAVIEST} heaviest draws have {plain_percent(self.heaviest, 2)} of the cost."
+                f"The clusters cost {plain_percent(self.cost_share, 2)} of what the mean of all "
+                "rows would cost as the only center; the smallest has "
+                f"{plain_percent(self.smallest, 2)} of the weight, and the {HEAVIEST} heaviest "
+                f"draws have {plain_percent(self.heaviest, 2)} of the cost."
             )
         if self.spread > MAY_MISS and self.used in ("lightweight", "uniform"):
             said.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -60,9 +60,12 @@ def inspect(file: str, **reading: Any) -> None:
 
         from lwcs.cli.terminal import Terminal
 
+        console = Terminal()
+        show_clusters(facts, console)
         # As Text: in a plain string, rich would take a column [b] for markup.
         table = Table(title=Text(name, style="table.title"), show_header=False)
-        for _ in ("name", "value"):
+        for _ in range(2):
+            # Words that are too long for a narrow terminal are broken, and none is cut.
             table.add_column(overflow="fold")
         for name, value in facts.items():
             if name in _IN_OWN_TABLE:
@@ -77,9 +80,7 @@ def inspect(file: str, **reading: Any) -> None:
             # A seed is a name rather than a number: it is copied.
             text = str(value) if name == "seed" else _value_text(value)
             table.add_row(Text(name.replace("_", " ")), Text(text))
-        console = Terminal()
         console.print(table)
-        show_clusters(facts, console)
 
 
 def _value_text(value: Any) -> str:
@@ -226,19 +227,24 @@ PAIRS = "pairs_not_told_apart"
 CENTERS = "centers"
 _IN_OWN_TABLE = (CLUSTERS, PAIRS, CENTERS)
 _STABILITY = ("score", "jaccard", "center_error")
-_LONGEST_NAME = 16
-_FEW, _UNLIMITED = 8, 10**9
+_LONGEST_NAME, _NAME = 16, 40
 # The width of a cell of a table beside its text.
 _CELL_PADDING = 3
 
 
 def clusters_of(model: Any) -> dict[str, Any]:
     """Centers of a model, one list per known column of its clusters, pairs that may be one."""
+    from lwcs.estimators.cluster_facts import known_facts
+    from lwcs.estimators.summary import ClusterSummary
+
     stability, columns = getattr(model, "stability_", None), _record_columns(model)
     facts: dict[str, Any] = {}
+    if (known := known_facts(model)) is not None:
+        columns["name"] = list(ClusterSummary(known).names)
     if stability is not None:
-        names = ("share", "share_error", *_STABILITY)
-        columns |= {name: getattr(stability, name).tolist() for name in names}
+        # Sizes and shares are those of one source, the record of the fit, where there is one.
+        shares = () if "share" in columns else ("share", "share_error")
+        columns |= {name: getattr(stability, name).tolist() for name in (*shares, *_STABILITY)}
         facts["n_bootstrap"] = stability.n_bootstrap
         facts[PAIRS] = [list(pair) for pair in stability.pairs]
     if columns:
@@ -248,7 +254,7 @@ def clusters_of(model: Any) -> dict[str, Any]:
     return {**facts, CENTERS: centers.tolist()}
 
 
-def _record_columns(model: Any) -> dict[str, list[float]]:
+def _record_columns(model: Any) -> dict[str, Any]:
     """Sizes, shares and costs of clusters, from the record of the fit."""
     record = model.fitted_on_
     if record is None:
@@ -271,6 +277,7 @@ class _TableColumn:
 
     title: str
     cells: list[str]
+    justify: Literal["left", "right"] = "right"
 
     @property
     def width(self) -> int:
@@ -280,11 +287,11 @@ class _TableColumn:
 
 
 def show_clusters(facts: dict[str, Any], console: Terminal) -> None:
-    """Print a table of clusters: the least stable first, or without a stability the largest."""
+    """Print a table of clusters, the largest first, and what its columns mean."""
     from rich.table import Table
     from rich.text import Text
 
-    from lwcs.sizing.stability import SHOWN, pair_words
+    from lwcs.sizing.stability import COLUMN_WORDS, SHOWN, pair_words
 
     if CENTERS not in facts:
         return
@@ -293,20 +300,20 @@ def show_clusters(facts: dict[str, Any], console: Terminal) -> None:
     shown = order[:SHOWN]
     called = "component" if facts["kind"] == "mixture" else "cluster"
     known = [_TableColumn(called, [str(each) for each in shown]), *_known(columns, shown)]
-    # Beside what is known of them, as many columns of the centers as there is room for; or a few,
-    # one below the other.
-    room = console.width - sum(each.width for each in known) - 1
-    features = _feature_columns(facts, shown, room)
-    if room < 0:
-        features = _feature_columns(facts, shown, _UNLIMITED)[:_FEW]
-    table = Table()
-    for column in (*known, *features):
-        table.add_column(Text(column.title), justify="right", no_wrap=True)
-    for cells in zip(*(column.cells for column in (*known, *features)), strict=True):
-        table.add_row(*map(Text, cells))
-    console.show(table)
+    # Columns without room are in further tables, so that a narrow terminal cuts none of them.
+    *tables, last = _side_by_side(known, console.width)
+    features = _feature_columns(facts, shown, console.width - sum(each.width for each in last) - 1)
+    for columns_of_table in (*tables, [*last, *features]):
+        table = Table()
+        for column in columns_of_table:
+            wrapped = column.justify == "left"
+            table.add_column(Text(column.title), justify=column.justify, no_wrap=not wrapped)
+        for cells in zip(*(column.cells for column in columns_of_table), strict=True):
+            table.add_row(*map(Text, cells))
+        console.print(table)
     if len(order) > SHOWN:
-        console.print(f"and {len(order) - SHOWN} more, which {_rest(columns, order[SHOWN])}")
+        rest = "are no larger" if "share" in columns else "--json has"
+        console.print(f"and {len(order) - SHOWN} more, which {rest}")
     if len(features) < len(centers[0]):
         console.print(
             f"The columns of the table end with the first {len(features)} of the "
@@ -317,25 +324,31 @@ def show_clusters(facts: dict[str, Any], console: Terminal) -> None:
             "terminal shows some, and --json all of them."
         )
     if PAIRS in facts:
-        console.print(pair_words(facts[PAIRS]))
+        console.print(Text(pair_words(facts[PAIRS])))
+        console.print(Text(COLUMN_WORDS))
+    if "name" in columns:
+        console.print(Text("`lwcs summary` has more of each: medians, ranges, neighbours."))
 
 
-def _order(columns: dict[str, list[float]], k: int) -> list[int]:
-    if "score" in columns:
-        return sorted(range(k), key=columns["score"].__getitem__)
+def _side_by_side(columns: list[_TableColumn], width: int) -> list[list[_TableColumn]]:
+    """Tables of as many of the columns as fit beside the first one, which each of them has."""
+    first, *others = columns
+    tables = [[first]]
+    for column in others:
+        if len(tables[-1]) > 1 and sum(each.width for each in (*tables[-1], column)) >= width:
+            tables.append([first])
+        tables[-1].append(column)
+    return tables
+
+
+def _order(columns: dict[str, list[Any]], k: int) -> list[int]:
     shares = columns.get("share", [0.0] * k)
     return sorted(range(k), key=lambda each: -shares[each])
 
 
-def _rest(columns: dict[str, list[float]], first: int) -> str:
-    """What the clusters that are not shown have in common."""
-    if "score" in columns:
-        return f"score {columns['score'][first]:.2f} or more"
-    return "are no larger" if "share" in columns else "--json has"
-
-
-def _known(columns: dict[str, list[float]], shown: Sequence[int]) -> list[_TableColumn]:
+def _known(columns: dict[str, list[Any]], shown: Sequence[int]) -> list[_TableColumn]:
     """Columns of what is known of the clusters that are shown, without their centers."""
+    from lwcs.estimators.summary import name_within
     from lwcs.sizing.stability import share_words
 
     known = [
@@ -353,6 +366,9 @@ def _known(columns: dict[str, list[float]], shown: Sequence[int]) -> list[_Table
         if name in columns:
             cells = [form.format(columns[name][each]) for each in shown]
             known.append(_TableColumn(name.replace("_", " "), cells))
+    if "name" in columns:
+        names = [name_within(columns["name"][i], _NAME) for i in shown]
+        known.insert(2, _TableColumn("name", names, "left"))
     return known
 
 

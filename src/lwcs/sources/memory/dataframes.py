@@ -13,11 +13,13 @@ from narwhals.exceptions import DuplicateError
 from lwcs.sources.arrow_rows import as_lists, has_nulls, missing_in, values_in
 from lwcs.sources.base import Block
 from lwcs.sources.column_types import WHY
-from lwcs.sources.columns import Selection
+from lwcs.sources.columns import Selection, matched
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_one_level, check_unique
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lwcs.arrays.types import DenseRows, IntArray, Mask
     from lwcs.sources.scan_options import ScanOptions
 
@@ -32,7 +34,7 @@ class TableSource(LocalSource):
     selection: Selection
 
     def __init__(self, table: Any, options: ScanOptions) -> None:
-        frame = _as_frame(table)
+        self.frame = frame = _as_frame(table)
         check_unique([str(name) for name in frame.columns])
         columns = {str(series.name): _GivenColumn.of(series) for series in frame.iter_columns()}
         schema = pa.schema([given.field(name) for name, given in columns.items()])
@@ -75,6 +77,12 @@ class TableSource(LocalSource):
     def take(self, rows: IntArray) -> DenseRows:
         """Copy the requested rows."""
         return self._checked(rows)
+
+    def beside(self, columns: Sequence[str], rows: IntArray) -> pa.Table:
+        """Some columns of any type, by name or pattern, of the requested rows."""
+        names = matched(columns, list(map(str, self.frame.columns)), "keep")
+        series = {str(each.name): each for each in self.frame.iter_columns()}
+        return pa.table({name: pa.array(series[name][rows].to_list()) for name in names})
 
     def _checked(self, rows: slice | IntArray) -> DenseRows:
         if not self._drop and any(column.has_nulls(rows) for column in self._columns):
