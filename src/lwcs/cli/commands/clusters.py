@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.inputs import STORAGE_OPTION, load_model, open_for, refuse_unused
+from lwcs.cli.inputs import STORAGE_OPTION, refuse_unused
 from lwcs.cli.logs import progress
+from lwcs.cli.models import in_order, load_model, open_for
 from lwcs.cli.outputs import TableOutput
+from lwcs.cli.parameter_types import NAMES
 from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ _TABLE = "File for the table: .parquet, .feather, .csv or .tsv; - for CSV on sta
 
 
 @click.command()
-@click.argument("model")
+@options.model
 @click.option("-o", "--output", help=_TABLE)
 @STORAGE_OPTION
 @options.output
@@ -39,7 +41,7 @@ def summary(model: str, output: str | None, storage_option: tuple[str, ...]) -> 
     del storage_option
     refuse_unused()
     target = None if output is None else TableOutput.of(output, (model,))
-    fitted = load_model(model, (), "pass a file that `lwcs fit` or `lwcs mixture` wrote")
+    fitted = load_model(model, ())
     found = fitted.summary()
     table = found.to_arrow()
     _write(table, target)
@@ -55,13 +57,13 @@ def summary(model: str, output: str | None, storage_option: tuple[str, ...]) -> 
 
 @click.command()
 @options.data
-@click.argument("model")
+@options.model
 @options.with_default(
     "-n", "number", default=5, type=click.IntRange(1), help="Rows of each kind per cluster."
 )
 @click.option(
     "--keep",
-    type=options.NAMES,
+    type=NAMES,
     help="Names or patterns of columns of DATA to show beside the rows, such as an id.",
 )
 @click.option("-o", "--output", help=_TABLE)
@@ -90,6 +92,7 @@ def exemplars(
     import lwcs
 
     start = time.perf_counter()
+    data, model = in_order(data, model)
     target = None if output is None else TableOutput.of(output, (*data, model))
     fitted = load_model(model, data)
     source = open_for(fitted, data, keep=() if keep is None else keep, **reading)
