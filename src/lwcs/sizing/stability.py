@@ -23,7 +23,9 @@ from lwcs.runtime import formatting as markup
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
 from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
+from lwcs.solvers.lloyd import cheapest
 from lwcs.solvers.points import precisely
+from lwcs.statistics.joining import join, summed
 from lwcs.statistics.record import shares_on_draws
 from lwcs.statistics.separation import tell_apart
 from lwcs.storage.persistence import Tabular
@@ -280,9 +282,9 @@ def bootstrap(
     found: list[_Replicate] = []
     threads = original.rows.threads(n_jobs)
     with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
-        neighbours = tell_apart(
-            original.rows, weights, counts, original.centers, labels, n_jobs=n_jobs
-        )
+        draws = original.rows, weights, counts, original.centers, labels
+        neighbours = tell_apart(*draws, n_jobs=n_jobs)
+        groups = join(neighbours, *draws, n_jobs=n_jobs)
         for first in range(0, n_bootstrap, _AT_A_TIME):
             some = range(first, min(first + _AT_A_TIME, n_bootstrap))
             for each in run(lambda number: _replicate(original, size, seed, number), some):
@@ -300,7 +302,7 @@ def bootstrap(
         share_error=np.zeros(k) if coreset.exact else np.sqrt(variances),
         center_errors=moved,
         center_error=_lengths(moved if scale is None else moved / scale),
-        pairs=tuple(neighbours.joined),
+        pairs=tuple(pair for pair in neighbours.joined if groups[pair[0]] == groups[pair[1]]),
         n_bootstrap=n_bootstrap,
         draws=coreset.size,
         replicate_draws=size,
@@ -316,9 +318,15 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
     params = SolverParams(k, "local-search", None, _ITERATIONS, None, int(rng.integers(2**63)), 1)
 
     def solve(points: Points) -> Clustering:
-        """Some starts, as a fit makes them, and the best of them solved."""
+        """Some starts, as a fit makes them, and the best of them solved; or the original ones.
+
+        Fresh starts miss a small cluster now and then, which would say nothing of the cluster.
+        """
         best = climb(LevelSample(points, part.counts), [], params).found
-        return solve_level(points, best.centers, best.cost, params, Limits(_ITERATIONS, 0.0, _TOL))
+        limits = Limits(_ITERATIONS, 0.0, _TOL)
+        starts = ((best.centers, best.cost), (original.centers, np.inf))
+        both = [solve_level(points, *start, params, limits) for start in starts]
+        return both[cheapest([each.cost for each in both])]
 
     found = precisely(coreset.host_points[part.at], part.weights, geometry, solve)
     centers = Centers(found.centers.points, geometry)
@@ -326,23 +334,17 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
     fitted = np.zeros(len(weights))
     fitted[part.at] = part.weights
     neighbours = tell_apart(original.rows, weights, counts, centers, labels, fitted=fitted)
-    groups, each = neighbours.groups(), np.arange(k)
+    groups = join(neighbours, original.rows, weights, counts, centers, labels, fitted=fitted)
+    each = np.arange(k)
     pairs = original.labels.astype(np.int64) * k + labels
     shared = np.bincount(pairs, weights, k * k).astype(np.float64).reshape(k, k)
-    merged = _jaccard(_summed(shared.T, groups).T)
+    merged = _jaccard(summed(shared.T, groups).T)
     best = np.argmax(merged, axis=1)
     # The center of a group is the mean of its centers; of a group without weight, any of them.
     sizes = np.maximum(np.bincount(found.labels, part.weights, k), np.finfo(float).tiny)
-    sizes /= _summed(sizes, groups)[groups]
-    middles = _summed(sizes[:, None] * geometry.to_data(centers), groups)
+    sizes /= summed(sizes, groups)[groups]
+    middles = summed(sizes[:, None] * geometry.to_data(centers), groups)
     return _Replicate(_jaccard(shared).max(axis=1), merged[each, best], middles[best])
-
-
-def _summed(values: FloatArray, groups: IntArray) -> FloatArray:
-    """Sums of the rows of every group."""
-    found = np.zeros((int(groups.max()) + 1, *values.shape[1:]))
-    np.add.at(found, groups, values)
-    return found
 
 
 def _jaccard(shared: FloatArray) -> FloatArray:

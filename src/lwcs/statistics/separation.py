@@ -81,6 +81,15 @@ class Neighbours:
     """Probability of such draws if there were no valley: 1 where none is found."""
     apart: Mask
     """Whether the draws separate the two clusters."""
+    contact: FloatArray
+    """Weight of the draws between them on the side that has less, relative to the smaller one."""
+    draws: FloatArray
+    """Effective number of draws of every cluster."""
+
+    @property
+    def keys(self) -> IntArray:
+        """One number for each pair."""
+        return self.first * self.k + self.second
 
     @property
     def joined(self) -> list[tuple[int, int]]:
@@ -126,7 +135,10 @@ def tell_apart(
     k, at = len(centers), np.flatnonzero(weights > 0.0)
     if k < 2 or not len(at):
         none = np.empty(0, dtype=np.int64)
-        return Neighbours(k, none, none, np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+        nothing = np.empty(0)
+        return Neighbours(
+            k, none, none, nothing, nothing, np.empty(0, dtype=bool), nothing, np.zeros(k)
+        )
     draws = _Draws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
     with workers(n_jobs) as run:
         step = max(64, PIECE_VALUES // k)
@@ -255,7 +267,7 @@ def _judged(profiles: _Profiles, draws: _Draws, centers: Centers) -> Neighbours:
     few = draws.sizes < FEWEST_DRAWS
     apart |= few[first] | few[second]
     depth = np.clip(1.0 - ratios, 0.0, 1.0)
-    found = Neighbours(k, first, second, depth, p_values, apart)
+    found = Neighbours(k, first, second, depth, p_values, apart, between, draws.sizes)
     near = np.flatnonzero(few & ~_far_away(draws, centers, few, found.groups()))
     apart[_nearest_of(near, first, second, profiles.seconds)] = False
     return found
