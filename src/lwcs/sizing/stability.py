@@ -27,7 +27,7 @@ from lwcs.solvers.lloyd import cheapest
 from lwcs.solvers.points import precisely
 from lwcs.statistics.joining import join, summed
 from lwcs.statistics.record import shares_on_draws
-from lwcs.statistics.separation import tell_apart
+from lwcs.statistics.separation import Neighbours, tell_apart
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
@@ -252,6 +252,13 @@ class Original:
         """Number of clusters."""
         return len(self.centers)
 
+    def groups(self, n_jobs: int | None) -> tuple[Neighbours, IntArray]:
+        """Which clusters can be told apart, and the group of every cluster."""
+        coreset = self.coreset
+        draws = self.rows, coreset.host_weights, coreset.counts, self.centers, self.labels
+        found = tell_apart(*draws, n_jobs=n_jobs)
+        return found, join(found, *draws, n_jobs=n_jobs)
+
     def replicate_size(self) -> int:
         """Number of draws of a replicate, enough for every cluster of the coreset to recur."""
         counts = np.bincount(self.labels, self.coreset.counts, self.k)
@@ -261,7 +268,7 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class _Replicate:
+class Replicate:
     """The match of every cluster in one bootstrap coreset."""
 
     overlaps: FloatArray
@@ -279,17 +286,8 @@ def bootstrap(
     coreset, k = original.coreset, original.k
     weights, counts, labels = coreset.host_weights, coreset.counts, original.labels
     size = original.replicate_size()
-    found: list[_Replicate] = []
-    threads = original.rows.threads(n_jobs)
-    with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
-        draws = original.rows, weights, counts, original.centers, labels
-        neighbours = tell_apart(*draws, n_jobs=n_jobs)
-        groups = join(neighbours, *draws, n_jobs=n_jobs)
-        for first in range(0, n_bootstrap, _AT_A_TIME):
-            some = range(first, min(first + _AT_A_TIME, n_bootstrap))
-            for each in run(lambda number: _replicate(original, size, seed, number), some):
-                found.append(each)
-                stage.step()
+    neighbours, groups = original.groups(n_jobs)
+    found = replicates(original, groups, n_bootstrap, seed, n_jobs, journal)
     shares, variances = shares_on_draws(weights, counts, labels, k)
     centers = original.geometry.to_data(original.centers)
     scale = original.geometry.scale
@@ -309,7 +307,29 @@ def bootstrap(
     )
 
 
-def _replicate(original: Original, size: int, seed: int, number: int) -> _Replicate:
+def replicates(
+    original: Original,
+    groups: IntArray,
+    n_bootstrap: int,
+    seed: int,
+    n_jobs: int | None,
+    journal: Journal,
+) -> list[Replicate]:
+    """Look for the clusters in bootstrap coresets; those of one group cannot be told apart."""
+    size, found = original.replicate_size(), list[Replicate]()
+    threads = original.rows.threads(n_jobs)
+    with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
+        for first in range(0, n_bootstrap, _AT_A_TIME):
+            some = range(first, min(first + _AT_A_TIME, n_bootstrap))
+            for each in run(lambda number: _replicate(original, groups, size, seed, number), some):
+                found.append(each)
+                stage.step()
+    return found
+
+
+def _replicate(
+    original: Original, groups: IntArray, size: int, seed: int, number: int
+) -> Replicate:
     """Draw again, cluster afresh, and look for the original clusters."""
     coreset, geometry, k = original.coreset, original.geometry, original.k
     weights, counts = coreset.host_weights, coreset.counts
@@ -333,18 +353,19 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
     labels = original.rows.labels(centers)
     fitted = np.zeros(len(weights))
     fitted[part.at] = part.weights
-    neighbours = tell_apart(original.rows, weights, counts, centers, labels, fitted=fitted)
-    groups = join(neighbours, original.rows, weights, counts, centers, labels, fitted=fitted)
-    each = np.arange(k)
     pairs = original.labels.astype(np.int64) * k + labels
     shared = np.bincount(pairs, weights, k * k).astype(np.float64).reshape(k, k)
+    # Parts of one cluster are joined, not parts of clusters that are told apart.
+    draws, within = (original.rows, weights, counts, centers, labels), groups[shared.argmax(axis=0)]
+    neighbours = tell_apart(*draws, fitted=fitted)
+    groups, each = join(neighbours, *draws, within=within, fitted=fitted), np.arange(k)
     merged = _jaccard(summed(shared.T, groups).T)
     best = np.argmax(merged, axis=1)
     # The center of a group is the mean of its centers; of a group without weight, any of them.
     sizes = np.maximum(np.bincount(found.labels, part.weights, k), np.finfo(float).tiny)
     sizes /= summed(sizes, groups)[groups]
     middles = summed(sizes[:, None] * geometry.to_data(centers), groups)
-    return _Replicate(_jaccard(shared).max(axis=1), merged[each, best], middles[best])
+    return Replicate(_jaccard(shared).max(axis=1), merged[each, best], middles[best])
 
 
 def _jaccard(shared: FloatArray) -> FloatArray:
@@ -354,7 +375,7 @@ def _jaccard(shared: FloatArray) -> FloatArray:
     return found
 
 
-def _moved(centers: DenseRows, found: list[_Replicate]) -> FloatArray:
+def _moved(centers: DenseRows, found: list[Replicate]) -> FloatArray:
     """Root mean square of how far the centers have moved, per column."""
     moved = np.array([each.matches - centers for each in found])
     unit = _unit(moved)

@@ -28,18 +28,22 @@ def join(
     centers: Centers,
     labels: Labels,
     *,
+    within: IntArray | None = None,
     fitted: FloatArray | None = None,
     n_jobs: int | None = 1,
 ) -> IntArray:
     """The number of the group of every cluster, from what `tell_apart` has found for the same.
 
     Only clusters that it could not tell apart are joined: for a long cluster that was joined, the
-    middle between centers may not be where the border is.
+    middle between centers may not be where the border is. With `within`, a number for every
+    cluster, only those with the same number are.
     """
     groups, linked = np.arange(found.k), found.keys
+    within = np.zeros(found.k, dtype=np.int64) if within is None else within
     while True:
         few = found.draws < FEWEST_DRAWS
         again = few[found.first] | few[found.second] | np.isin(found.keys, linked)
+        again &= within[found.first] == within[found.second]
         at = np.flatnonzero(~found.apart & again)
         if not len(at):
             return groups
@@ -47,7 +51,8 @@ def join(
         pairs = _strongest(first, second, found.depth[at], found.contact[at])
         into = np.arange(found.k)
         into[second[pairs]] = first[pairs]
-        into = np.unique(into, return_inverse=True)[1]
+        kept, into = np.unique(into, return_inverse=True)
+        within = within[kept]
         sizes = np.maximum(np.bincount(labels, weights, found.k), np.finfo(float).tiny)
         shares = sizes / np.bincount(into, sizes)[into]
         centers = Centers(summed(shares[:, None] * centers.points, into), centers.geometry)
