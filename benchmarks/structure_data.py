@@ -87,7 +87,7 @@ def _one(make: Callable[[Rng], Array]) -> Callable[[Rng], tuple[Array, Array]]:
 def _cases() -> Iterator[tuple[str, Callable[[Rng], tuple[Array, Array]], range, int | str]]:
     few, more, many = range(2, 9), range(2, 15), range(20, 41, 2)
     equal = np.ones
-    for k, d, apart in ((2, 2, 5.0), (3, 2, 5.0), (4, 2, 6.0), (3, 10, 5.0), (5, 10, 5.0),
+    for k, d, apart in ((2, 2, 5.0), (4, 2, 4.0), (4, 2, 6.0), (3, 10, 5.0), (5, 10, 5.0),
                         (4, 50, 6.0)):  # fmt: skip
         yield (
             f"{k} equal, {d} columns, {apart:g} σ",
@@ -117,7 +117,7 @@ def _cases() -> Iterator[tuple[str, Callable[[Rng], tuple[Array, Array]], range,
             lambda rng, d=d: unequal_spread(rng, d, 3_000),
             few, "auto",
         )  # fmt: skip
-    for k, d in ((10, 2), (10, 10), (12, 5)):
+    for k, d in ((10, 2), (10, 10)):
         yield (
             f"{k} equal, {d} columns, 7 σ",
             lambda rng, k=k, d=d: gaussians(rng, equal(k), d, 4_000, 7.0),
@@ -131,12 +131,15 @@ def _cases() -> Iterator[tuple[str, Callable[[Rng], tuple[Array, Array]], range,
             ),
             many, "auto",
         )  # fmt: skip
-    for k, d, n, size in ((4, 2, 40_000, 3_000), (4, 8, 40_000, 3_000), (6, 4, 40_000, 4_000)):
+    for k, d, apart in ((4, 2, 6.0), (6, 4, 6.0), (6, 4, 4.5)):
         yield (
-            f"{k} unequal, 5 : 1, {d} columns, 6 σ, {size:,} of {n:,} rows",
-            lambda rng, k=k, d=d, n=n: gaussians(rng, np.geomspace(1, 5, k), d, n, 6.0),
-            few, size,
+            f"{k} unequal, 5 : 1, {d} columns, {apart:g} σ, 3,000 of 40,000 rows",
+            lambda rng, k=k, d=d, apart=apart: gaussians(
+                rng, np.geomspace(1, 5, k), d, 40_000, apart
+            ),
+            few, 3_000,
         )  # fmt: skip
+    yield "4 equal, two of them 4 σ apart, 3,000 of 30,000 rows", _two_near, few, 3_000
     for k, n in ((3, 300), (4, 400)):
         yield (
             f"{k} equal, 4 columns, 6 σ, {n} rows",
@@ -158,6 +161,29 @@ def _cases() -> Iterator[tuple[str, Callable[[Rng], tuple[Array, Array]], range,
     }  # fmt: skip
     for name, make in none.items():
         yield f"no structure: {name}", _one(make), few, "auto"
+
+
+def _two_near(rng: Rng) -> tuple[Array, Array]:
+    whose = rng.integers(0, 4, 30_000)
+    centers = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [4.0, 0.0]])
+    return centers[whose] + rng.normal(size=(30_000, 2)), whose
+
+
+def segment(seed: int) -> tuple[Array, Array]:
+    """Two to four Gaussians of unequal spread, the last one a tight segment of 6 %."""
+    rng = np.random.default_rng(seed)
+    d, k = int(rng.choice([2, 3, 5, 8])), int(rng.integers(2, 5))
+    nearest = 0.0
+    while not 5.5 < nearest < 9.0:
+        centers = rng.normal(size=(k, d)) * rng.uniform(3.0, 7.0)
+        gaps = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+        nearest = gaps[np.triu_indices(k, 1)].min()
+    shares = np.r_[0.94 * rng.dirichlet(np.full(k - 1, 3.0)), 0.06]
+    scales = np.ones((k, d))
+    scales[:-1] = np.exp(rng.uniform(-0.3, 0.7, (k - 1, d)))
+    scales[-1] *= rng.uniform(0.4, 0.9)
+    whose = rng.choice(k, 4_000, p=shares)
+    return centers[whose] + rng.normal(size=(4_000, d)) * scales[whose], whose
 
 
 def _values(rng: Rng) -> tuple[Array, Array]:

@@ -39,6 +39,9 @@ def test_fit_judges_the_clusters_and_inspect_shows_them(rows: None) -> None:
     ]
     ((one, other),) = known.pairs
     assert f"The data cannot tell these clusters apart: {one} and {other}." in out
+    said = " ".join(out.split())
+    assert "jaccard: overlap with the best match" in said
+    assert "has a high jaccard and a low score" in said
 
 
 def test_json_has_all_of_it(rows: None) -> None:

@@ -144,11 +144,10 @@ def _why_not(row: KRow, chosen: KRow | None) -> str | None:
 def _others(rows: Sequence[KRow], chosen: KRow | None) -> tuple[RunnerUp, ...]:
     """The next choices: of other resamples, one cluster less, and the best by other criteria."""
     reasons: dict[int, list[str]] = {}
-    for row in sorted(rows, key=lambda row: -(row.chosen or 0.0)):
-        if (row.chosen or 0.0) > _SOMETHING:
-            reasons.setdefault(row.k, []).append(
-                f"chosen in {100.0 * row.chosen:.0f} % of resamples"
-            )
+    shares = {row.k: row.chosen or 0.0 for row in rows}
+    for k in sorted(shares, key=shares.__getitem__, reverse=True):
+        if shares[k] > _SOMETHING:
+            reasons.setdefault(k, []).append(f"chosen in {100.0 * shares[k]:.0f} % of resamples")
     own = None if chosen is None else chosen.k
     below = [row for row in rows if passes(row) and (own is None or row.k < own)]
     if below:

@@ -1,13 +1,15 @@
 """Which clusters are real: the result of `stability()`, and the bootstrap that it comes from.
 
 The draws of a coreset are drawn again with replacement, and clustered from fresh seeds (Hennig
-2007). The score of a cluster is its Jaccard overlap with its best match there, by the weights of
-all rows of the coreset, averaged over the replicates.
+2007), or from the original centers where that costs less: fresh seeds may miss a small cluster. The
+score of a cluster is its Jaccard overlap with its best match there, by the weights of all rows of
+the coreset, averaged over the replicates.
 
 k-means cuts an elongated cluster at the same place every time, and would call both halves stable.
-Clusters of a replicate that the draws cannot tell apart (`statistics.separation`) are therefore
-counted as one: half of a cluster has an overlap of one half with the whole, and a whole cluster
-matches itself even in a replicate that has cut it.
+Parts of one cluster in a replicate that the draws cannot tell apart (`statistics.joining`) are
+therefore counted as one: half of a cluster has an overlap of one half with the whole, and a whole
+cluster matches itself even in a replicate that has cut it. Parts of two clusters that the draws
+tell apart are never joined: the score of a cluster says nothing of what happens beside it.
 """
 
 from __future__ import annotations
@@ -50,9 +52,10 @@ DOUBTFUL = 0.6
 """Halves of a cluster score less."""
 SHOWN = 20
 """Maximum number of clusters and pairs in a table of text."""
-_COLUMNS = (
-    "jaccard: overlap with the best match in the bootstrap coresets; score: the same, where "
-    "clusters that cannot be told apart count as one."
+COLUMN_WORDS = (
+    "jaccard: overlap with the best match in the bootstrap coresets; score: the same, where parts "
+    "of one cluster that cannot be told apart count as one. So a cluster that was cut at the same "
+    "place every time has a high jaccard and a low score."
 )
 # Draws of a replicate: in all, per cluster, and of the smallest cluster that counts. Fewer are
 # solved faster, and all draws judge what was found.
@@ -72,9 +75,9 @@ class Stability(Tabular):
     Attributes
     ----------
     score : array of shape (n_clusters,)
-        Mean Jaccard overlap of each cluster with its best match in the replicates, where clusters
-        that the draws cannot tell apart count as one. Above 0.85, a cluster is found every time;
-        below 0.6, it is a part of a larger one, or not found again.
+        Mean Jaccard overlap of each cluster with its best match in the replicates, where parts of
+        one cluster that the draws cannot tell apart count as one. Above 0.85, a cluster is found
+        every time; below 0.6, it is a part of a larger one, or not found again.
     jaccard : array of shape (n_clusters,)
         The same without that, as by Hennig (2007). It is high for both halves of a cluster that is
         cut at the same place every time.
@@ -134,7 +137,7 @@ class Stability(Tabular):
         if len(order) > SHOWN:
             more = len(order) - SHOWN
             lines.append(f"and {more} more, which score {self.score[order[SHOWN]]:.2f} or more")
-        return "\n".join([*lines, pair_words(self.pairs), _COLUMNS])
+        return "\n".join([*lines, pair_words(self.pairs), COLUMN_WORDS])
 
     def __repr__(self) -> str:
         return f"<Stability of {len(self)} clusters, {int((self.score > STABLE).sum())} stable>"
@@ -143,7 +146,7 @@ class Stability(Tabular):
         """The table in a notebook."""
         names = ("cluster", "score", "jaccard", "share", "center error")
         shown = markup.table(names, map(self._cells, self.worst_first()))
-        words = markup.paragraphs([pair_words(self.pairs), _COLUMNS])
+        words = markup.paragraphs([pair_words(self.pairs), COLUMN_WORDS])
         return f"{markup.paragraphs([self._heading()])}{shown}{words}"
 
     def _cells(self, cluster: int) -> tuple[int, str, str, str, str]:
@@ -338,10 +341,7 @@ def _replicate(
     params = SolverParams(k, "local-search", None, _ITERATIONS, None, int(rng.integers(2**63)), 1)
 
     def solve(points: Points) -> Clustering:
-        """Some starts, as a fit makes them, and the best of them solved; or the original ones.
-
-        Fresh starts miss a small cluster now and then, which would say nothing of the cluster.
-        """
+        """The cheaper one of a solution from fresh starts, and that from the original centers."""
         best = climb(LevelSample(points, part.counts), [], params).found
         limits = Limits(_ITERATIONS, 0.0, _TOL)
         starts = ((best.centers, best.cost), (original.centers, np.inf))

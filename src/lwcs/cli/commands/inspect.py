@@ -274,7 +274,7 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from lwcs.sizing.stability import SHOWN, pair_words
+    from lwcs.sizing.stability import COLUMN_WORDS, SHOWN, pair_words
 
     if CENTERS not in facts:
         return
@@ -310,6 +310,7 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
         )
     if PAIRS in facts:
         console.print(pair_words(facts[PAIRS]))
+        console.print(COLUMN_WORDS)
 
 
 def _order(columns: dict[str, list[float]], k: int) -> list[int]:
