@@ -26,7 +26,8 @@ from benchmarks.measure import machine
 from benchmarks.structure_data import KnownData, known_data, segment
 from lwcs.sizing.stability import DOUBTFUL, STABLE
 
-SEEDS = max(2, round(20 * float(os.environ.get("LWCS_RUNS", "1"))))
+PART = os.environ.get("LWCS_RUNS", "1")
+SEEDS = max(2, round(20 * float(PART)))
 BOOTSTRAP = 5
 # Tables with a segment of 6 %: some, and those where parts of its neighbour hide its valley.
 SEGMENTS = (1, 2, 3, 4, 6, 8, 9, 41, 44, 48, 57, 104)
@@ -128,7 +129,8 @@ def _counted(counts: Counter[object]) -> str:
 def page() -> Iterator[str]:
     """The page."""
     yield "# What is said of data whose truth is known\n"
-    yield f"Measured on {machine().partition(', ')[2]}, by `make structure`.\n"
+    how = "make structure" if PART == "1" else f"LWCS_RUNS={PART} make structure"
+    yield f"Measured on {machine().partition(', ')[2]}, by `{how}`.\n"
     yield (
         f"{len(_all())} data sets, {SEEDS} seeds each; the rows are the same for every seed, which "
         "is that of draws, solutions and resamples. `choose_k`: how often it recommends the true "

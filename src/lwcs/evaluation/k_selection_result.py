@@ -137,7 +137,9 @@ class KChoice(Tabular):
         for row in self.rows:
             if row.why is not None:
                 whys.setdefault(row.why, []).append(row.k)
-        lines += [f"Not k = {_spans(ks)}: {why}" for why, ks in whys.items()]
+        # One reason for all is that for which none is recommended.
+        if len(whys) > 1 or self.k is not None:
+            lines += [f"Not k = {_spans(ks)}: {why}" for why, ks in whys.items()]
         return "\n".join(lines)
 
     def resample_words(self) -> str:

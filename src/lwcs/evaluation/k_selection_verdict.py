@@ -161,7 +161,7 @@ def _others(rows: Sequence[KRow], chosen: KRow | None) -> tuple[RunnerUp, ...]:
     if bend is not None:
         reasons.setdefault(bend, []).append("the elbow of the cost")
     others = {k: why for k, why in reasons.items() if k != own}
-    return tuple(RunnerUp(k, " and ".join(why)) for k, why in others.items())[:_RUNNERS_UP]
+    return tuple(RunnerUp(k, ", ".join(why)) for k, why in others.items())[:_RUNNERS_UP]
 
 
 def elbow(rows: Sequence[KRow]) -> int | None:

@@ -39,9 +39,9 @@ from lwcs.statistics.valleys import (
     HARDLY_TOUCHING,
     LEVEL,
     TOUCHING,
-    Draws,
     Entries,
-    Profiles,
+    Histograms,
+    JudgedDraws,
     find_valleys,
     spans,
 )
@@ -134,14 +134,14 @@ def tell_apart(
         none = np.empty(0, dtype=np.int64)
         nothing = np.empty(0)
         return Neighbours(k, none, none, nothing, nothing, none > 0, none > 0, nothing, np.zeros(k))
-    draws = Draws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
+    draws = JudgedDraws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
     parts = _parts(at, k)
 
-    def profiles(part: IntArray) -> Profiles:
+    def profiles(part: IntArray) -> Histograms:
         return Entries.of(draws, part, centers).profiles(draws.weights, draws.squares)
 
     with workers(n_jobs) as run:
-        together = Profiles.together(list(run(profiles, parts)))
+        together = Histograms.together(list(run(profiles, parts)))
     return _judged(together, draws, centers)
 
 
@@ -175,7 +175,7 @@ def resample(
     if not len(keys):
         return every
     k = len(centers)
-    draws = Draws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
+    draws = JudgedDraws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
     open_ = np.zeros(k, dtype=bool)
     open_[np.concatenate([keys // k, keys % k])] = True
     with workers(n_jobs) as run:
@@ -184,11 +184,11 @@ def resample(
         return np.array(list(run(lambda each: _apart(entries, draws, each / counts), resamples)))
 
 
-def _apart(entries: list[Entries], draws: Draws, times: FloatArray) -> bool:
+def _apart(entries: list[Entries], draws: JudgedDraws, times: FloatArray) -> bool:
     """Whether some pairs are told apart if the weights of draws are so many times as large."""
     weights, squares = draws.weights * times, draws.squares * times
     k = len(draws.totals)
-    profiles = Profiles.together([each.profiles(weights, squares) for each in entries])
+    profiles = Histograms.together([each.profiles(weights, squares) for each in entries])
     totals: FloatArray = np.bincount(draws.labels, weights, k).astype(np.float64)
     return bool(find_valleys(profiles, totals).apart.all())
 
@@ -198,7 +198,7 @@ def _parts(at: IntArray, k: int) -> list[IntArray]:
     return [at[part] for part in pieces(len(at), max(64, PIECE_VALUES // k))]
 
 
-def _judged(profiles: Profiles, draws: Draws, centers: Centers) -> Neighbours:
+def _judged(profiles: Histograms, draws: JudgedDraws, centers: Centers) -> Neighbours:
     """Test the pairs of clusters by their profiles."""
     k = len(centers)
     first, second = profiles.keys // k, profiles.keys % k
@@ -217,7 +217,7 @@ def _judged(profiles: Profiles, draws: Draws, centers: Centers) -> Neighbours:
     return found
 
 
-def _far_away(draws: Draws, centers: Centers, few: Mask, groups: IntArray) -> Mask:
+def _far_away(draws: JudgedDraws, centers: Centers, few: Mask, groups: IntArray) -> Mask:
     """Which clusters of a few draws are beyond any tail of their nearest group of clusters.
 
     Draws of other small clusters that are nearer than the group count as its tail.

@@ -37,7 +37,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class JudgedDraws:
     """Draws with their labels and weights, and the size of every cluster."""
 
     rows: Measured
@@ -56,7 +56,7 @@ class Draws:
     def of(
         cls, rows: Measured, weights: FloatArray, counts: IntArray, labels: Labels,
         fitted: FloatArray, k: int,
-    ) -> Draws:  # fmt: skip
+    ) -> JudgedDraws:  # fmt: skip
         """Draws of k clusters whose centers were fitted with some weights."""
         # Only ratios of weights matter, whose squares may be out of range.
         weights, fitted = weights / weights.max(), fitted / max(fitted.max(), TINY)
@@ -69,7 +69,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class Profiles:
+class Histograms:
     """Histograms of t, one row per pair of clusters."""
 
     keys: IntArray
@@ -80,7 +80,7 @@ class Profiles:
     """Weight of the draws of either cluster whose second nearest is the other."""
 
     @classmethod
-    def together(cls, parts: list[Profiles]) -> Profiles:
+    def together(cls, parts: list[Histograms]) -> Histograms:
         """The sums of the histograms of several parts."""
         keys, at = np.unique(np.concatenate([each.keys for each in parts]), return_inverse=True)
         sums = []
@@ -110,7 +110,7 @@ class Entries:
     """0 or 1 for draws of i or j whose second nearest center is the other one, else -1."""
 
     @classmethod
-    def of(cls, draws: Draws, at: IntArray, centers: Centers) -> Entries:
+    def of(cls, draws: JudgedDraws, at: IntArray, centers: Centers) -> Entries:
         """The entries of some draws."""
         k, rows, each = len(centers), draws.rows[at], np.arange(len(at))
         distances: Any = rows.all_distances(centers)
@@ -142,7 +142,7 @@ class Entries:
         pairs = place[self.pairs[at]]
         return Entries(keys, pairs, self.rows[at], self.cells[at], self.sides[at])
 
-    def profiles(self, weights: FloatArray, squares: FloatArray) -> Profiles:
+    def profiles(self, weights: FloatArray, squares: FloatArray) -> Histograms:
         """The histograms of these entries, where draws have some weights."""
         n, inside = len(self.keys), np.flatnonzero(self.cells >= 0)
         places = self.pairs[inside] * _CELLS + self.cells[inside]
@@ -153,7 +153,7 @@ class Entries:
         near = np.flatnonzero(self.sides >= 0)
         sides = 2 * self.pairs[near] + self.sides[near]
         seconds = np.bincount(sides, weights[self.rows[near]], 2 * n).reshape(-1, 2)
-        return Profiles(self.keys, sums, spreads, seconds)
+        return Histograms(self.keys, sums, spreads, seconds)
 
 
 def spans(centers: Centers, keys: IntArray) -> FloatArray:
@@ -180,7 +180,9 @@ class Valleys:
     """Weight between the centers on the side that has less, relative to the smaller cluster."""
 
 
-def find_valleys(profiles: Profiles, totals: FloatArray, supposed: float | None = None) -> Valleys:
+def find_valleys(
+    profiles: Histograms, totals: FloatArray, supposed: float | None = None
+) -> Valleys:
     """Test pairs of clusters with some weights.
 
     With `supposed`, as if every valley had this part of the density beside it.
@@ -198,7 +200,7 @@ def find_valleys(profiles: Profiles, totals: FloatArray, supposed: float | None 
     return Valleys(apart, ratios, p_values, between)
 
 
-def _valleys(profiles: Profiles, supposed: float | None) -> tuple[FloatArray, FloatArray]:
+def _valleys(profiles: Histograms, supposed: float | None) -> tuple[FloatArray, FloatArray]:
     """The clearest valley of every pair: its density as a part of that on the sides, and p.
 
     The sides are judged one by one, and the one that is less clear counts.
