@@ -28,9 +28,11 @@ from tests.versions import ROOT
 # kernels is to replace; prefetching from stores, which no library was measured to replace; and
 # errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
 # listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits.
+# Raised by 400 lines and 4 files for resamples of a choice with its reasons (150), parts of a
+# cluster that are joined and tested anew (90), histograms in a file of their own, and warmup.
 LIMITS = {
-    "Python files": 210,
-    "lines of code": 32_100,
+    "Python files": 214,
+    "lines of code": 32_500,
     "modules in the largest folder": 16,
     "files that a default fit enters": 45,
     "modules that a default fit loads": 90,
