@@ -75,8 +75,12 @@ def choose_k(
     recommended k is the largest one whose clusters are all real: the data has a valley at the
     border of any two neighbours, and every cluster recurs in bootstrap coresets. Below the true
     number that holds, too; one above it, a cluster is cut where there is no valley. If it holds
-    for no k >= 2, there is no structure, and none is recommended. For mixtures, the recommended k
+    for no k >= 2, none is recommended, and `outcome` says why. For mixtures, the recommended k
     is the one with the least BIC, or the smallest k whose BIC is within noise of it.
+
+    The choice is made again in 25 resamples of the draws, and the k that most of them choose is
+    recommended; `resamples` says how many did. The solutions stay the same, and the data is not
+    read again.
 
     Parameters
     ----------
