@@ -31,6 +31,8 @@ def test_the_table_and_the_recommendation_are_printed():
     assert "→ 3" in out
     assert "silhouette" in out
     assert "k = 3: the largest number of clusters that the data tells apart" in out
+    assert "k = 3 in 100 % of resamples" in out
+    assert "Not k = 4, 5: some borders have no valley" in " ".join(out.split())
     assert "Tried 4 numbers of clusters on 5,000 rows" in err
     _, _, err = run("choose-k", "points.npy", "-k", "3", *FAST)
     assert "Tried 1 number of clusters" in err
@@ -43,6 +45,9 @@ def test_json_is_what_the_library_says(points):
     choice = lwcs.choose_k(points, range(2, 6), size=2_000, n_bootstrap=2, random_state=0)
     assert (found["k"], found["reason"]) == (choice.k, choice.reason) == (3, choice.reason)
     assert found["table"] == [row.record() for row in choice.rows]
+    assert found["outcome"] == "structure"
+    assert found["resamples"] == [{"k": 3, "share": 1.0}]
+    assert found["table"][2]["why"] == choice.row(4).why
     assert found["runners_up"] == [{"k": each.k, "why": each.why} for each in choice.runners_up]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.structure_data import segment
 from scipy import sparse
 
 import lwcs
@@ -59,6 +60,18 @@ def test_whole_clusters_score_high_parts_low(k: int, d: int, stretch: float, siz
         assert whole.sum() >= k - 2
         assert (scores[whole] > 0.85).all()
         assert (scores[pure & (part < 0.7)] < 0.6).all()
+
+
+@pytest.mark.parametrize(("seed", "k"), [(44, 4), (48, 4), (104, 6)])
+def test_a_segment_keeps_its_score_where_its_neighbour_is_cut(seed: int, k: int) -> None:
+    """Parts of the neighbour show no valley to a segment of 6 %; the whole shows one."""
+    X, whose = segment(seed)
+    model = lwcs.CoresetKMeans(k, random_state=seed).fit(X)
+    found = model.stability(n_bootstrap=2)
+    own = int(np.bincount(model.labels_[whose == whose.max()]).argmax())
+    assert found.jaccard[own] > 0.95
+    assert found.score[own] > 0.95
+    assert not any(own in pair for pair in found.pairs)
 
 
 def test_plain_overlaps_would_call_halves_stable() -> None:

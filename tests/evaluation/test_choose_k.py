@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.mixture import GaussianMixture
 
 import lwcs
-from lwcs.evaluation.k_selection_kmeans import judge_clusters
 from lwcs.evaluation.k_selection_result import Interval, KRow
+from lwcs.evaluation.k_selection_verdict import judge_clusters
 from tests.evaluation.mixtures import separated
 from tests.evaluation.passes import passes_of
 
@@ -123,7 +123,7 @@ def test_text_and_html_name_the_recommendation(choice):
     assert "→ 4" in str(choice)
     assert choice.reason in str(choice)
     assert "<b>4</b>" in choice._repr_html_()
-    assert repr(choice) == "KChoice(k=4, of 2 to 8, by kmeans)"
+    assert repr(choice) == "KChoice(k=4 in 100 % of resamples, of 2 to 8, by kmeans)"
     assert "k = 3: its clusters are told apart, too" in str(choice)
 
 
@@ -247,8 +247,8 @@ def test_what_says_nothing_is_not_worth_a_look():
         ]
         for at in (0.2, 0.6)
     )
-    assert judge_clusters(low).runners_up == ()
-    (only,) = judge_clusters(high).runners_up
+    assert judge_clusters(low, np.zeros(5, dtype=int)).runners_up == ()
+    (only,) = judge_clusters(high, np.zeros(5, dtype=int)).runners_up
     assert str(only) == "k = 2: the largest silhouette (0.58)"
 
 

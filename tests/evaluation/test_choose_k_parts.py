@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import davies_bouldin_score
 
 import lwcs
-from lwcs.evaluation.k_selection_kmeans import elbow, judge_clusters
 from lwcs.evaluation.k_selection_result import Interval, KRow
+from lwcs.evaluation.k_selection_verdict import elbow, judge_clusters, passes
 from lwcs.geometry import Centers, Geometry
 from lwcs.sizing.solution_path import SolutionPath
 from lwcs.sizing.stability import STABLE
@@ -94,16 +94,18 @@ def test_clusters_that_do_not_recur_are_not_recommended():
         KRow(3, separated=True, stability=0.3),
         KRow(4, separated=False),
     ]
-    assert judge_clusters(rows).k == 2
-    verdict = judge_clusters(rows[1:])
-    assert verdict.k is None
+    verdict = judge_clusters(rows, np.full(5, 2))
+    assert verdict.k == 2
+    assert "one of them does not recur" in verdict.rows[1].why
+    verdict = judge_clusters(rows[1:], np.zeros(5, dtype=int))
+    assert (verdict.k, verdict.outcome) == (None, "none stands out")
     assert "do not recur" in verdict.reason
 
 
 def test_stable_means_the_same_as_in_a_table_of_stability():
     low, high = (KRow(2, separated=True, stability=STABLE + add) for add in (-0.01, 0.01))
-    assert judge_clusters([low]).k is None
-    assert judge_clusters([high]).k == 2
+    assert not passes(low)
+    assert passes(high)
 
 
 def test_the_elbow_is_furthest_below_the_line():

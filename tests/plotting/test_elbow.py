@@ -20,14 +20,15 @@ def choice() -> lwcs.KChoice:
 def test_curves_and_the_recommended_k(choice):
     display = lwcs.ElbowDisplay.from_choice(choice)
     top, below = display.axes_
-    assert top.get_title() == "recommended: k = 3"
+    assert top.get_title() == "recommended: k = 3, in 100 % of resamples"
     cost = next(line for line in top.lines if len(line.get_xdata()) == 5)
     assert list(cost.get_xdata()) == [2, 3, 4, 5, 6]
     assert list(cost.get_ydata()) == [row.cost.value for row in choice.rows]
     for ax in (top, below):
         assert any(list(line.get_xdata()) == [3, 3] for line in ax.lines)
     shown = {text.get_text() for text in below.get_legend().get_texts()}
-    assert shown == {"silhouette", "stability", "all told apart"}
+    assert shown == {"silhouette", "stability", "all told apart", "chosen in resamples"}
+    assert [bar.get_height() for bar in below.patches] == [row.chosen for row in choice.rows]
 
 
 def test_the_band_is_the_interval(choice):

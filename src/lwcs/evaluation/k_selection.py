@@ -20,12 +20,12 @@ from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.estimators.validation import check_rows, coreset_of_stream, measured_by
 from lwcs.evaluation.k_selection_kmeans import (
     KMeansModels,
-    judge_clusters,
     kmeans_rows,
     solve_clusters,
 )
 from lwcs.evaluation.k_selection_mixture import fit_mixtures, judge_mixtures, mixture_rows
 from lwcs.evaluation.k_selection_result import Interval, KChoice
+from lwcs.evaluation.k_selection_verdict import judge_clusters
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
@@ -75,8 +75,12 @@ def choose_k(
     recommended k is the largest one whose clusters are all real: the data has a valley at the
     border of any two neighbours, and every cluster recurs in bootstrap coresets. Below the true
     number that holds, too; one above it, a cluster is cut where there is no valley. If it holds
-    for no k >= 2, there is no structure, and none is recommended. For mixtures, the recommended k
+    for no k >= 2, none is recommended, and `outcome` says why. For mixtures, the recommended k
     is the one with the least BIC, or the smallest k whose BIC is within noise of it.
+
+    The choice is made again in 25 resamples of the draws, and the k that most of them choose is
+    recommended; `resamples` says how many did. The solutions stay the same, and the data is not
+    read again.
 
     Parameters
     ----------
@@ -171,16 +175,16 @@ def choose_k(
                 random_state=seed,
                 n_jobs=params.n_jobs,
             )
-            rows, models = mixture_rows(draws, mixtures), mixtures.__getitem__
-            verdict = judge_mixtures(rows)
+            models = mixtures.__getitem__
+            verdict = judge_mixtures(*mixture_rows(draws, mixtures, seed))
         else:
             solutions = solve_clusters(draws, tried, params)
-            rows = kmeans_rows(draws, solutions, n_bootstrap, params, every_k=every_k)
+            known = kmeans_rows(draws, solutions, n_bootstrap, params, every_k=every_k)
             parameters = {"divergence": params.divergence, "random_state": seed}
             by_k = dict(zip(tried, solutions, strict=True))
             models = KMeansModels(draws.solved, by_k, parameters)
-            verdict = judge_clusters(rows)
-        return KChoice(*verdict, rows, model, draws.solved, journal.timings(), models)
+            verdict = judge_clusters(*known)
+        return KChoice(*verdict, model, draws.solved, journal.timings(), models)
 
 
 def check_ks(ks: Any) -> tuple[int, ...]:

@@ -13,10 +13,13 @@ from dataclasses import replace
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lwcs.estimators.coreset_mixture import CoresetMixture
-from lwcs.evaluation.k_selection_result import KRow, RunnerUp, Verdict
+from lwcs.evaluation.k_selection_result import KRow, Outcome, RunnerUp, Verdict
+from lwcs.evaluation.k_selection_verdict import redrawn, shares_of, with_shares
+from lwcs.runtime.randomness import Stage, generator
 from lwcs.runtime.warnings import warn
 from lwcs.solvers.em import log_likelihoods, prepared
 from lwcs.statistics.referee import Mean
@@ -24,7 +27,7 @@ from lwcs.statistics.referee import Mean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lwcs.arrays.types import FloatArray
+    from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.evaluation.k_selection import SplitDraws
     from lwcs.runtime.journal import Journal
 
@@ -58,12 +61,14 @@ def fit_mixtures(
     return models
 
 
-def mixture_rows(draws: SplitDraws, models: Mapping[int, CoresetMixture]) -> tuple[KRow, ...]:
-    """The BIC of every mixture by the held-out draws."""
+def mixture_rows(
+    draws: SplitDraws, models: Mapping[int, CoresetMixture], seed: int
+) -> tuple[tuple[KRow, ...], IntArray]:
+    """The BIC of every mixture by the held-out draws, and the k that each resample chooses."""
     held_out = draws.held_out
     # The number of rows of the data, whatever the unit of their weights.
     n = max(held_out.n_samples - held_out.details.get("dropped", 0), 1)
-    likelihoods, rows = [], []
+    likelihoods, averages, rows = [], [], []
     for k, model in models.items():
         mixture = model.mixture_
         points = prepared(held_out.host_points, mixture.family)
@@ -71,6 +76,7 @@ def mixture_rows(draws: SplitDraws, models: Mapping[int, CoresetMixture]) -> tup
         mean = Mean.on_draws(held_out.host_weights, held_out.counts, values)
         bic = -2.0 * n * mean.value + model.n_parameters() * log(n)
         likelihoods.append(values)
+        averages.append(mean)
         rows.append(KRow(k, log_likelihood=draws.mean(mean), bic=bic))
     least = likelihoods[rows.index(min(rows, key=_bic))]
 
@@ -82,31 +88,67 @@ def mixture_rows(draws: SplitDraws, models: Mapping[int, CoresetMixture]) -> tup
         return 2.0 * n * sqrt(gap.variance)
 
     pairs = zip(rows, likelihoods, strict=True)
-    return tuple(replace(row, bic_noise=noise(values)) for row, values in pairs)
+    known = tuple(replace(row, bic_noise=noise(values)) for row, values in pairs)
+    again = redrawn(held_out.size, held_out.counts, generator(seed, Stage.CHOICE))
+    weights = again * (held_out.host_weights / held_out.counts)
+    # Differences to the mean, since likelihoods may be large.
+    apart = np.array(likelihoods) - np.array([[mean.value] for mean in averages])
+    moved = -2.0 * n * (weights @ apart.T) / weights.sum(axis=1)[:, None]
+    bics = np.array([_bic(row) for row in known]) + moved
+    chosen = [
+        _choice([replace(row, bic=float(bic)) for row, bic in zip(known, each, strict=True)])
+        for each in bics
+    ]
+    return known, np.array([row.k for row in chosen])
 
 
-def judge_mixtures(rows: Sequence[KRow]) -> Verdict:
-    """Recommend the least BIC, or the fewest components whose BIC is within noise of it."""
-    best = min(rows, key=_bic)
-    near = [row for row in rows if _excess(row, best) <= _noise(row)]
-    chosen = near[0]
-    if chosen is best:
-        reason = f"k = {chosen.k}: it has the least BIC, {best.bic:,.6g}"
+def judge_mixtures(rows: Sequence[KRow], chosen: IntArray) -> Verdict:
+    """Recommend the number of components that most resamples choose, by the k that each chose."""
+    shares = shares_of(chosen)
+    k, best = next(iter(shares)), min(rows, key=_bic)
+    row = next(each for each in rows if each.k == k)
+    if row is best:
+        reason = f"k = {k}: it has the least BIC, {best.bic:,.6g}"
         if len(rows) > 1:
             reason += f", of {rows[0].k} to {rows[-1].k} components"
-    else:
+    elif row is _choice(rows):
         reason = (
-            f"k = {chosen.k}: the fewest components whose BIC, {chosen.bic:,.6g}, is within "
+            f"k = {k}: the fewest components whose BIC, {row.bic:,.6g}, is within "
             f"noise of the least one, {best.bic:,.6g} for k = {best.k}"
         )
-    if chosen.k == 1:
+    else:
+        reason = (
+            f"k = {k}: most resamples choose it; its BIC is {row.bic:,.6g}, and the least one "
+            f"{best.bic:,.6g} for k = {best.k}"
+        )
+    if k == 1:
         reason = f"no structure: {reason}"
-    if len(rows) > 1 and chosen is rows[-1]:
+    if len(rows) > 1 and row is rows[-1]:
         reason += "; it is the largest k that was tried, so there may be more"
-    runners_up = sorted((row for row in near if row is not chosen), key=_bic)[:_RUNNERS_UP]
-    whys = [f"its BIC is {_excess(row, chosen):+.3g}, within noise" for row in runners_up]
-    others = (RunnerUp(row.k, why) for row, why in zip(runners_up, whys, strict=True))
-    return Verdict(chosen.k, reason, tuple(others))
+    near = [each for each in rows if _is_near(each, best)]
+    runners_up = sorted((each for each in near if each is not row), key=_bic)[:_RUNNERS_UP]
+    whys = [f"its BIC is {_bic(each) - _bic(row):+.3g}, within noise" for each in runners_up]
+    others = (RunnerUp(each.k, why) for each, why in zip(runners_up, whys, strict=True))
+    told = with_shares(rows, shares, [_why_not(each, row, best) for each in rows])
+    outcome: Outcome = "no structure" if k == 1 else "structure"
+    return Verdict(k, reason, tuple(others), outcome, shares, told)
+
+
+def _why_not(row: KRow, chosen: KRow, best: KRow) -> str | None:
+    """Why a k is not recommended, in words that are the same for the same reason."""
+    if row is chosen:
+        return None
+    if not _is_near(row, best):
+        return f"its BIC is above that of k = {best.k} by more than noise"
+    if row.k > chosen.k:
+        return f"its BIC is within noise of the least one, and k = {chosen.k} has fewer components"
+    return f"fewer resamples choose it than k = {chosen.k}"
+
+
+def _choice(rows: Sequence[KRow]) -> KRow:
+    """The fewest components whose BIC is within noise of the least one."""
+    best = min(rows, key=_bic)
+    return next(row for row in rows if _is_near(row, best))
 
 
 def _bic(row: KRow) -> float:
@@ -114,9 +156,6 @@ def _bic(row: KRow) -> float:
     return row.bic
 
 
-def _excess(row: KRow, best: KRow) -> float:
-    return _bic(row) - _bic(best) if row is not best else 0.0
-
-
-def _noise(row: KRow) -> float:
-    return max(_NO_EVIDENCE, _CHANCE * (row.bic_noise or 0.0))
+def _is_near(row: KRow, best: KRow) -> bool:
+    noise = max(_NO_EVIDENCE, _CHANCE * (row.bic_noise or 0.0))
+    return row is best or _bic(row) - _bic(best) <= noise

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
 
 
+Outcome = Literal["structure", "none stands out", "too few rows", "no structure"]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class KChoice(Tabular):
     """How many clusters data has. Created by `lwcs.choose_k`.
@@ -27,20 +30,30 @@ class KChoice(Tabular):
     Attributes
     ----------
     k : int or None
-        Recommended number of clusters; None if the data shows no clusters.
+        Recommended number of clusters, which most resamples choose; None if they choose none.
     reason : str
         Why, in words.
     runners_up : tuple of RunnerUp
         Other numbers of clusters worth a look, with what speaks for them: `k` and `why`.
+    outcome : {"structure", "none stands out", "too few rows", "no structure"}
+        "structure" if a k is recommended. If none is: "none stands out" where some clusters are
+        told apart, but for no k clearly enough; "too few rows" where draws are too few to show a
+        valley, even if there is one; "no structure" where they would show it.
+    resamples : dict
+        Part of the resamples in which each k was chosen, the most often chosen first; under None,
+        the part in which none was. In a resample, the draws are drawn again with replacement, and
+        the choice is made again with the same solutions.
     rows : tuple of KRow
         What is known of every number of clusters, in increasing order. What was not computed is
         None. `k`; `cost` with its interval (`value`, `low`, `high`), by draws that were not
         clustered; `silhouette` and `davies_bouldin`; `separated`, whether the data tells all
         clusters apart from their neighbours, and `weakest`, how clear that is for the pair that is
-        told apart least; `smallest`, how many rows of the smallest cluster were drawn; `stability`,
-        the mean Jaccard overlap of the least stable cluster with its match over bootstrap coresets,
-        without clusters of fewer than 13 rows; for mixtures `log_likelihood` with its interval,
-        `bic` and `bic_noise`, the standard error of its difference to the least one.
+        told apart least; `smallest`, how many rows of the smallest cluster were drawn; `unclear`,
+        whether draws are too few to show a valley somewhere; `stability`, the mean Jaccard overlap
+        of the least stable cluster with its match over bootstrap coresets, without clusters of
+        fewer than 13 rows; for mixtures `log_likelihood` with its interval, `bic` and `bic_noise`,
+        the standard error of its difference to the least one; `chosen`, the part of the resamples
+        in which it was chosen, and `why` it is not recommended.
     model_kind : {"kmeans", "mixture"}
         What was fitted.
     coreset : Coreset
@@ -55,7 +68,7 @@ class KChoice(Tabular):
     >>> X = np.concatenate([rng.normal(center, 1.0, (500, 2)) for center in (0.0, 10.0, 20.0)])
     >>> choice = lwcs.choose_k(X, range(2, 6), random_state=0)
     >>> choice
-    KChoice(k=3, of 2 to 5, by kmeans)
+    KChoice(k=3 in 100 % of resamples, of 2 to 5, by kmeans)
     >>> choice.model().cluster_centers_.shape
     (3, 2)
     """
@@ -63,6 +76,8 @@ class KChoice(Tabular):
     k: int | None
     reason: str
     runners_up: tuple[RunnerUp, ...]
+    outcome: Outcome
+    resamples: Mapping[int | None, float]
     rows: tuple[KRow, ...]
     model_kind: Literal["kmeans", "mixture"]
     coreset: Coreset
@@ -103,7 +118,8 @@ class KChoice(Tabular):
         """Convert to a pyarrow table with one row per number of clusters."""
         import pyarrow as pa
 
-        types = {"k": pa.int64(), "separated": pa.bool_(), "smallest": pa.int64()}
+        types = {"k": pa.int64(), "smallest": pa.int64(), "why": pa.string()}
+        types |= dict.fromkeys(("separated", "unclear"), pa.bool_())
         records = [row.record() for row in self.rows]
         # With a schema, columns that nothing was computed for keep their type.
         schema = pa.schema([(name, types.get(name, pa.float64())) for name in records[0]])
@@ -114,9 +130,26 @@ class KChoice(Tabular):
         return self.to_arrow().to_pandas()
 
     def words(self) -> str:
-        """The recommendation and the runners-up, one line each."""
-        lines = [self.reason, *(f"Also worth a look: {each}" for each in self.runners_up)]
+        """The recommendation, the resamples, the runners-up, and why other k were not chosen."""
+        lines = [self.reason, self.resample_words()]
+        lines += [f"Also worth a look: {each}" for each in self.runners_up]
+        whys: dict[str, list[int]] = {}
+        for row in self.rows:
+            if row.why is not None:
+                whys.setdefault(row.why, []).append(row.k)
+        # One reason for all is that for which none is recommended.
+        if len(whys) > 1 or self.k is not None:
+            lines += [f"Not k = {_spans(ks)}: {why}" for why, ks in whys.items()]
         return "\n".join(lines)
+
+    def resample_words(self) -> str:
+        """Which k the resamples choose, such as k = 4 in 62 % of resamples, 3 in 38 %."""
+        parts = [
+            f"{'none' if k is None else f'k = {k}'} in {100.0 * share:.0f} %"
+            for k, share in self.resamples.items()
+        ]
+        parts[0] += " of resamples"
+        return ", ".join(parts)
 
     def __str__(self) -> str:
         from io import StringIO
@@ -136,15 +169,32 @@ class KChoice(Tabular):
 
     def __repr__(self) -> str:
         tried = f"{self.ks[0]} to {self.ks[-1]}" if len(self.ks) > 1 else str(self.ks[0])
-        return f"KChoice(k={self.k}, of {tried}, by {self.model_kind})"
+        chosen = f"k={self.k} in {100.0 * self.resamples.get(self.k, 0.0):.0f} % of resamples"
+        return f"KChoice({chosen}, of {tried}, by {self.model_kind})"
+
+
+def _spans(ks: Sequence[int]) -> str:
+    """Turn [2, 4, 5, 6] into 2, 4 to 6."""
+    runs: list[list[int]] = []
+    for k in ks:
+        if runs and runs[-1][-1] == k - 1:
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
 
 
 class Verdict(NamedTuple):
-    """The first fields of a KChoice, which are decided from its rows."""
+    """The first fields of a KChoice, which are decided from its rows and its resamples."""
 
     k: int | None
     reason: str
     runners_up: tuple[RunnerUp, ...]
+    outcome: Outcome
+    resamples: Mapping[int | None, float]
+    rows: tuple[KRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +232,8 @@ class KRow:
     """Depth of the valley between the two clusters that are least told apart."""
     smallest: int | None = None
     """Number of distinct rows that were drawn from the smallest cluster."""
+    unclear: bool | None = None
+    """Whether draws of some clusters are too few to show a valley, even if there is one."""
     stability: float | None = None
     """Mean Jaccard overlap of the least stable cluster over bootstrap coresets."""
     log_likelihood: Interval | None = None
@@ -189,6 +241,10 @@ class KRow:
     bic: float | None = None
     bic_noise: float | None = None
     """Standard error of the difference to the least BIC."""
+    chosen: float | None = None
+    """Part of the resamples in which it was chosen."""
+    why: str | None = None
+    """Why it was not chosen; None if it was."""
 
     def record(self) -> dict[str, Any]:
         """The row as plain values; an interval becomes three columns."""
@@ -225,6 +281,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("davies_bouldin", "Davies–\nBouldin", "{:.3f}".format),
     ("separated", "told\napart", lambda value: "yes" if value else "no"),
     ("stability", "stability", "{:.2f}".format),
+    ("chosen", "chosen", lambda value: f"{100.0 * value:.0f} %"),
 )
 
 

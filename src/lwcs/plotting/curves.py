@@ -277,8 +277,8 @@ _WIDE = 30.0
 class ElbowDisplay(Display):
     """Plot of the cost against the number of clusters, with silhouette and stability below.
 
-    The recommended number of clusters is marked. For mixtures, the log-likelihood is plotted, with
-    BIC below. Create it with `from_choice`.
+    The recommended number of clusters is marked; bars show how often resamples choose each. For
+    mixtures, the log-likelihood is plotted, with BIC below. Create it with `from_choice`.
 
     Attributes
     ----------
@@ -366,7 +366,9 @@ class ElbowDisplay(Display):
             ax.legend(loc="best")
 
     def _indices(self, ax: Any) -> None:
-        """Draw silhouette and stability, and mark the k whose clusters are all told apart."""
+        """Draw indices and resamples, and mark the k whose clusters are all told apart."""
+        ks, shares = self._known("chosen")
+        ax.bar(ks, shares, width=0.6, color=MUTED, alpha=0.25, label="chosen in resamples")
         self._line(ax, "silhouette", GREEN, "D", "silhouette")
         self._line(ax, "stability", RED, "*", "stability")
         apart = [row.k for row in self.choice.rows if row.separated]
@@ -379,7 +381,7 @@ class ElbowDisplay(Display):
         ax.set_ylabel("index (1 is best)")
         if ax.lines:
             # Above the panel, where it covers nothing.
-            ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
+            ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.2)
 
     def _line(self, ax: Any, name: str, colour: str, marker: str, label: str) -> None:
         ks, values = self._known(name)
@@ -400,7 +402,10 @@ class ElbowDisplay(Display):
     def _mark(self, top: Any, below: Any) -> None:
         """Draw a line at the recommended k, or say in the title why there is none."""
         k = self.choice.k
-        title = self.choice.reason.split(":")[0] if k is None else f"recommended: k = {k}"
+        title = self.choice.reason.split(":")[0]
+        if k is not None:
+            part = 100.0 * self.choice.resamples.get(k, 0.0)
+            title = f"recommended: k = {k}, in {part:.0f} % of resamples"
         top.set_title(title)
         if k is not None:
             for ax in (top, below):

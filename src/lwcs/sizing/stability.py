@@ -1,13 +1,15 @@
 """Which clusters are real: the result of `stability()`, and the bootstrap that it comes from.
 
 The draws of a coreset are drawn again with replacement, and clustered from fresh seeds (Hennig
-2007). The score of a cluster is its Jaccard overlap with its best match there, by the weights of
-all rows of the coreset, averaged over the replicates.
+2007), or from the original centers where that costs less: fresh seeds may miss a small cluster. The
+score of a cluster is its Jaccard overlap with its best match there, by the weights of all rows of
+the coreset, averaged over the replicates.
 
 k-means cuts an elongated cluster at the same place every time, and would call both halves stable.
-Clusters of a replicate that the draws cannot tell apart (`statistics.separation`) are therefore
-counted as one: half of a cluster has an overlap of one half with the whole, and a whole cluster
-matches itself even in a replicate that has cut it.
+Parts of one cluster in a replicate that the draws cannot tell apart (`statistics.joining`) are
+therefore counted as one: half of a cluster has an overlap of one half with the whole, and a whole
+cluster matches itself even in a replicate that has cut it. Parts of two clusters that the draws
+tell apart are never joined: the score of a cluster says nothing of what happens beside it.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from lwcs.runtime import formatting as markup
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
 from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
+from lwcs.solvers.lloyd import cheapest
 from lwcs.solvers.points import precisely
+from lwcs.statistics.joining import join, summed
 from lwcs.statistics.record import shares_on_draws
-from lwcs.statistics.separation import tell_apart
+from lwcs.statistics.separation import Neighbours, tell_apart
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
@@ -73,9 +77,9 @@ class Stability(Tabular):
     Attributes
     ----------
     score : array of shape (n_clusters,)
-        Mean Jaccard overlap of each cluster with its best match in the replicates, where clusters
-        that the draws cannot tell apart count as one. Above 0.85, a cluster is found every time;
-        below 0.6, it is a part of a larger one, or not found again.
+        Mean Jaccard overlap of each cluster with its best match in the replicates, where parts of
+        one cluster that the draws cannot tell apart count as one. Above 0.85, a cluster is found
+        every time; below 0.6, it is a part of a larger one, or not found again.
     jaccard : array of shape (n_clusters,)
         The same without that, as by Hennig (2007). It is high for both halves of a cluster that is
         cut at the same place every time.
@@ -253,6 +257,13 @@ class Original:
         """Number of clusters."""
         return len(self.centers)
 
+    def groups(self, n_jobs: int | None) -> tuple[Neighbours, IntArray]:
+        """Which clusters can be told apart, and the group of every cluster."""
+        coreset = self.coreset
+        draws = self.rows, coreset.host_weights, coreset.counts, self.centers, self.labels
+        found = tell_apart(*draws, n_jobs=n_jobs)
+        return found, join(found, *draws, n_jobs=n_jobs)
+
     def replicate_size(self) -> int:
         """Number of draws of a replicate, enough for every cluster of the coreset to recur."""
         counts = np.bincount(self.labels, self.coreset.counts, self.k)
@@ -262,7 +273,7 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class _Replicate:
+class Replicate:
     """The match of every cluster in one bootstrap coreset."""
 
     overlaps: FloatArray
@@ -280,17 +291,8 @@ def bootstrap(
     coreset, k = original.coreset, original.k
     weights, counts, labels = coreset.host_weights, coreset.counts, original.labels
     size = original.replicate_size()
-    found: list[_Replicate] = []
-    threads = original.rows.threads(n_jobs)
-    with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
-        neighbours = tell_apart(
-            original.rows, weights, counts, original.centers, labels, n_jobs=n_jobs
-        )
-        for first in range(0, n_bootstrap, _AT_A_TIME):
-            some = range(first, min(first + _AT_A_TIME, n_bootstrap))
-            for each in run(lambda number: _replicate(original, size, seed, number), some):
-                found.append(each)
-                stage.step()
+    neighbours, groups = original.groups(n_jobs)
+    found = replicates(original, groups, n_bootstrap, seed, n_jobs, journal)
     shares, variances = shares_on_draws(weights, counts, labels, k)
     centers = original.geometry.to_data(original.centers)
     scale = original.geometry.scale
@@ -303,14 +305,36 @@ def bootstrap(
         share_error=np.zeros(k) if coreset.exact else np.sqrt(variances),
         center_errors=moved,
         center_error=_lengths(moved if scale is None else moved / scale),
-        pairs=tuple(neighbours.joined),
+        pairs=tuple(pair for pair in neighbours.joined if groups[pair[0]] == groups[pair[1]]),
         n_bootstrap=n_bootstrap,
         draws=coreset.size,
         replicate_draws=size,
     )
 
 
-def _replicate(original: Original, size: int, seed: int, number: int) -> _Replicate:
+def replicates(
+    original: Original,
+    groups: IntArray,
+    n_bootstrap: int,
+    seed: int,
+    n_jobs: int | None,
+    journal: Journal,
+) -> list[Replicate]:
+    """Look for the clusters in bootstrap coresets; those of one group cannot be told apart."""
+    size, found = original.replicate_size(), list[Replicate]()
+    threads = original.rows.threads(n_jobs)
+    with journal.stage("bootstrap", n_bootstrap) as stage, workers(threads) as run:
+        for first in range(0, n_bootstrap, _AT_A_TIME):
+            some = range(first, min(first + _AT_A_TIME, n_bootstrap))
+            for each in run(lambda number: _replicate(original, groups, size, seed, number), some):
+                found.append(each)
+                stage.step()
+    return found
+
+
+def _replicate(
+    original: Original, groups: IntArray, size: int, seed: int, number: int
+) -> Replicate:
     """Draw again, cluster afresh, and look for the original clusters."""
     coreset, geometry, k = original.coreset, original.geometry, original.k
     weights, counts = coreset.host_weights, coreset.counts
@@ -319,33 +343,31 @@ def _replicate(original: Original, size: int, seed: int, number: int) -> _Replic
     params = SolverParams(k, "local-search", None, _ITERATIONS, None, int(rng.integers(2**63)), 1)
 
     def solve(points: Points) -> Clustering:
-        """Some starts, as a fit makes them, and the best of them solved."""
+        """The cheaper one of a solution from fresh starts, and that from the original centers."""
         best = climb(LevelSample(points, part.counts), [], params).found
-        return solve_level(points, best.centers, best.cost, params, Limits(_ITERATIONS, 0.0, _TOL))
+        limits = Limits(_ITERATIONS, 0.0, _TOL)
+        starts = ((best.centers, best.cost), (original.centers, np.inf))
+        both = [solve_level(points, *start, params, limits) for start in starts]
+        return both[cheapest([each.cost for each in both])]
 
     found = precisely(coreset.host_points[part.at], part.weights, geometry, solve)
     centers = Centers(found.centers.points, geometry)
     labels = original.rows.labels(centers)
     fitted = np.zeros(len(weights))
     fitted[part.at] = part.weights
-    neighbours = tell_apart(original.rows, weights, counts, centers, labels, fitted=fitted)
-    groups, each = neighbours.groups(), np.arange(k)
     pairs = original.labels.astype(np.int64) * k + labels
     shared = np.bincount(pairs, weights, k * k).astype(np.float64).reshape(k, k)
-    merged = _jaccard(_summed(shared.T, groups).T)
+    # Parts of one cluster are joined, not parts of clusters that are told apart.
+    draws, within = (original.rows, weights, counts, centers, labels), groups[shared.argmax(axis=0)]
+    neighbours = tell_apart(*draws, fitted=fitted)
+    groups, each = join(neighbours, *draws, within=within, fitted=fitted), np.arange(k)
+    merged = _jaccard(summed(shared.T, groups).T)
     best = np.argmax(merged, axis=1)
     # The center of a group is the mean of its centers; of a group without weight, any of them.
     sizes = np.maximum(np.bincount(found.labels, part.weights, k), np.finfo(float).tiny)
-    sizes /= _summed(sizes, groups)[groups]
-    middles = _summed(sizes[:, None] * geometry.to_data(centers), groups)
-    return _Replicate(_jaccard(shared).max(axis=1), merged[each, best], middles[best])
-
-
-def _summed(values: FloatArray, groups: IntArray) -> FloatArray:
-    """Sums of the rows of every group."""
-    found = np.zeros((int(groups.max()) + 1, *values.shape[1:]))
-    np.add.at(found, groups, values)
-    return found
+    sizes /= summed(sizes, groups)[groups]
+    middles = summed(sizes[:, None] * geometry.to_data(centers), groups)
+    return Replicate(_jaccard(shared).max(axis=1), merged[each, best], middles[best])
 
 
 def _jaccard(shared: FloatArray) -> FloatArray:
@@ -355,7 +377,7 @@ def _jaccard(shared: FloatArray) -> FloatArray:
     return found
 
 
-def _moved(centers: DenseRows, found: list[_Replicate]) -> FloatArray:
+def _moved(centers: DenseRows, found: list[Replicate]) -> FloatArray:
     """Root mean square of how far the centers have moved, per column."""
     moved = np.array([each.matches - centers for each in found])
     unit = _unit(moved)

@@ -28,42 +28,37 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lwcs.arrays.rows import pieces
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.parallel import workers
+from lwcs.statistics.valleys import (
+    HARDLY_TOUCHING,
+    LEVEL,
+    TOUCHING,
+    Entries,
+    Histograms,
+    JudgedDraws,
+    find_valleys,
+    spans,
+)
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
     from lwcs.geometry import Centers, Measured
 
-# Cells of a histogram of t, from the first to the last value that counts.
-_FROM, _TO, _CELLS = -0.25, 1.25, 30
-_PER_CELL = (_TO - _FROM) / _CELLS
-# A valley is so many cells wide, and begins at one of these.
-_VALLEY = 4
-_VALLEYS = range(_CELLS // 2 - _VALLEY // 2 - 3, _CELLS // 2 - _VALLEY // 2 + 4)
-# A side reaches from the valley to its center, or a quarter of the way beyond; with the cells on
-# both sides of the center, where all draws are if they have the same value.
-_BEYOND = (0, 4)
-# At the border, the density is below this part of that on both sides...
-_SHALLOW = 0.5
-# ... and no more likely to be so by chance in one cluster, at one place and side of it.
-_LEVEL = 0.03
 # Fewer draws than this are told apart from their nearest cluster only if they are far away...
 FEWEST_DRAWS = 13
 # ... beyond a gap of more than so many times the farthest draw from the center, on either side. Of
 # two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
 _FAR = 10.0
-# Two clusters touch if both have at least this part of the draws between them, relative to the
-# weight of the smaller one: the first if there are no draws at the border, else the second.
-_TOUCHING, _HARDLY_TOUCHING = 0.25, 0.1
-# A draw that is nearly all of its cluster is taken for this part of it.
-_LARGEST_SHARE = 0.9
-_TINY = float(np.finfo(np.float64).tiny)
+# Resamples are not asked about pairs with such p-values, and a valley as deep as that.
+_SURELY, _SURELY_NOT, _DEEP = 1e-7, 0.9, 0.75
+# A pair has few draws if they would not show a valley that has this part of the density beside it.
+_CLEAR_VALLEY = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +76,17 @@ class Neighbours:
     """Probability of such draws if there were no valley: 1 where none is found."""
     apart: Mask
     """Whether the draws separate the two clusters."""
+    unclear: Mask
+    """Whether there are too few draws to show a valley that is clear in the data."""
+    contact: FloatArray
+    """Weight of the draws between them on the side that has less, relative to the smaller one."""
+    draws: FloatArray
+    """Effective number of draws of every cluster."""
+
+    @property
+    def keys(self) -> IntArray:
+        """One number for each pair."""
+        return self.first * self.k + self.second
 
     @property
     def joined(self) -> list[tuple[int, int]]:
@@ -126,142 +132,92 @@ def tell_apart(
     k, at = len(centers), np.flatnonzero(weights > 0.0)
     if k < 2 or not len(at):
         none = np.empty(0, dtype=np.int64)
-        return Neighbours(k, none, none, np.empty(0), np.empty(0), np.empty(0, dtype=bool))
-    draws = _Draws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
+        nothing = np.empty(0)
+        return Neighbours(k, none, none, nothing, nothing, none > 0, none > 0, nothing, np.zeros(k))
+    draws = JudgedDraws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
+    parts = _parts(at, k)
+
+    def profiles(part: IntArray) -> Histograms:
+        return Entries.of(draws, part, centers).profiles(draws.weights, draws.squares)
+
     with workers(n_jobs) as run:
-        step = max(64, PIECE_VALUES // k)
-        parts = [at[part] for part in pieces(len(at), step)]
-        profiles = _Profiles.together(
-            list(run(lambda part: _profiles(draws, part, centers), parts))
-        )
-    return _judged(profiles, draws, centers)
+        together = Histograms.together(list(run(profiles, parts)))
+    return _judged(together, draws, centers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Draws:
-    """Draws with their labels and weights, and the size of every cluster."""
+def resample(
+    found: Neighbours,
+    resamples: IntArray,
+    rows: Measured,
+    weights: FloatArray,
+    counts: IntArray,
+    centers: Centers,
+    labels: Labels,
+    *,
+    fitted: FloatArray | None = None,
+    n_jobs: int | None = 1,
+) -> Mask:
+    """Whether all clusters are told apart in resamples of the draws, with the same centers.
 
-    rows: Measured
-    weights: FloatArray
-    squares: FloatArray
-    """w²/counts: their sum is the variance of a sum of weights."""
-    labels: Labels
-    factors: FloatArray
-    """Factors on the distances to centers that leave out the draw itself."""
-    sizes: FloatArray
-    """Effective number of draws of every cluster."""
-    totals: FloatArray
-    """Weight of every cluster."""
-
-    @classmethod
-    def of(
-        cls, rows: Measured, weights: FloatArray, counts: IntArray, labels: Labels,
-        fitted: FloatArray, k: int,
-    ) -> _Draws:  # fmt: skip
-        # Only ratios of weights matter, whose squares may be out of range.
-        weights, fitted = weights / weights.max(), fitted / max(fitted.max(), _TINY)
-        squares = weights * (weights / counts)
-        totals: FloatArray = np.bincount(labels, weights, k).astype(np.float64)
-        sizes = totals**2 / np.maximum(np.bincount(labels, squares, k), _TINY)
-        shares = fitted / np.maximum(np.bincount(labels, fitted, k)[labels], _TINY)
-        factors = (1.0 - np.minimum(shares, _LARGEST_SHARE)) ** -2.0
-        return cls(rows, weights, squares, labels, factors, sizes, totals)
-
-
-@dataclass(frozen=True, slots=True)
-class _Profiles:
-    """Histograms of t, one row per pair of clusters."""
-
-    keys: IntArray
-    """i·k + j of the pairs, in order."""
-    weights: DenseRows
-    squares: DenseRows
-    seconds: DenseRows
-    """Weight of the draws of either cluster whose second nearest is the other."""
-
-    @classmethod
-    def together(cls, parts: list[_Profiles]) -> _Profiles:
-        """The sums of the histograms of several parts."""
-        keys, at = np.unique(np.concatenate([each.keys for each in parts]), return_inverse=True)
-        sums = []
-        for name in ("weights", "squares", "seconds"):
-            values = np.concatenate([getattr(each, name) for each in parts])
-            total = np.zeros((len(keys), values.shape[1]))
-            np.add.at(total, at, values)
-            sums.append(total)
-        found = cls(keys, *sums)
-        # Pairs that are not the two nearest centers of any draw do not touch.
-        near = np.flatnonzero(found.seconds.any(axis=1))
-        return cls(found.keys[near], *(each[near] for each in sums))
+    Parameters are those of `tell_apart`; `found` is what it has found, and `resamples`, one row
+    each, is how often every draw was drawn again. Only pairs that may go either way are tested;
+    clusters of few draws stay what they are.
+    """
+    every = np.ones(len(resamples), dtype=bool)
+    few = found.draws < FEWEST_DRAWS
+    few = few[found.first] | few[found.second]
+    joined = ~found.apart & (few | ((found.p_value > _SURELY_NOT) & (found.contact > TOUCHING)))
+    if joined.any() or not len(found.apart):
+        return ~every
+    sure = found.apart & (few | ((found.p_value < _SURELY) & (found.depth > _DEEP)))
+    sure |= found.contact < 0.5 * HARDLY_TOUCHING
+    keys = found.keys[~sure]
+    if not len(keys):
+        return every
+    k = len(centers)
+    draws = JudgedDraws.of(rows, weights, counts, labels, weights if fitted is None else fitted, k)
+    open_ = np.zeros(k, dtype=bool)
+    open_[np.concatenate([keys // k, keys % k])] = True
+    with workers(n_jobs) as run:
+        parts = _parts(np.flatnonzero((weights > 0.0) & open_[labels]), k)
+        entries = list(run(lambda part: Entries.of(draws, part, centers).of_pairs(keys), parts))
+        return np.array(list(run(lambda each: _apart(entries, draws, each / counts), resamples)))
 
 
-def _profiles(draws: _Draws, at: IntArray, centers: Centers) -> _Profiles:
-    """The histograms of some draws."""
-    k, rows, each = len(centers), draws.rows[at], np.arange(len(at))
-    distances: Any = rows.all_distances(centers)
-    if rows.geometry.squared:
-        np.square(distances, out=distances)
-    distances[each, draws.labels[at]] *= draws.factors[at]
-    own = np.argmin(distances, axis=1)
-    nearest = distances[each, own]
-    distances[each, own] = np.inf
-    second = np.argmin(distances, axis=1)
-    # The mean of both distances is at most the third for the second nearest center, and for
-    # others at most the second.
-    row, other = np.nonzero(distances <= (2.0 * distances[each, second] - nearest)[:, None])
-    ahead = own[row] < other
-    i, j = np.where(ahead, own[row], other), np.where(ahead, other, own[row])
-    keys, pairs = np.unique(i * k + j, return_inverse=True)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        nearer = (distances[row, other] - nearest[row]) / _spans(centers, keys)[pairs]
-        cells = np.floor((0.5 - np.where(ahead, nearer, -nearer) - _FROM) / _PER_CELL)
-    inside = np.flatnonzero((cells >= 0) & (cells < _CELLS))
-    places = pairs[inside] * _CELLS + cells[inside].astype(np.int64)
-    weights, squares = (
-        np.bincount(places, values[at][row[inside]], len(keys) * _CELLS).reshape(-1, _CELLS)
-        for values in (draws.weights, draws.squares)
-    )
-    near = np.flatnonzero(other == second[row])
-    sides = 2 * pairs[near] + (own[row[near]] == j[near])
-    seconds = np.bincount(sides, draws.weights[at][row[near]], 2 * len(keys)).reshape(-1, 2)
-    return _Profiles(keys, weights, squares, seconds)
+def _apart(entries: list[Entries], draws: JudgedDraws, times: FloatArray) -> bool:
+    """Whether some pairs are told apart if the weights of draws are so many times as large."""
+    weights, squares = draws.weights * times, draws.squares * times
+    k = len(draws.totals)
+    profiles = Histograms.together([each.profiles(weights, squares) for each in entries])
+    totals: FloatArray = np.bincount(draws.labels, weights, k).astype(np.float64)
+    return bool(find_valleys(profiles, totals).apart.all())
 
 
-def _spans(centers: Centers, keys: IntArray) -> FloatArray:
-    """d(c_i, c_j) + d(c_j, c_i) of the pairs; twice the one that is finite, if only one is."""
-    k, points, metric = len(centers), centers.points, centers.geometry.metric
-    one, other = points[keys // k], points[keys % k]
-    with np.errstate(all="ignore"):
-        there = metric.between(one, other).sum(axis=1)
-        back = metric.between(other, one).sum(axis=1)
-        finite = np.where(np.isfinite(there), there, back)
-        return np.asarray(finite + np.where(np.isfinite(back), back, finite))
+def _parts(at: IntArray, k: int) -> list[IntArray]:
+    """Draws in pieces whose distances to k centers fit into memory."""
+    return [at[part] for part in pieces(len(at), max(64, PIECE_VALUES // k))]
 
 
-def _judged(profiles: _Profiles, draws: _Draws, centers: Centers) -> Neighbours:
+def _judged(profiles: Histograms, draws: JudgedDraws, centers: Centers) -> Neighbours:
     """Test the pairs of clusters by their profiles."""
     k = len(centers)
     first, second = profiles.keys // k, profiles.keys % k
-    ratios, p_values = _valleys(profiles)
-    apart = (ratios < _SHALLOW) & (p_values < _LEVEL)
-
-    ends = np.cumsum(np.pad(profiles.weights, ((0, 0), (1, 0))), axis=1)
-    empty = np.any([ends[:, at + _VALLEY] == ends[:, at] for at in _VALLEYS], axis=0)
-    left, right = ends[:, _CELLS // 2], ends[:, -1] - ends[:, _CELLS // 2]
-    smaller = np.minimum(draws.totals[first], draws.totals[second])
-    between = np.minimum(left, right) / np.maximum(smaller, _TINY)
-    apart |= between < np.where(empty, _TOUCHING, _HARDLY_TOUCHING)
-
+    seen = find_valleys(profiles, draws.totals)
+    apart = seen.apart.copy()
     few = draws.sizes < FEWEST_DRAWS
     apart |= few[first] | few[second]
-    depth = np.clip(1.0 - ratios, 0.0, 1.0)
-    found = Neighbours(k, first, second, depth, p_values, apart)
+    depth = np.clip(1.0 - seen.ratio, 0.0, 1.0)
+    supposed = find_valleys(profiles, draws.totals, supposed=_CLEAR_VALLEY).p_value
+    unclear = supposed >= LEVEL
+    found = Neighbours(
+        k, first, second, depth, seen.p_value, apart, unclear, seen.contact, draws.sizes
+    )
     near = np.flatnonzero(few & ~_far_away(draws, centers, few, found.groups()))
     apart[_nearest_of(near, first, second, profiles.seconds)] = False
     return found
 
 
-def _far_away(draws: _Draws, centers: Centers, few: Mask, groups: IntArray) -> Mask:
+def _far_away(draws: JudgedDraws, centers: Centers, few: Mask, groups: IntArray) -> Mask:
     """Which clusters of a few draws are beyond any tail of their nearest group of clusters.
 
     Draws of other small clusters that are nearer than the group count as its tail.
@@ -277,7 +233,7 @@ def _far_away(draws: _Draws, centers: Centers, few: Mask, groups: IntArray) -> M
     for cluster in some:
         from_it = np.sqrt(rows.distances_to(centers[cluster : cluster + 1]))
         inside = labels == cluster
-        nearest = int(many[np.argmin(_spans(centers, many * len(centers) + cluster))])
+        nearest = int(many[np.argmin(spans(centers, many * len(centers) + cluster))])
         if nearest not in lengths:
             lengths[nearest] = np.sqrt(rows.distances_to(centers[nearest : nearest + 1]))
         around = lengths[nearest]
@@ -308,59 +264,3 @@ def _nearest_of(
         if own.any():
             found.append(int(np.argmax(own)))
     return found
-
-
-def _valleys(profiles: _Profiles) -> tuple[FloatArray, FloatArray]:
-    """The clearest valley of every pair: its density as a part of that on the sides, and p.
-
-    The sides are judged one by one, and the one that is less clear counts.
-    """
-    sums = [
-        np.cumsum(np.pad(each, ((0, 0), (1, 0))), axis=1)
-        for each in (profiles.weights, profiles.squares)
-    ]
-    ratios, p_values = np.full(len(profiles.keys), np.inf), np.ones(len(profiles.keys))
-    for low in _VALLEYS:
-        high = low + _VALLEY
-        left = [_lower(sums, (low, high), (beyond, low)) for beyond in _BEYOND]
-        right = [_lower(sums, (low, high), (high, _CELLS - beyond)) for beyond in _BEYOND]
-        (ratio, p), (other_ratio, other_p) = _clear(left), _clear(right)
-        ratio, p = np.maximum(ratio, other_ratio), np.maximum(p, other_p)
-        clearer = (p < p_values) & (ratio < 1.0)
-        ratios, p_values = np.where(clearer, ratio, ratios), np.where(clearer, p, p_values)
-    return ratios, p_values
-
-
-def _clear(found: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    """Judge a side by both of its widths.
-
-    The wide one has more draws, and tells more from chance. But it must be deep beside the narrow
-    one, too: a ring that was cut in two is densest beyond its centers.
-    """
-    (ratio, p), (other_ratio, other_p) = found
-    return np.maximum(ratio, other_ratio), np.minimum(p, other_p)
-
-
-def _lower(
-    sums: list[FloatArray], valley: tuple[int, int], side: tuple[int, int]
-) -> tuple[FloatArray, FloatArray]:
-    """How much lower the density is in a valley than on a side, and how likely by chance.
-
-    With one density on both, the draws of the valley are binomial; weighted draws are taken for
-    the number of equal ones whose sum has the same relative variance.
-    """
-    from scipy.special import betainc
-
-    (inside, spread), (peak, peak_spread) = (
-        [each[:, high] - each[:, low] for each in sums] for low, high in (valley, side)
-    )
-    widths = valley[1] - valley[0], side[1] - side[0]
-    total = inside + peak
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (inside / widths[0]) / (peak / widths[1])
-        n = total**2 / (spread + peak_spread)
-        hits = n * (inside / total)
-        # P(at most `hits` of n), which the incomplete beta function continues to real numbers.
-        p = betainc(n - hits, hits + 1.0, widths[1] / sum(widths))
-    known = (peak > 0.0) & np.isfinite(p)
-    return np.where(known, ratio, np.inf), np.where(known, p, 1.0)
