@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint house bench bench-gpu paper quality coverage calibrate statistical divergences docs linkcheck screenshots dist clean
+.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint house bench bench-gpu paper quality coverage drift calibrate statistical divergences docs linkcheck screenshots dist clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ quality: $(VENV)/.installed-bench ## Measure errors of the default fit, and whet
 
 coverage: $(VENV)/.installed-bench ## Measure how often the intervals of certify have the true cost
 	$(BIN)/python -m benchmarks.coverage
+
+drift: $(VENV)/.installed-bench ## Measure how often drift raises an alarm, with and without a change
+	$(BIN)/python -m benchmarks.drift
 
 calibrate: $(VENV)/.installed-bench ## Measure which coreset size a given error needs
 	$(BIN)/python -m benchmarks.calibrate
