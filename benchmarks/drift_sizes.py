@@ -99,7 +99,7 @@ def gross() -> Iterator[str]:
 
     cases = {
         "3,000 rows, then 100,000 of which 2 % are 100 sd away": (3_000, outliers),
-        "300 rows, then 100,000 that are all shifted by 1 sd": (300, lambda rng, rows: rows + 1.0),
+        "300 rows, then 100,000 that are all shifted by 1 sd": (300, lambda _, rows: rows + 1.0),
     }
     for title, (then, changed) in cases.items():
         found = 0
