@@ -327,8 +327,8 @@ def certificate(**changed) -> Certificate:
              "to 1300 (central limit theorem; for any data 1100 to 1400, empirical Bernstein), by "
              "500 draws."),
         ({"kind": "rare", "reason": "the upper end"}, "3 centers cost about 1234.5 on all 9,000 "
-         "rows (0.13717 per row), 95 % interval 1200 to 1300 (central limit theorem, and rare rows; "
-         "for any data 1100 to 1400, empirical Bernstein), by 500 draws. The upper end."),
+         "rows (0.13717 per row), 95 % interval 1200 to 1300 (central limit theorem, and rare "
+         "rows; for any data 1100 to 1400, empirical Bernstein), by 500 draws. The upper end."),
         ({"kind": "exact"}, "3 centers cost 1234.5 on all 9,000 rows (0.13717 per row); all rows "
                             "were measured."),
         ({"kind": "exact", "total_weight": 900.0}, "3 centers cost 1234.5 on all 9,000 rows "
