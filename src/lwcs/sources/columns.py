@@ -170,8 +170,8 @@ class Selection:
         return identifiers_among(numbers)
 
     def note(self, name: str, values: np.ndarray[Any, Any]) -> None:
-        """Note whether the numbers of a column lose digits in float64."""
-        if name not in self.lost and loses_digits(values):
+        """Note whether the numbers of a feature lose digits in float64."""
+        if name != self.weight and name not in self.lost and loses_digits(values):
             self.lost.add(name)
 
     def warn_of_identifiers(self, names: Sequence[str]) -> None:
