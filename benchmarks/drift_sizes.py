@@ -116,23 +116,24 @@ def head() -> Iterator[str]:
         "The fit had as many rows as the line says, and there are as many now as the column says. "
         "Each cell: percentage of alarms without a change (false alarms) / with every row shifted "
         f"by {SHIFT:g} standard deviations of a cluster in every column / with {FAR_SHARE:.0%} of "
-        f"the rows {FAR:g} standard deviations of the data away; k = {K}, {COLUMNS} columns; "
-        f"{RUNS[100]} runs, {RUNS[100_000]} where there are 100,000 rows, {RUNS[1_000_000]} where "
-        "there are 1,000,000."
+        f"the rows {FAR:g} standard deviations of the data away; k = {K}, {COLUMNS} columns. Runs "
+        "are fewer where there are 100,000 rows or more, then or now."
     )
     yield ""
-    yield f"| data | rows at fit | {' | '.join(f'{n:,} now' for n in SIZES)} |"
-    yield "|---|---:|" + "---:|" * len(SIZES)
+    yield f"| data | rows at fit | runs | {' | '.join(f'{n:,} now' for n in SIZES)} |"
+    yield "|---|---:|---|" + "---:|" * len(SIZES)
 
 
 def lines(before: list[str], names: list[str]) -> Iterator[str]:
     """One line for each population and number of rows of the fit, kept if it is not named."""
-    for name, population in POPULATIONS.items():
+    for name in POPULATIONS:
         for then in SIZES:
-            title = f"| {name} | {then:,} |"
-            kept = [line for line in before if line.startswith(title)]
-            if kept and f"{name}, {then}" not in names:
-                yield kept[0]
-                continue
-            cells = [str(measured(population, then, now)) for now in SIZES]
-            yield f"{title} {' | '.join(cells)} |"
+            kept = [each for each in before if each.startswith(f"| {name} | {then:,} |")]
+            yield kept[0] if kept and f"{name}, {then}" not in names else line(name, then)
+
+
+def line(name: str, then: int) -> str:
+    """The cells of one population and number of rows at the fit."""
+    cells = [measured(POPULATIONS[name], then, now) for now in SIZES]
+    runs = ", ".join(map(str, sorted({cell.runs for cell in cells}, reverse=True)))
+    return f"| {name} | {then:,} | {runs} | {' | '.join(map(str, cells))} |"
