@@ -167,7 +167,7 @@ def test_the_message_of_a_fit_is_three_lines(folder):
     assert wrote == "Wrote k.parquet."
     sampled = run("fit", "d.parquet", *options, "--size", "900", "--holdout", "0.5")[2].splitlines()
     assert len(sampled) == 3
-    assert ", by 900 of them, picked at random (method lightweight)." in sampled[0]
+    assert ", from 900 picked at random (method lightweight)." in sampled[0]
     facts = run("fit", "d.parquet", *options, "--size", "900", "--holdout", "0.5", "--json")[1]
     known = json.loads(facts)["cost_on_all_rows"]
     assert f"about {known['value']:.6g} ({known['low']:.4g} to {known['high']:.4g})" in sampled[1]

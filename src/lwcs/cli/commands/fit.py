@@ -13,7 +13,6 @@ from lwcs.cli.commands.report import check_outputs, report_fit, seed_to_use
 from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
 from lwcs.cli.logs import progress
 from lwcs.cli.outputs import write_to
-from lwcs.statistics.referee import deviations
 
 
 @click.command()
@@ -145,11 +144,13 @@ def _by(model: Any) -> str:
     coreset = model.coreset_
     if coreset.exact:
         return ""
-    return f", by {coreset.size:,} of them, picked at random (method {coreset.method})"
+    return f", from {coreset.size:,} picked at random (method {coreset.method})"
 
 
 def _cost_on_all_rows(model: Any) -> tuple[float, float, float] | None:
     """The cost on all rows and its 95 % interval; None beyond the range of numbers."""
+    from lwcs.statistics.referee import deviations
+
     if model.diagnosis_.on_all_rows:
         return (model.inertia_,) * 3
     cost, total = model.fitted_on_.cost, model.fitted_on_.total_weight
