@@ -24,6 +24,10 @@ from benchmarks.paper import RESULTS
 from lwcs import CoresetKMeans
 
 FILE, TIME, SIZES = RESULTS / "drift.md", "## Time", "## Fewer or more rows than at the fit"
+AFTER = (
+    "After a fit of 100 rows to 10 clusters, or among 100 rows now, only large changes can be told "
+    "from chance: 2 % of 100 rows are two rows, which then have nearly all of the variance."
+)
 PART = float(os.environ.get("LWCS_RUNS", "1"))
 ROWS, REAL_ROWS, K, COLUMNS = 3_000, 50_000, 10, 5
 # Few rows occupy one thread.
@@ -262,6 +266,8 @@ def page(names: list[str]) -> Iterator[str]:
     yield ""
     yield from drift_sizes.head()
     yield from drift_sizes.lines(before, names)
+    yield ""
+    yield AFTER
     yield ""
     yield "Two large changes in many new rows, after a fit of few:"
     yield ""
