@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lwcs.arrays.types import DenseRows, FloatArray, Rows
+
+
+Translate = Callable[[Exception], "Exception | None"]
+
+
+@contextmanager
+def translating(translate: Translate) -> Iterator[None]:
+    """Raise what `translate` makes of an error in its place; the error passes if that is None.
+
+    Every context in which an error gets the name of a file, a row or a parameter is one of these.
+    """
+    try:
+        yield
+    except Exception as error:
+        told = translate(error)
+        if told is None or told is error:
+            raise
+        # A bad value is told with its place: the error before that has no more to say.
+        raise told from (None if isinstance(error, BadValueError) else error)
 
 
 _LARGEST_WEIGHT = 1e200
@@ -248,13 +268,15 @@ class BadValueError(ValueError):
         return cls(partition, first_row + row, where, float(value))
 
     @classmethod
-    @contextmanager
-    def in_partition(cls, partition: int) -> Iterator[None]:
+    def in_partition(cls, partition: int) -> AbstractContextManager[None]:
         """Add the number of the partition to an error of code that does not know it."""
-        try:
-            yield
-        except cls as bad:
-            raise cls(partition, bad.row, bad.column, bad.value, bad.wants) from None
+
+        def translate(bad: Exception) -> Exception | None:
+            if not isinstance(bad, cls):
+                return None
+            return cls(partition, bad.row, bad.column, bad.value, bad.wants)
+
+        return translating(translate)
 
     def explained(
         self,

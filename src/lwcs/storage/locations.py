@@ -15,14 +15,14 @@ import errno
 import os
 import re
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lwcs.arrays.checks import translating
 
+if TYPE_CHECKING:
     from pyarrow import fs
 
 
@@ -210,24 +210,24 @@ _OF_STORES = re.compile(
 """What pyarrow and deltalake say of stores; errors about contents are plain OSErrors, too."""
 
 
-@contextmanager
-def reaching(name: str) -> Iterator[None]:
+def reaching(name: str) -> AbstractContextManager[None]:
     """Turn every error of reaching a file into an OSError that names it.
 
     The block must not look at the contents of the file, whose errors are others.
     """
-    try:
-        yield
-    except Exception as error:
+
+    def translate(error: Exception) -> Exception | None:
         if isinstance(error, (ImportError, MemoryError)) or is_of_the_place(error):
-            raise
+            return None
         if isinstance(error, (TypeError, AttributeError)):
             # Libraries do not check options before they use them.
-            raise ValueError(
+            return ValueError(
                 f"{name!r} cannot be reached with these options: {first_line(error)}; check "
                 "storage_options="
-            ) from error
-        raise failure(name, error) from error
+            )
+        return failure(name, error)
+
+    return translating(translate)
 
 
 def is_of_the_place(error: BaseException) -> bool:
@@ -306,16 +306,9 @@ def _phrase(status: int) -> str:
 _VANISHED = "vanished before all rows were read"
 
 
-@contextmanager
-def explaining(read: list[str] | str) -> Iterator[None]:
+def explaining(read: list[str] | str) -> AbstractContextManager[None]:
     """Name what is read in errors: the paths of files, or the name of a table or a dataset."""
-    try:
-        yield
-    except Exception as error:
-        explained = _explained(error, read)
-        if explained is error:
-            raise
-        raise explained from error
+    return translating(lambda error: _explained(error, read))
 
 
 def _explained(error: Exception, read: list[str] | str) -> Exception:

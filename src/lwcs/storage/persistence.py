@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import lwcs
+from lwcs.arrays.checks import translating
 from lwcs.storage.fields import Fields, reading
 from lwcs.storage.locations import DEFAULT, Access, first_line, of_the_place, reaching
 
@@ -155,23 +156,22 @@ def _parquet_file(raw: Any) -> Any:
     return pq.ParquetFile(raw, page_checksum_verification=True)
 
 
-@contextmanager
-def _explaining_reading(name: str) -> Iterator[None]:
+def _explaining_reading(name: str) -> AbstractContextManager[None]:
     """Name the file in errors of reading: failures of its store or disk, and bad contents."""
-    import pyarrow as pa
 
-    try:
-        yield
-    except Exception as error:
-        failed = of_the_place(name, error)
-        if failed is not None:
-            raise failed from error
+    def translate(error: Exception) -> Exception | None:
+        import pyarrow as pa
+
+        if (failed := of_the_place(name, error)) is not None:
+            return failed
         if not isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
-            raise
-        raise NotOursError(
+            return None
+        return NotOursError(
             f"{name!r} cannot be read as Parquet (truncated, corrupted or of another format): "
             f"{first_line(error)}"
-        ) from error
+        )
+
+    return translating(translate)
 
 
 def of_kind(table: Any, kind: str, called: str) -> tuple[pa.Table, dict[str, Any]]:
