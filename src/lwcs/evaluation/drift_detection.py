@@ -22,7 +22,7 @@ from lwcs.coreset.coreset import ALL_ROWS, Coreset, refuse_sample_weight
 from lwcs.estimators.coreset_mixture import CoresetMixture
 from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
 from lwcs.evaluation.drift_result import Drift, cost_words, regret_words, share_words
-from lwcs.evaluation.fitted_models import FittedMixture, as_fitted
+from lwcs.evaluation.fitted_models import FittedMixture, as_fitted, weighted_rows
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
@@ -250,7 +250,7 @@ class _NewRows:
         cls, coreset: Coreset, rows: SampleSize, fitted: FittedCenters | FittedMixture, seed: int
     ) -> _NewRows:
         """Split a coreset, as the model measures it, into random halves."""
-        whole, k = _weighted_rows(fitted.adapted(coreset)), fitted.k
+        whole, k = weighted_rows(fitted.adapted(coreset)), fitted.k
         half = len(whole) // 2
         n_rows, notes = rows.n, () if rows.known else (_UNKNOWN_WEIGHTS.format("are new"),)
         if coreset.exact:
@@ -340,8 +340,9 @@ def _compare(
 
     # The tests divide the probability of a false alarm.
     level = (1.0 - confidence) / (2 + (then.cost is not None))
-    at_fit, at_present = None, drift_tests.Estimate.of(now, confidence, least=model.least)
-    reasons: list[str] = []
+    estimate = drift_tests.Estimate.of
+    at_fit, at_present = None, estimate(now, confidence, least=model.least)
+    reasons = list[str]()
     if then.cost is not None:
         gain = _optimism(then, new, model, costs, trials, few)
         usual = whole.with_spread(now, then.spread)
@@ -359,10 +360,8 @@ def _compare(
     return Drift(
         then=at_fit,
         now=at_present,
-        fresh=drift_tests.Estimate.of(
-            second.mean(refitted[elsewhere]), confidence, least=model.least
-        ),
-        regret=drift_tests.Estimate.of(regret, confidence),
+        fresh=estimate(second.mean(refitted[elsewhere]), confidence, least=model.least),
+        regret=estimate(regret, confidence),
         shares=changes,
         drifted=bool(reasons),
         reasons=tuple(reasons),
@@ -395,15 +394,3 @@ def _optimism(
     old = costs.values[rows], costs.values[elsewhere]
     unit = inf if model.soft else then.cost.value
     return drift_tests.optimism(own, second, old, (inside, outside), part, unit)
-
-
-def _weighted_rows(coreset: Coreset) -> Coreset:
-    """A coreset without its rows of weight 0."""
-    rows = np.flatnonzero(coreset.host_weights)
-    if len(rows) == len(coreset):
-        return coreset
-    return replace(
-        coreset, points=coreset.like_points(coreset.host_points[rows]),
-        weights=coreset.host_weights[rows], indices=coreset.indices[rows],
-        counts=coreset.counts[rows],
-    )  # fmt: skip

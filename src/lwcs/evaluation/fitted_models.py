@@ -218,5 +218,17 @@ class FittedMixture:
         return FittedMixture(self.model, fresh.mixture_, "" if fresh.converged_ else late)
 
 
+def weighted_rows(coreset: Coreset) -> Coreset:
+    """A coreset without its rows of weight 0."""
+    rows = np.flatnonzero(coreset.host_weights)
+    if len(rows) == len(coreset):
+        return coreset
+    return replace(
+        coreset, points=coreset.like_points(coreset.host_points[rows]),
+        weights=coreset.host_weights[rows], indices=coreset.indices[rows],
+        counts=coreset.counts[rows],
+    )  # fmt: skip
+
+
 def _named(model: Any) -> str:
     return f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
