@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint house bench bench-gpu paper quality coverage structure calibrate statistical divergences docs linkcheck screenshots dist clean
+.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint house bench bench-gpu paper quality coverage drift structure calibrate statistical divergences docs linkcheck screenshots dist clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ coverage: $(VENV)/.installed-bench ## Measure how often the intervals of certify
 
 structure: $(VENV)/.installed-bench ## Measure choose_k and stability on 40 data sets with known truth (LWCS_RUNS=0.1)
 	$(BIN)/python -m benchmarks.structure
+
+drift: $(VENV)/.installed-bench ## Measure how often drift raises an alarm, with and without a change
+	$(BIN)/python -m benchmarks.drift
 
 calibrate: $(VENV)/.installed-bench ## Measure which coreset size a given error needs
 	$(BIN)/python -m benchmarks.calibrate

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.drift`: how often `lwcs.drift` raises an alarm, with and without a change.
+"""`make drift`: how often `lwcs.drift` raises an alarm, with and without a change.
 
 Two samples of the same population make a false alarm or none: halves of real data, or two samples
 of a made one. A second sample that was changed is detected or not. Real data is read from the
@@ -17,12 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 
 import lwcs
+from benchmarks import drift_sizes
 from benchmarks.cells import read
 from benchmarks.measure import interleaved, machine
 from benchmarks.paper import RESULTS
 from lwcs import CoresetKMeans
 
-FILE, TIME = RESULTS / "drift.md", "## Time"
+FILE, TIME, SIZES = RESULTS / "drift.md", "## Time", "## Fewer or more rows than at the fit"
+AFTER = (
+    "After a fit of 100 rows to 10 clusters, or among 100 rows now, only large changes can be told "
+    "from chance: 2 % of 100 rows are two rows, which then have nearly all of the variance."
+)
 PART = float(os.environ.get("LWCS_RUNS", "1"))
 ROWS, REAL_ROWS, K, COLUMNS = 3_000, 50_000, 10, 5
 # Few rows occupy one thread.
@@ -256,6 +261,19 @@ def page(names: list[str]) -> Iterator[str]:
         "the cost of so few rows varies by more than the cluster costs, with a few outliers. Among "
         "ten times as many rows it is found."
     )
+    yield ""
+    yield SIZES
+    yield ""
+    yield from drift_sizes.head()
+    yield from drift_sizes.lines(before, names)
+    yield ""
+    yield AFTER
+    yield ""
+    yield "Two large changes in many new rows, after a fit of few:"
+    yield ""
+    yield "| rows | alarms |"
+    yield "|---|---:|"
+    yield from drift_sizes.gross()
     yield ""
     yield TIME
     yield ""

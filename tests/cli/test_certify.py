@@ -41,7 +41,7 @@ def test_a_file_is_certified_in_words_and_as_json(folder):
     assert out == str(expected).removesuffix(".") + "\n"
     assert run("certify", *own, "-q") == (0, "", "")
     found = facts(*own)
-    assert (found["kind"], found["draws"], found["rows"]) == ("clt", 500, ROWS)
+    assert (found["kind"], found["draws"], found["rows"]) == ("rare", 500, ROWS)
     assert found["estimate"] == pytest.approx(expected.estimate)
     true = -lwcs.load("m.parquet").score("d.parquet")
     assert found["low"] < true < found["high"]
@@ -96,7 +96,7 @@ def test_scaled_models_are_measured_in_their_scale(folder):
         "--cost", "-o", "s.parquet", "-q")  # fmt: skip
     found = facts("d.parquet", "s.parquet")
     assert found["estimate"] == pytest.approx(lwcs.load("s.parquet").inertia_)
-    assert facts("d.parquet", "s.parquet", "--size", "500", "--seed", "1")["kind"] == "clt"
+    assert facts("d.parquet", "s.parquet", "--size", "500", "--seed", "1")["kind"] == "rare"
 
 
 @pytest.mark.parametrize(

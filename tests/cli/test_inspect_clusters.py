@@ -28,7 +28,7 @@ def test_fit_judges_the_clusters_and_inspect_shows_them(rows: None) -> None:
     fit = ("fit", "rows.parquet", "-k", "4", "--seed", "0", "-o", "m.parquet")
     code, _, said = run(*fit, "--stability")
     assert code == 0
-    assert "; 2 of 4 clusters are stable (score > 0.85), 2 are not (score < 0.6)" in said
+    assert "\n2 of 4 clusters are stable (score > 0.85), 2 are not (score < 0.6).\n" in said
     known = lwcs.load("m.parquet").stability_
     code, out, _ = run("inspect", "m.parquet")
     assert code == 0

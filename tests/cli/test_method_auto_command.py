@@ -17,7 +17,9 @@ def test_fit_chooses_the_method_and_says_why(tmp_path, monkeypatch):
     np.save("x.npy", FAMILIES["halving"](60_000, 5, 18, 0))
     code, _, said = run("fit", "x.npy", "-k", "18", "--method", "auto", "--seed", "0", "-o", "m")
     assert code == 0
-    assert "; method='auto' chose 20,000 refined draws: draws around the first centers have" in said
+    assert "from 20,000 picked at random (method refined).\n" in said
+    why = "method='auto' chose 20,000 refined draws: draws around the first centers have"
+    assert str(lwcs.load("m").diagnosis_).startswith(why)
     assert lwcs.load("m").diagnosis_.asked == "auto"
     given = ("--method", "auto", "--seed", "0", "--json", "-o", "m")
     assert json.loads(run("fit", "x.npy", "-k", "18", *given)[1])["method"] == "refined"

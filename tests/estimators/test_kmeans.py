@@ -353,3 +353,19 @@ def test_bad_data_is_explained():
         CoresetKMeans(50).fit(lwcs.build(X, 30, random_state=0))
     with pytest.raises(TypeError, match="use predict"):
         plain.transform(lwcs.PartitionedSource([X]))
+
+
+@pytest.mark.filterwarnings("ignore:Lloyd's algorithm did not converge")
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_no_more_iterations_are_made_than_are_allowed(max_iter):
+    """From given centers, the centers are those of plain iterations, and labels are of these."""
+    X = np.random.default_rng(42).uniform(size=(100, 5))
+    centers = X[:5].copy()
+    model = CoresetKMeans(5, init=centers.copy(), max_iter=max_iter, tol=0).fit(X)
+    assert model.n_iter_ <= max_iter
+    if max_iter == 1:
+        nearest = ((X[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+        means = np.array([X[nearest == j].mean(axis=0) for j in range(5)])
+        np.testing.assert_allclose(model.cluster_centers_, means, rtol=1e-9)
+    distances = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(model.labels_, distances.argmin(axis=1))

@@ -171,6 +171,33 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended():
     assert bounds[1] > bounds[0]
 
 
+@pytest.mark.filterwarnings("ignore:EM did not converge")
+def test_two_fits_of_one_iteration_are_one_of_two_and_converge_in_the_end():
+    X = blobs(3_000)
+    twice = CoresetMixture(3, random_state=0, max_iter=1, warm_start=True).fit(X)
+    assert not twice.converged_
+    twice.fit(X)
+    once = CoresetMixture(3, random_state=0, max_iter=2).fit(X)
+    assert twice.n_iter_ == 1
+    assert twice.lower_bound_ == pytest.approx(once.lower_bound_, rel=1e-12)
+    np.testing.assert_allclose(twice.weights_, once.weights_, rtol=1e-9)
+    np.testing.assert_allclose(twice.covariances_, once.covariances_, rtol=1e-9)
+    for _ in range(50):
+        if twice.fit(X).converged_:
+            break
+    whole = CoresetMixture(3, random_state=0).fit(X)
+    assert twice.converged_
+    assert twice.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:EM did not converge")
+def test_a_warm_start_on_draws_converges_in_the_end():
+    X = blobs(30_000)
+    model = CoresetMixture(3, random_state=0, max_iter=1, warm_start=True, target_error=1.0)
+    assert any(model.fit(X).converged_ for _ in range(50))
+    assert not model.coreset_.exact
+
+
 def test_restarts_keep_the_likeliest():
     X = blobs(3_000)
     bounds = [

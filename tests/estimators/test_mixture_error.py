@@ -256,8 +256,8 @@ def test_the_command_says_how_far_it_is_off(tmp_path, monkeypatch):
     code, _, said = run(*common)
     assert code == 0
     assert (
-        f"; log-likelihood about {model.sampling_error_:.2g} (at most "
-        f"{model.sampling_error_bound_:.2g}) nats per row below what fitting all rows would give; "
+        f"; on all rows {model.sampling_error_:.2g} (at most {model.sampling_error_bound_:.2g}) "
+        "nats below what fitting all of them would give.\n"
     ) in said
     facts = json.loads(run(*common, "--json", "-q")[1])
     assert facts["sampling_error"] == model.sampling_error_

@@ -51,7 +51,7 @@ def test_the_estimate_is_that_of_independent_lightweight_draws(X, model):
     both = len(np.intersect1d(own.indices, drawn.indices))
     apart = lwcs.build(X, SIZE, random_state=1)
     assert both < 1.3 * len(np.intersect1d(apart.indices, drawn.indices)) + 30
-    assert found.kind == "clt"
+    assert found.kind == "rare"
     assert found.low < cost(X, model.cluster_centers_) < found.high
     assert found.per_row == found.estimate / ROWS
 
@@ -94,14 +94,14 @@ def test_every_source_has_the_same_price(X, model, tmp_path):
     for name, data in containers(X, tmp_path):
         limit = "64MB" if name == "memory limit" else None
         found = lwcs.certify(data, model, size=SIZE, random_state=3, memory_limit=limit)
-        assert (found.n_samples, found.n_draws, found.kind) == (ROWS, SIZE, "clt"), name
+        assert (found.n_samples, found.n_draws, found.kind) == (ROWS, SIZE, "rare"), name
         assert found.low < expected < found.high, name
 
 
 def test_rows_that_can_be_read_only_once_are_certified(X, model):
     blocks = (X[i : i + 1_000] for i in range(0, ROWS, 1_000))
     found = lwcs.certify(blocks, model, size=SIZE, random_state=0)
-    assert found.kind == "clt"
+    assert found.kind == "rare"
     assert found.low < cost(X, model.cluster_centers_) < found.high
 
 
@@ -204,7 +204,7 @@ def test_draws_with_the_seed_of_the_fit_are_refused(X, tmp_path):
     for own in (model, lwcs.load(tmp_path / "m.parquet")):
         with pytest.raises(ValueError, match=r"same seed \(5\)"):
             lwcs.certify(lwcs.build(X, SIZE, random_state=5), own)
-        assert lwcs.certify(lwcs.build(X, SIZE, random_state=6), own).kind == "clt"
+        assert lwcs.certify(lwcs.build(X, SIZE, random_state=6), own).kind == "rare"
 
 
 def test_draws_of_other_data_with_the_seed_of_the_fit_are_certified(X, tmp_path):
@@ -236,8 +236,8 @@ def test_parts_and_wholes_of_the_draws_are_refused_and_the_other_part_is_not(X):
         with pytest.raises(ValueError, match="are among those"):
             lwcs.certify(overlapping, model)
     found = lwcs.certify(second, model)
-    assert (found.kind, found.biased) == ("clt", False)
-    assert lwcs.certify(first, lwcs.CoresetKMeans(4, random_state=0).fit(second)).kind == "clt"
+    assert (found.kind, found.biased) == ("rare", False)
+    assert lwcs.certify(first, lwcs.CoresetKMeans(4, random_state=0).fit(second)).kind == "rare"
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 40])
@@ -283,10 +283,10 @@ def test_a_coreset_without_a_bound_has_an_estimate_and_no_interval(X, model):
 def test_streams_and_unions_are_coresets(X, model):
     stream = lwcs.StreamingCoreset(SIZE, random_state=3)
     stream.update(X)
-    assert lwcs.certify(stream, model).kind == "clt"
+    assert lwcs.certify(stream, model).kind == "rare"
     union = lwcs.build(X[:5_000], 500, random_state=7) + lwcs.build(X[5_000:], 500, random_state=8)
     found = lwcs.certify(union, model)
-    assert found.kind == "clt"
+    assert found.kind == "rare"
     assert found.low < cost(X, model.cluster_centers_) < found.high
 
 

@@ -50,6 +50,26 @@ def test_the_gain_of_a_fit_on_its_own_rows_is_no_drift():
     assert alarms <= 1
 
 
+def test_few_rows_at_the_fit_are_no_drift_of_many():
+    """6 pairs of samples. With alarms in 5 % of them, more than 1 come once in 30 seeds."""
+    alarms = 0
+    for seed in range(6):
+        own = CoresetKMeans(8, random_state=seed).fit(rows(2 * seed, 150))
+        alarms += lwcs.drift(own, rows(2 * seed + 1, 8_000), random_state=seed).drifted
+    assert alarms <= 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_few_rows_at_the_fit_do_not_hide_a_large_change_of_many(seed):
+    """What a fit gains on its own rows is not multiplied by 20,000 / 300."""
+    few, new = fitted(300), rows(seed + 2, 20_000)
+    assert lwcs.drift(few, new + 1.0, random_state=seed).drifted
+    new[:400] += 100.0 * np.random.default_rng(seed).normal(size=(400, 2))
+    found = lwcs.drift(fitted(2_000), new, random_state=seed)
+    assert found.drifted
+    assert found.now.low > found.then.high > found.then.value > found.then.low >= 0.0
+
+
 @pytest.mark.parametrize("draws", ["auto", 3_000])
 def test_a_new_cluster_of_two_percent_is_drift(model, draws):
     for seed, place in product(range(3), ([[5.0, 5.0]], [[200.0, -80.0]])):

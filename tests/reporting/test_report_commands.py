@@ -66,7 +66,7 @@ def test_the_command_in_the_report_gives_the_same_centers(folder, arguments):
     assert run(*BUILD)[0] == 0
     code, _, said = run(*arguments)
     assert code == 0
-    assert "wrote m.parquet and r.html" in said
+    assert "Wrote m.parquet and r.html." in said
     command = command_of("r.html")
     words = shlex.split(command)
     assert words[:3] == ["lwcs", arguments[0], "--seed"]
@@ -138,7 +138,7 @@ def test_the_title_has_no_secrets(folder, data, title):
 def test_mixtures_have_a_report(folder):
     code, _, said = run("mixture", "d.parquet", "-n", "3", "--columns", "x,y", "-o", "m.parquet",
                         "--report", "r.html")  # fmt: skip
-    assert (code, said.rstrip().endswith("wrote m.parquet and r.html")) == (0, True)
+    assert (code, said.rstrip().endswith("Wrote m.parquet and r.html.")) == (0, True)
     text = text_of("r.html")
     assert "mean log-likelihood" in text
     assert "<dt>Components</dt><dd>3</dd>" in text

@@ -161,6 +161,19 @@ def test_a_file_keeps_the_diagnosis(unequal, kind, words, tmp_path):
     assert loaded.method == (model.method if isinstance(model.method, str) else "auto")
 
 
+def test_iterations_that_ended_early_are_no_sampling_error(tmp_path):
+    """All rows were clustered; only the iterations are not at their end."""
+    X = np.random.default_rng(1).lognormal(size=(30_000, 10))
+    model = CoresetKMeans(250, random_state=0, max_iter=20).fit(X)
+    assert model.coreset_.exact
+    assert model.sampling_error_ == model.sampling_error_bound_ == 0.0
+    assert 1e-4 < model.diagnosis_.unfinished < 0.02
+    assert "nothing was sampled" in str(model.diagnosis_)
+    assert "Iterations ended early: going on would lower the cost by" in str(model.diagnosis_)
+    model.save(tmp_path / "m.parquet")
+    assert lwcs.load(tmp_path / "m.parquet").diagnosis_ == model.diagnosis_
+
+
 def test_a_coreset_is_diagnosed_and_not_warned_of(unequal):
     """Uniform draws of this data are a warning, but those of a coreset were made before."""
     coreset = lwcs.build(unequal, 1_000, method="uniform", random_state=0)

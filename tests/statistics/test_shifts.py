@@ -12,6 +12,7 @@ from lwcs.statistics.drift_tests import (
     Sample,
     Shares,
     cost_shift,
+    is_large_regret,
     optimism,
     recorded_cost,
     relative_regret,
@@ -153,6 +154,34 @@ def test_what_a_fit_gains_on_its_own_rows_is_no_change_but_explains_no_fall():
     assert cost_shift(then, Mean(11.0 + 1.01 * reach), gain, 0.05).changed
     assert cost_shift(then, Mean(9.0), gain, 0.05).changed
     assert not cost_shift(then, Mean(10.0 - 0.99 * reach), gain, 0.05).changed
+
+
+def test_intervals_without_a_common_cost_are_a_change_and_none_is_below_0():
+    """At any noise, any gain and any number of degrees of freedom."""
+    rng = np.random.default_rng(0)
+    apart = 0
+    for _ in range(500):
+        then, now, gain = (Mean(*rng.exponential(size=2) * scale) for scale in (1.0, 2.0, 0.3))
+        shift = cost_shift(then, now, gain, 0.02, degrees=rng.choice([2.0, 10.0, np.inf]))
+        one, other = shift.intervals(then, now, gain, least=0.0)
+        assert min(one.low, other.low) >= 0.0
+        if one.high < other.low or other.high < one.low:
+            apart += 1
+            assert shift.changed
+    assert apart > 20
+    assert Estimate.of(Mean(1.0, 4.0), 0.95, least=0.0).low == 0.0
+    assert Estimate.of(Mean(1.0, 4.0), 0.95).low < 0.0
+
+
+def test_a_regret_is_large_beyond_that_of_fits_on_as_few_rows():
+    usual = [Mean(0.1), Mean(0.3), Mean(0.2)]
+    assert not is_large_regret(Mean(0.6, 4e-3), [NOTHING], 0.05)
+    assert is_large_regret(Mean(0.6, 1e-4), [NOTHING], 0.05)
+    assert not is_large_regret(Mean(0.69), [Mean(0.2)] * 3, 0.05)
+    assert is_large_regret(Mean(0.71), [Mean(0.2)] * 3, 0.05)
+    assert not is_large_regret(Mean(0.71), usual, 0.05)
+    assert is_large_regret(Mean(np.inf), usual, 0.05)
+    assert not is_large_regret(Mean(np.inf), [Mean(np.inf)], 0.05)
 
 
 def test_equal_costs_of_nothing_are_no_change():

@@ -16,7 +16,7 @@ from lwcs.arrays.rows import is_sparse, place_of, stored_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lwcs.arrays.types import FloatArray, Rows
+    from lwcs.arrays.types import DenseRows, FloatArray, Rows
 
 
 Translate = Callable[[Exception], "Exception | None"]
@@ -126,6 +126,39 @@ def check_memory_limit(memory_limit: object) -> int | None:
             "a text such as '512MB' or '2GB'"
         )
     return amount
+
+
+# float64 has so many binary digits.
+_DIGITS = 53
+_NAMED = 8
+
+
+def loses_digits(values: DenseRows) -> bool:
+    """Whether whole numbers are not the same in float64, as some beyond 2**53."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
+        return False
+    if int(values.min()) >= -(2**_DIGITS) and int(values.max()) <= 2**_DIGITS:
+        return False
+    sizes = np.abs(values).astype(np.uint64)
+    _, exponents = np.frexp(sizes.astype(np.float64))
+    spacing = np.uint64(1) << np.maximum(exponents - _DIGITS, 0).astype(np.uint64)
+    return bool((sizes & (spacing - np.uint64(1))).any())
+
+
+def objects_lose_digits(values: DenseRows) -> bool:
+    """Whether integers of Python are not the same in float64."""
+    return any(type(value) is int and int(float(value)) != value for value in values.flat)
+
+
+def lost_digits_text(names: Sequence[str] = ()) -> str:
+    """The warning that whole numbers, of columns if they have names, lose digits."""
+    shown = ", ".join(map(repr, names[:_NAMED])) + ", …" * (len(names) > _NAMED)
+    what = f"column{'s' * (len(names) > 1)} {shown}" if names else "the data"
+    return (
+        f"{what} {'have' if len(names) > 1 else 'has'} whole numbers beyond 2**53, which lose "
+        "their last digits: distances are computed in float64; subtract a number first, or leave "
+        "out columns that are names and not amounts"
+    )
 
 
 def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> FloatArray:

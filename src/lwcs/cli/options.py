@@ -301,6 +301,12 @@ def wrote_text(*files: str | None) -> str:
     return f"; wrote {' and '.join(written)}" if written else ""
 
 
+def wrote_lines(*files: str | None) -> list[str]:
+    """The line that names the files that were written, if there are any."""
+    words = wrote_text(*files).removeprefix("; ")
+    return [f"{words[0].upper()}{words[1:]}."] if words else []
+
+
 def print_answer(facts: dict[str, Any], text: str) -> None:
     """Print the result on standard output: as text or, with --json, as JSON."""
     if not _printed_as_json(facts):

@@ -100,6 +100,7 @@ class BuildContext:
                 "have no scale; scan the data without it, or return the scale in the Summary"
             )
         self.source.warn_of_identifiers()
+        self.source.warn_of_lost_digits()
         return Coreset.drawn(
             draws,
             self.source.like,
@@ -139,6 +140,7 @@ class BuildContext:
             refuse_underflow(total, geometry, summary, block.points)
             summary = replace(summary, cost=without_rounding(total, geometry, summary))
         source.warn_of_identifiers()
+        source.warn_of_lost_digits()
         n_rows = len(block.weights)
         kept = np.arange(n_rows) if block.dropped is None else np.flatnonzero(~block.dropped)
         ones = np.ones(len(kept), dtype=np.int64)

@@ -139,13 +139,14 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
     inertia_ : float
         Cost of exactly `cluster_centers_`: on the full data, or where no final pass is made
         (`compute_labels=False`, fitted on a Coreset, on rows that can be read only once, or by
-        `partial_fit`) on the coreset. There it is biased low, since the centers were fitted to
-        the coreset; less so if they were polished.
+        `partial_fit`) on the coreset. There it is an estimate: too low on average, since the
+        centers were fitted to the coreset, and off by chance in either direction.
     sampling_error_ : float
         Estimate of how much more the centers cost on all rows than if Lloyd's algorithm went on
         from them on all rows: 0.02 is 2 %. It comes from draws that were not used, and from the
-        final pass where that sees more than chance; 0 if all rows were clustered, and nan where
-        nothing is known (without a final pass: an integer `coreset_size` or a small Coreset
+        final pass where that sees more than chance; 0 if all rows were clustered (what further
+        iterations would gain then is `diagnosis_.unfinished`), and nan where nothing is known
+        (without a final pass: an integer `coreset_size` or a small Coreset
         without `holdout`, and a union of coresets). What `polish` gained is taken off, as far as a
         further pass has measured it. It does not cover a poor local optimum.
     sampling_error_bound_ : float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator, DensityMixin
@@ -280,7 +281,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
                 "itself; scan the data without scale"
             )
         last = to_continue(before, family, (k, coreset.n_features))
-        runs = self._runs(given, seed, journal)
+        runs = replace(self._runs(given, seed, journal), resumes=last is not None)
         found = self._solve(coreset, runs, last, drawing, given=coreset is X)
         if not found.mixture.converged:
             warn(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +84,8 @@ class FittedCenters:
     geometry: Geometry
 
     soft = False
+    least = 0.0
+    """The least cost that a row can have."""
     remark = ""
     """A note on the fit for the user, or an empty text."""
 
@@ -155,6 +158,7 @@ class FittedMixture:
     """A note on the fit for the user, or an empty text."""
 
     soft = True
+    least = -inf
     unit = "minus log-likelihood"
 
     @property
@@ -212,6 +216,18 @@ class FittedMixture:
             "may be larger"
         )
         return FittedMixture(self.model, fresh.mixture_, "" if fresh.converged_ else late)
+
+
+def weighted_rows(coreset: Coreset) -> Coreset:
+    """A coreset without its rows of weight 0."""
+    rows = np.flatnonzero(coreset.host_weights)
+    if len(rows) == len(coreset):
+        return coreset
+    return replace(
+        coreset, points=coreset.like_points(coreset.host_points[rows]),
+        weights=coreset.host_weights[rows], indices=coreset.indices[rows],
+        counts=coreset.counts[rows],
+    )  # fmt: skip
 
 
 def _named(model: Any) -> str:

@@ -11,7 +11,14 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
-from lwcs.arrays.checks import check_choice, check_count, check_number, refuse_masked
+from lwcs.arrays.checks import (
+    check_choice,
+    check_count,
+    check_number,
+    lost_digits_text,
+    objects_lose_digits,
+    refuse_masked,
+)
 from lwcs.arrays.device import ArrayOrigin, check_device_name
 from lwcs.arrays.rows import is_sparse
 from lwcs.coreset.coreset import (
@@ -22,6 +29,7 @@ from lwcs.coreset.coreset import (
 )
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.runtime.parallel import single_threaded_blas
+from lwcs.runtime.warnings import warn
 from lwcs.sizing.decision import sampler_of
 from lwcs.sizing.solution import check_n_rows
 from lwcs.solvers.seeding import INITS
@@ -134,6 +142,8 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     if is_sparse(X) and X.format != "csr":
         # scikit-learn would convert it without checking its indices.
         X = as_csr(X)
+    if reset and isinstance(X, np.ndarray) and X.dtype == object and objects_lose_digits(X):
+        warn(lost_digits_text())
     # Finite values are checked by the pass that reads them.
     X = validate_data(
         model, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False

@@ -1,9 +1,10 @@
 """drift(): whether a model is still good for new rows, by one build and one fit on half of it.
 
-Drift is detected by the cost per row and the shares of clusters, and not by the regret: a fresh fit
-may just find a better optimum. Old centers were fitted to their own rows, and cost less there than
-on other rows of the population. By how much is estimated from the gap of the fresh fit between two
-halves of the new rows, scaled to the number of rows of the old fit; so much more cost is no alarm.
+Drift is detected by the cost per row and the shares of clusters, and by the regret only where it is
+large: a fresh fit may just find a better optimum. Old centers were fitted to their own rows, and
+cost less there than on other rows of the population. By how much is estimated from the gap of a
+fresh fit between two halves of the new rows, scaled down to the number of rows of the old fit. If
+those were fewer, fresh fits on as few new rows tell it, and how much worse such fits are.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy as np
 from lwcs.arrays.checks import check_confidence, check_count, check_memory_limit
 from lwcs.arrays.device import with_explained_memory
 from lwcs.coreset.building import BuildContext
-from lwcs.coreset.coreset import Coreset, refuse_sample_weight
+from lwcs.coreset.coreset import ALL_ROWS, Coreset, refuse_sample_weight
 from lwcs.estimators.coreset_mixture import CoresetMixture
-from lwcs.estimators.fitted_models import FittedMixture, as_fitted
+from lwcs.estimators.fitted_models import FittedMixture, as_fitted, weighted_rows
 from lwcs.estimators.validation import check_features, coreset_of_stream, measured_by, scan_rows
-from lwcs.evaluation.drift_result import Drift, cost_words, share_words
+from lwcs.evaluation.drift_result import Drift, cost_words, regret_words, share_words
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed, generator
@@ -32,14 +33,16 @@ from lwcs.statistics import drift_tests
 from lwcs.statistics.record import SampleSize, digest
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import IntArray
-    from lwcs.estimators.fitted_models import FittedCenters
+    from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.estimators.fitted_models import FittedCenters, RowCosts
     from lwcs.runtime.progress import Callback
     from lwcs.statistics.record import FittedOn
     from lwcs.statistics.referee import Mean
 
 __all__ = ["Drift", "drift"]
 
+# So many fresh fits, of as few rows as the old fit had, tell how much fits of so few rows differ.
+_MOST_FITS = 8
 _UNKNOWN_WEIGHTS = (
     "the rows that {} count as rows of equal weight, since how much their weights vary is not "
     "known; if that is much, there are too many alarms"
@@ -62,14 +65,16 @@ def drift(
     """Tell whether a model is still good for new rows.
 
     Rows are drawn in one build. A fresh model with as many clusters is fitted on half of the draws;
-    the other half tells how much better it is (the regret). All draws tell whether the cost per row
-    or the share of a cluster has changed by more than chance, compared with what the model
-    remembers of its own rows (`fitted_on_`): that is the alarm, `Drift.drifted`.
+    the other half tells how much more the old model costs (the regret). All draws tell whether the
+    cost per row or the share of a cluster has changed by more than chance, compared with what the
+    model remembers of its own rows (`fitted_on_`): that is the alarm, `Drift.drifted`.
 
     Chance is that of the draws and that of the rows: rows of a population that has not changed
     differ from those before. Without any change, the probability of an alarm is at most
-    1 − `confidence`. The regret alone is no alarm, since a fresh fit may also be better because it
-    found a better optimum; it comes from a fit on a sample, and is a little too small for that.
+    1 − `confidence`, for any numbers of rows then and now. A regret is an alarm if it is at least
+    50 % (0.5 nats for mixtures) more than chance and the number of rows then explain; a smaller
+    one may come from a better optimum that the fresh fit has found. It comes from a fit on a
+    sample, and is a little too small for that.
 
     Parameters
     ----------
@@ -140,8 +145,9 @@ def drift(
             )  # fmt: skip
             rows = SampleSize.behind(coreset, source)
         new = _NewRows.of(coreset, rows, fitted, seed)
-        fresh = fitted.fitted_again(new.to_fit(), seed, threads, journal)
-        return _compare(_Reference.of(record, model), new, fitted, fresh, confidence, threads)
+        then, costs = _Reference.of(record, model), fitted.costs(new.whole, threads)
+        fits = _Fits(fitted, new, seed, threads, journal)
+        return _compare(then, new, fitted, costs, fits, confidence)
 
 
 def _checked_size(size: Any, k: int) -> int:
@@ -244,7 +250,7 @@ class _NewRows:
         cls, coreset: Coreset, rows: SampleSize, fitted: FittedCenters | FittedMixture, seed: int
     ) -> _NewRows:
         """Split a coreset, as the model measures it, into random halves."""
-        whole, k = _weighted_rows(fitted.adapted(coreset)), fitted.k
+        whole, k = weighted_rows(fitted.adapted(coreset)), fitted.k
         half = len(whole) // 2
         n_rows, notes = rows.n, () if rows.known else (_UNKNOWN_WEIGHTS.format("are new"),)
         if coreset.exact:
@@ -267,57 +273,95 @@ class _NewRows:
         weights = self.whole.host_weights[rows]
         return drift_tests.Sample(weights, np.ones(len(rows), dtype=np.int64), self.n_rows)
 
-    def to_fit(self) -> Coreset:
-        """The first half as a coreset by itself."""
-        whole, rows = self.whole, self.first
+    def as_few_as(self, n_rows: float, k: int) -> list[IntArray]:
+        """Parts of the first half that are like as few rows as an old fit had; none if it had more.
+
+        Drawn by weight, so that they are like rows of the population, which have equal weights.
+        """
+        weights, size = self.whole.host_weights[self.first], max(round(n_rows), k)
+        times = min(int(self.half(self.first).n_effective / size), _MOST_FITS)
+        if times < 2 or n_rows == 0.0:
+            return []
+        # The smallest of exponential variables with these rates, as drawn one after the other.
+        waits = generator(self.whole.size, Stage.REDUCE).exponential(size=len(weights)) / weights
+        chosen = self.first[np.argsort(waits, kind="stable")[: times * size]]
+        return [np.sort(chosen[j::times]) for j in range(times)]
+
+    def to_fit(self, rows: IntArray, *, equal: bool = False) -> Coreset:
+        """Some rows as a coreset by itself, with their weights or with equal ones."""
+        whole = self.whole
         weights = whole.host_weights[rows] * (len(whole) / len(rows))
+        counts, method = whole.counts[rows], whole.method
+        if equal:
+            weights, counts, method = np.ones(len(rows)), np.ones_like(counts), ALL_ROWS
         return replace(
             whole, points=whole.like_points(whole.host_points[rows]), weights=weights,
-            indices=whole.indices[rows], counts=whole.counts[rows],
-            n_samples=len(rows) if whole.exact else whole.n_samples,
+            indices=whole.indices[rows], counts=counts, method=method,
+            n_samples=len(rows) if method == ALL_ROWS else whole.n_samples,
             total_weight=float(weights.sum()),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Fits:
+    """Fresh fits on parts of the new rows."""
+
+    model: FittedCenters | FittedMixture
+    new: _NewRows
+    seed: int
+    n_jobs: int
+    journal: Journal
+
+    def on(
+        self, rows: IntArray, *, equal: bool = False
+    ) -> tuple[FloatArray, FittedCenters | FittedMixture]:
+        """The cost of every new row for a model that is fitted on some of them, and that model."""
+        rows_to_fit = self.new.to_fit(rows, equal=equal)
+        found = self.model.fitted_again(rows_to_fit, self.seed, self.n_jobs, self.journal)
+        return found.costs(self.new.whole, self.n_jobs).values, found
 
 
 def _compare(
     then: _Reference,
     new: _NewRows,
     model: FittedCenters | FittedMixture,
-    fresh: FittedCenters | FittedMixture,
+    costs: RowCosts,
+    fits: _Fits,
     confidence: float,
-    n_jobs: int,
 ) -> Drift:
-    """Price both models, and test what has changed."""
-    whole, first, second = new.sample, new.half(new.first), new.half(new.second)
-    costs, refitted = model.costs(new.whole, n_jobs), fresh.costs(new.whole, n_jobs)
-    now = whole.mean(costs.values)
-    shares = whole.shares(costs.memberships, model.k)
-    old_costs = costs.values[new.first], costs.values[new.second]
-    fresh_costs = refitted.values[new.first], refitted.values[new.second]
+    """Price old and fresh models, and test what has changed."""
+    whole, second, elsewhere = new.sample, new.half(new.second), new.second
+    refitted, fresh = fits.on(new.first)
+    few = new.as_few_as(then.n_rows, model.k)
+    trials = [fits.on(rows, equal=True)[0] for rows in few] or [refitted]
+    now, shares = whole.mean(costs.values), whole.shares(costs.memberships, model.k)
     regret_of = drift_tests.regret_in_nats if model.soft else drift_tests.relative_regret
-    regret = regret_of(second, old_costs[1], fresh_costs[1])
+    regret = regret_of(second, costs.values[elsewhere], refitted[elsewhere])
 
-    # Costs and shares are two tests, which divide the probability of a false alarm.
-    level = (1.0 - confidence) / (1 + (then.cost is not None))
-    reasons: list[str] = []
+    # The tests divide the probability of a false alarm.
+    level = (1.0 - confidence) / (2 + (then.cost is not None))
+    estimate = drift_tests.Estimate.of
+    at_fit, at_present = None, estimate(now, confidence, least=model.least)
+    reasons = list[str]()
     if then.cost is not None:
-        basis = np.ones(len(new.first)) if model.soft else old_costs[0]
-        n = first.n_for_centers(basis, costs.memberships[new.first], model.k)
-        gain = drift_tests.optimism(first, second, old_costs, fresh_costs, n / then.n_rows)
-        degrees = whole.degrees(costs.values)
+        gain = _optimism(then, new, model, costs, trials, few)
         usual = whole.with_spread(now, then.spread)
         shift = drift_tests.cost_shift(
-            then.cost, usual, gain, level, bound=then.bound, degrees=degrees
+            then.cost, usual, gain, level, bound=then.bound, degrees=whole.degrees(costs.values)
         )
+        at_fit, at_present = shift.intervals(then.cost, usual, gain, least=model.least)
         reasons += cost_words(then.cost.value, now.value, shift)
     changes = drift_tests.share_shifts(then.shares, shares, level)
     reasons += share_words(changes)
+    usual_regrets = [regret_of(second, each[elsewhere], refitted[elsewhere]) for each in trials]
+    if then.n_rows and drift_tests.is_large_regret(regret, usual_regrets, level):
+        reasons.append(regret_words(regret.value, in_nats=model.soft))
     remarks = [each for each in (model.ignored(new.whole), fresh.remark) if each]
     return Drift(
-        then=None if then.cost is None else drift_tests.Estimate.of(then.cost, confidence),
-        now=drift_tests.Estimate.of(now, confidence),
-        fresh=drift_tests.Estimate.of(second.mean(fresh_costs[1]), confidence),
-        regret=drift_tests.Estimate.of(regret, confidence),
+        then=at_fit,
+        now=at_present,
+        fresh=estimate(second.mean(refitted[elsewhere]), confidence, least=model.least),
+        regret=estimate(regret, confidence),
         shares=changes,
         drifted=bool(reasons),
         reasons=tuple(reasons),
@@ -330,13 +374,23 @@ def _compare(
     )
 
 
-def _weighted_rows(coreset: Coreset) -> Coreset:
-    """A coreset without its rows of weight 0."""
-    rows = np.flatnonzero(coreset.host_weights)
-    if len(rows) == len(coreset):
-        return coreset
-    return replace(
-        coreset, points=coreset.like_points(coreset.host_points[rows]),
-        weights=coreset.host_weights[rows], indices=coreset.indices[rows],
-        counts=coreset.counts[rows],
-    )  # fmt: skip
+def _optimism(
+    then: _Reference, new: _NewRows, model: FittedCenters | FittedMixture, costs: RowCosts,
+    trials: list[FloatArray], few: list[IntArray],
+) -> Mean:  # fmt: skip
+    """What centers cost more on other rows than on as many as the old ones were fitted on."""
+    assert then.cost is not None
+    second, elsewhere = new.half(new.second), new.second
+    outside = np.array([each[elsewhere] for each in trials])
+    if few:
+        rows, part = np.concatenate(few), 1.0
+        own = drift_tests.Sample(np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
+        inside = np.concatenate([each[own] for each, own in zip(trials, few, strict=True)])
+    else:
+        rows, inside = new.first, trials[0][new.first]
+        own = new.half(rows)
+        basis = np.ones(len(rows)) if model.soft else costs.values[rows]
+        part = own.n_for_centers(basis, costs.memberships[rows], model.k) / then.n_rows
+    old = costs.values[rows], costs.values[elsewhere]
+    unit = inf if model.soft else then.cost.value
+    return drift_tests.optimism(own, second, old, (inside, outside), part, unit)

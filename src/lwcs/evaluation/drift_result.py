@@ -160,6 +160,14 @@ def cost_words(then: float, now: float, shift: CostShift) -> list[str]:
     return [f"the cost per row has {moved} from {then:.4g} to {now:.4g}, more than chance explains"]
 
 
+def regret_words(regret: float, *, in_nats: bool) -> str:
+    """The alarm by the regret."""
+    if regret == inf:
+        return "a fresh fit costs nothing, and the model does"
+    more = f"{regret:.3g} nats per row" if in_nats else _percent(regret)
+    return f"the model costs {more} more than a fresh fit on these rows"
+
+
 def share_words(shares: tuple[ShareShift, ...]) -> list[str]:
     """The alarm by shares, if there is one: the clusters that have changed most."""
     changed = [share for share in shares if share.changed and share.difference is not None]

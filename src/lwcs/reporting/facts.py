@@ -86,7 +86,7 @@ def _fit(description: Description) -> list[str]:
     known = getattr(model, "diagnosis_", None)
     where = "as the model was fitted"
     if known is not None:
-        where = "on all rows" if known.on_all_rows else "on the coreset, which is biased low"
+        where = "on all rows" if known.on_all_rows else "on the coreset, which is an estimate"
     per = "unit of weight" if description.has_weights else "row"
     measured, each = distances(description.geometry), cost / description.coreset.total_weight
     sentences = [

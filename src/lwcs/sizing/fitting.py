@@ -263,12 +263,13 @@ def _judged(result: FitResult, costs: Sequence[float]) -> FitResult:
 
 
 def _diagnose(result: FitResult, request: FitRequest, reason: Reason) -> Diagnosis:
-    coreset = result.solution.coreset
+    coreset, unfinished = result.solution.coreset, result.solution.found.remaining
     if coreset.exact:
         return Diagnosis(
-            request.asked, coreset.method, Reason.FEW_ROWS.value, coreset.size, on_all_rows=True
-        )
-    return Diagnosis.of(
+            request.asked, coreset.method, Reason.FEW_ROWS.value, coreset.size, on_all_rows=True,
+            unfinished=unfinished,
+        )  # fmt: skip
+    diagnosis = Diagnosis.of(
         result.statistics,
         request.asked,
         coreset.method,
@@ -277,3 +278,4 @@ def _diagnose(result: FitResult, request: FitRequest, reason: Reason) -> Diagnos
         result.error,
         on_all_rows=result.on_all_rows,
     )
+    return replace(diagnosis, unfinished=unfinished)

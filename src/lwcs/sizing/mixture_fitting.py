@@ -118,6 +118,11 @@ class MixtureDraws:
         with self._in_coreset():
             return runs.go_on(last, self.rows, self.weights)
 
+    def resume(self, runs: Runs, last: Mixture) -> Mixture:
+        """Go on with EM from the mixture of the fit before."""
+        with self._in_coreset():
+            return runs.resume(last, self.rows, self.weights)
+
     def likelihoods(self, mixture: Mixture) -> FloatArray:
         """The log-likelihood of every row."""
         return log_likelihoods(mixture.family, mixture.weights, self.rows)
@@ -188,13 +193,17 @@ def fit_on_two_levels(
     with explaining_points(coreset):
         whole = MixtureDraws.of(coreset, runs)
         first, others = whole.split(len(whole) // PREFIX, runs.seed)
+        resumes, runs = runs.resumes, replace(runs, resumes=False)
         roughly = replace(runs, tol=_ROUGHLY * runs.tol) if starts > 1 else runs
         best = max(first.candidates(roughly, starts, last), key=others.score)
         if starts > 1:
             best = first.go_on(runs, best)
         if others.score(best) == -np.inf:
             return fit_on_one_level(coreset, runs, n_init, last)
-        finished = whole.go_on(runs, best)
+        if resumes and last is not None:
+            finished = whole.resume(runs, last)
+        else:
+            finished = whole.go_on(runs, best)
         error = _error(first, others, best, finished)
     return MixtureFit(coreset, finished, error.scaled(len(first) / len(whole)))
 
@@ -291,7 +300,7 @@ def fit_to_target(
             if not found.error.known or found.error.estimate <= target:
                 return found
             decided("size", "%d draws: error %.3g", coreset.size, found.error.estimate)
-            last = found.mixture
+            last, runs = found.mixture, replace(runs, resumes=False)
             wanted = enough_draws(coreset.size, found.error.estimate, target)
         else:
             wanted = enough_draws(least_draws(coreset, runs), 1.0, 1.0)

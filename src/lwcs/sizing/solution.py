@@ -383,6 +383,8 @@ def finish(
     """
     geometry, start = top.geometry(computed_as), climbed.found.centers
     error = NONE if top.exact else climbed.error()
+    # Without levels, iterations on these rows have begun already.
+    spent = climbed.found.n_iter if top.exact and top is draws else 0
     with explaining_points(top):
         if top is not draws:
             start = geometry.own_centers(start.geometry.to_data(start))
@@ -392,12 +394,15 @@ def finish(
         def last_level(points: Points) -> Clustering:
             cheap = len(points) * start.points.size < _CHEAP
             least = max(error.estimate if error.known else 0.0, _PART_OF_TARGET * target)
+            if spent >= params.max_iter:
+                return climbed.found
             limits = Limits(
-                params.max_iter,
+                params.max_iter - spent,
                 0.0 if params.tol is not None or cheap else _GAIN_OF_ERROR * least,
                 TOL if params.tol is None else params.tol,
             )
             found = solve_level(points, start, climbed.cost, params, limits)
+            found = replace(found, n_iter=found.n_iter + spent)
             # Draws of all rows may lack clusters, and nothing else would tell.
             searched = top.exact and top is not draws and params.searches
             return search_level(points, found, params, limits) if searched else found
@@ -409,4 +414,6 @@ def finish(
         # Draws that cost nothing say nothing of others.
         if average > 0.0:
             error = climbed.judged.error_beside(found.distances, average)
-    return Solution(top, geometry, found, own, error.unfinished(found.remaining))
+    if not top.exact:
+        error = error.unfinished(found.remaining)
+    return Solution(top, geometry, found, own, error)

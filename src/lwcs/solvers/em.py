@@ -21,6 +21,8 @@ from lwcs.solvers import device_em
 from lwcs.solvers.device_em import FAR, SMALLEST_PART, Shared, WeightedRows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lwcs.arrays.types import FloatArray, Labels, Rows
     from lwcs.solvers.families import Family
 
@@ -118,26 +120,37 @@ def fit_mixture(
     max_iter: int,
     tol: float,
     journal: Journal | None = None,
+    bounds: Sequence[float] = (),
 ) -> Mixture:
     """Run EM from the components of `family` with the weights `mixing`.
 
-    It has converged once an iteration raises the mean log-likelihood by less than `tol`.
+    It has converged once an iteration raises the mean log-likelihood by less than `tol`. `bounds`
+    are the log-likelihoods of iterations before, the last of which counts as one of these.
     """
     if isinstance(rows, DeviceArray):
         step = _on_device(rows, weights).step
     else:
         step = partial(_step, rows, weights)
-    bounds: list[float] = []
-    converged = False
+    known, own = list(bounds), list(bounds[-1:])
     with (journal or Journal()).stage("EM") as stage:
-        for _ in range(max_iter):
+        while not (converged := _at_rest(known, tol)) and len(own) < max_iter:
             bound, mixing = step(family, mixing)
-            bounds.append(bound)
+            known.append(bound)
+            own.append(bound)
             stage.step()
-            if len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol:
-                converged = True
-                break
-    return Mixture(family, mixing, bounds[-1], tuple(bounds), len(bounds), converged)
+    return Mixture(family, mixing, own[-1], tuple(own), len(own), converged)
+
+
+def _at_rest(bounds: list[float], tol: float) -> bool:
+    return len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol
+
+
+def mean_log_likelihood(
+    family: Family, mixing: FloatArray, rows: Rows, weights: FloatArray
+) -> float:
+    """Weighted mean log-likelihood per row."""
+    weights = _of_mean_one(weights)
+    return float(weights @ log_likelihoods(family, mixing, rows) / weights.sum())
 
 
 def _step(

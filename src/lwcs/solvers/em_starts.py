@@ -19,12 +19,13 @@ from lwcs.solvers.em import (
     fit_mixture,
     likeliest,
     maximize,
+    mean_log_likelihood,
     mixing_weights,
 )
 from lwcs.solvers.lloyd import cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lwcs.arrays.types import FloatArray, Labels, Rows
     from lwcs.solvers.em import Mixture
@@ -184,6 +185,8 @@ class Runs:
     seed: int
     n_jobs: int
     journal: Journal = field(default_factory=Journal, compare=False)
+    resumes: bool = False
+    """Whether the last mixture is that of the fit before, whose iterations go on (warm start)."""
 
     def start(self, rows: Rows, weights: FloatArray, attempt: int) -> Mixture:
         """Run EM from start number `attempt`."""
@@ -197,18 +200,30 @@ class Runs:
         shared = expected(last.family, last.weights, rows)
         return self._run(rows, weights, family, maximize(rows, weights, family, shared))
 
+    def resume(self, last: Mixture, rows: Rows, weights: FloatArray) -> Mixture:
+        """Go on with EM as if it had not ended: the first iteration starts from `last` itself."""
+        bound = mean_log_likelihood(last.family, last.weights, rows, weights)
+        family = self.new_family()
+        shared = expected(last.family, last.weights, rows)
+        mixing = maximize(rows, weights, family, shared)
+        return self._run(rows, weights, family, mixing, (last.lower_bound, bound))
+
     def candidates(
         self, rows: Rows, weights: FloatArray, starts: int, last: Mixture | None
     ) -> list[Mixture]:
         """The mixtures of several starts, or the one that continues from the last mixture."""
         if last is not None:
-            return [self.go_on(last, rows, weights)]
+            go_on = self.resume if self.resumes else self.go_on
+            return [go_on(last, rows, weights)]
         return [self.start(rows, weights, attempt) for attempt in range(starts)]
 
-    def _run(self, rows: Rows, weights: FloatArray, family: Family, mixing: FloatArray) -> Mixture:
+    def _run(
+        self, rows: Rows, weights: FloatArray, family: Family, mixing: FloatArray,
+        bounds: Sequence[float] = (),
+    ) -> Mixture:  # fmt: skip
         return fit_mixture(
             rows, weights, family, mixing,
-            max_iter=self.max_iter, tol=self.tol, journal=self.journal,
+            max_iter=self.max_iter, tol=self.tol, journal=self.journal, bounds=bounds,
         )  # fmt: skip
 
 

@@ -88,7 +88,9 @@ class ArrowBatch:
         column = self.batch.column(name).slice(start, stop - start)
         if has_nulls(column):
             self._refuse(missing_in(column), name, start)
-        return values_in(column)
+        values = values_in(column)
+        self.selection.note(name, values)
+        return values
 
     def _refuse(self, gaps: Mask, name: str, start: int) -> None:
         """Name the first row that has a missing value, unless such rows are dropped."""

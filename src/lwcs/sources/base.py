@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from lwcs.arrays.checks import BadValueError, translating
+from lwcs.arrays.checks import BadValueError, lost_digits_text, translating
 from lwcs.runtime.journal import Journal
+from lwcs.runtime.warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -142,6 +143,8 @@ class Source(ABC):
     """The columns that are used, if rows come from a table."""
     identifiers: tuple[str, ...] = ()
     """Columns that look like identifiers, as far as passes have seen them."""
+    lost_digits: bool = False
+    """Whether whole numbers of rows without names have lost digits, as far as passes have seen."""
     version: str | None = None
     """Version of the table that rows are read from, if it has versions."""
     dropped: int = 0
@@ -259,6 +262,14 @@ class Source(ABC):
         names, self.identifiers = self.identifiers, ()
         if self.selection is not None:
             self.selection.warn_of_identifiers(names)
+
+    def warn_of_lost_digits(self) -> None:
+        """Warn of whole numbers that passes have found to differ from those in float64, once."""
+        lost = set() if self.selection is None else self.selection.lost
+        if lost or self.lost_digits:
+            warn(lost_digits_text(sorted(lost)))
+        lost.clear()
+        self.lost_digits = False
 
     def explaining(self) -> AbstractContextManager[None]:
         """Name the row and column of a bad value that a task within this context finds."""

@@ -57,6 +57,8 @@ def _never_repeat(values: Any) -> bool:
     return n >= 1000 or float(values.max()) - float(values.min()) == n - 1
 
 
+LOST = b"lwcs.lost"
+"""Key in the metadata of a field whose whole numbers are not the same in float64."""
 WHY = b"lwcs.why"
 """Key of the metadata of a field: why a column that might hold numbers is text."""
 SPARSE = 0

@@ -13,16 +13,17 @@ Every container goes through `Selection.of`, so that a table has the same featur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lwcs.arrays.checks import check_choice
+from lwcs.arrays.checks import check_choice, loses_digits
 from lwcs.runtime.warnings import warn
 from lwcs.sources.column_types import (
+    LOST,
     WHY,
     content_and_advice,
     content_of,
@@ -64,6 +65,8 @@ class Selection:
     """Whether there is one column, of sparse vectors."""
     by_default: bool = False
     """Whether the columns were not named, so that one of them may be an identifier."""
+    lost: set[str] = field(default_factory=set, compare=False)
+    """Columns whose whole numbers have lost digits, as far as passes have seen them."""
 
     @classmethod
     def of(
@@ -118,6 +121,7 @@ class Selection:
             skipped,
             sparse=len(chosen) == 1 and shapes[0][1],
             by_default=options.columns is None,
+            lost={name for name in chosen if LOST in (schema.field(name).metadata or {})},
         )
         if isinstance(options.columns, Fitted):
             _check_fitted(selection, options.columns)
@@ -164,6 +168,11 @@ class Selection:
         rows = block.points if block.dropped is None else block.points[~block.dropped]
         numbers = {n: rows[:, part.start] for n, width, part in self.places() if width is None}
         return identifiers_among(numbers)
+
+    def note(self, name: str, values: np.ndarray[Any, Any]) -> None:
+        """Note whether the numbers of a feature lose digits in float64."""
+        if name != self.weight and name not in self.lost and loses_digits(values):
+            self.lost.add(name)
 
     def warn_of_identifiers(self, names: Sequence[str]) -> None:
         """Warn that columns look like identifiers, if they were not named."""

@@ -5,14 +5,15 @@ intervals say how far it may be off. Let e be its standard error, δ = 1 − con
 y of the draws and R the largest y that any row can have (`extremes`). By the central limit theorem
 (CLT),
 
-    from mean − z·e − M/h to mean + z·e + ln(1/δ)·M/h.
+    from mean − z·e − M/h to mean + z·e + ln(1/δ)·R/h.
 
-The last term is for rows that were not drawn, of which the variance of the others says nothing:
-but for a probability of δ, a draw is one of them with a probability below ln(1/δ)/h ("the rule of
-three"), so that they add less than ln(1/δ)·M/h if none is larger than those that were drawn. The
-term below is for one such row that was drawn by luck. Larger ones are possible: so the interval is
-offered only where R/h is at most half of the mean. Standard errors alone covered as few as 61 %
-where the cost is in clusters so small that none of their rows may be drawn, which this withholds
+The last term is for rows that were not drawn, of which the draws say nothing: but for a probability
+of δ, a draw is one of them with a probability below ln(1/δ)/h ("the rule of three"), so that they
+add less than ln(1/δ)·R/h. A few rows midway between tight clusters do come near that, where
+standard errors alone cover 32 %. No draws can tell whether there are such rows, so that no valid
+interval is narrower than this term for all data. The interval is called "clt" where this term is at
+most z·e, and "rare" where rare rows are the larger part of it. The term below is for one such row
+that was drawn by luck. Where R/h is more than half of the mean, neither is given
 (docs/results/coverage.md).
 
 By the empirical Bernstein inequality (Maurer and Pontil 2009), which holds for any rows and any h,
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, IntArray
     from lwcs.statistics.referee import Mean, Price
 
-Kind = Literal["exact", "clt", "bernstein", "none"]
+Kind = Literal["exact", "clt", "rare", "bernstein", "none"]
 
-# The CLT is offered where no row could add more than this part of the estimate.
+# Intervals with standard errors are given where no row could add more than this part of the
+# estimate.
 MOST_BY_ONE_ROW = 0.5
 # The part of the variance of a log-likelihood that a single draw may have. With more, it is in ten
 # draws or fewer, and not well known.
@@ -52,7 +54,7 @@ _NOT_COVERED = (
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceInterval:
-    """An interval, how it was made, and why there is none, or none by the CLT."""
+    """An interval, how it was made, and why there is none, or none by the CLT alone."""
 
     low: float
     high: float
@@ -68,17 +70,23 @@ class ConfidenceInterval:
 def cost_interval(
     price: Price, draws: int, largest_seen: float, largest: float, confidence: float
 ) -> ConfidenceInterval:
-    """Interval of a cost: by the CLT where that is valid, else by Bernstein's inequality.
+    """Interval of a cost: by the CLT with an allowance for rare rows, or by Bernstein's inequality.
 
     `largest_seen` is M, the largest value of a draw, and `largest` R, the largest of any row.
     """
     cost, error = price.cost, sqrt(price.variance)
     if draws < 2 or largest == 0.0 or largest / draws > MOST_BY_ONE_ROW * cost:
         return bernstein_interval(price, draws, largest, confidence)
-    half, one = deviations(1.0 - confidence) * error, largest_seen / draws
-    low = cost * (1.0 - half) - one
-    high = cost * (1.0 + half) - log(1.0 - confidence) * one
-    return ConfidenceInterval(max(low, 0.0), high, "clt")
+    half, rare = deviations(1.0 - confidence) * error, -log(1.0 - confidence) * (largest / draws)
+    low, high = cost * (1.0 - half) - largest_seen / draws, cost * (1.0 + half) + rare
+    if rare <= half * cost:
+        return ConfidenceInterval(max(low, 0.0), high, "clt")
+    part = plain_percent(rare / cost)
+    reason = (
+        f"the upper end has {part} of the estimate for rare rows that were not drawn, such as a "
+        "few between clusters, of which draws say nothing; a larger size would help"
+    )
+    return ConfidenceInterval(max(low, 0.0), high, "rare", reason)
 
 
 def largest_drawn(weights: FloatArray, counts: IntArray, distances: FloatArray) -> float:
@@ -155,17 +163,17 @@ class Certificate:
         Interval that has the true value with probability `confidence`.
     confidence : float
         As asked for.
-    kind : {"exact", "clt", "bernstein", "none"}
+    kind : {"exact", "clt", "rare", "bernstein", "none"}
         "exact" if all rows were used; "clt" for the central limit theorem, with an allowance for
         rows that were not drawn (but none for a mixture, as a row may have any log-likelihood: rare
-        rows far from all components may be missed); "bernstein" for the empirical Bernstein
-        inequality, where that theorem is not valid; "none" if no interval is known: `low` is then 0
-        (or −∞) and `high` ∞.
+        rows far from all components may be missed); "rare" for the same where that allowance is the
+        larger part of the interval; "bernstein" for the empirical Bernstein inequality, where that
+        theorem is not valid; "none" if no interval is known: `low` is then 0 (or −∞) and `high` ∞.
     bernstein : tuple of float
         Interval by the empirical Bernstein inequality, which holds for any rows: wider than the one
         by the central limit theorem. (0, ∞) if no bound on the cost of a row is known.
     reason : str
-        Why there is no interval, or none by the central limit theorem; else empty.
+        Why there is no interval, or none by the central limit theorem alone; else empty.
     biased : bool
         Whether the centers were fitted on these draws, so that the estimate is biased low.
     quantity : {"cost", "log-likelihood"}
@@ -233,6 +241,8 @@ class Certificate:
         interval = ""
         if self.kind != "none":
             by = "central limit theorem"
+            if self.kind == "rare":
+                by += ", and rare rows"
             if self.kind == "bernstein":
                 by = "empirical Bernstein, for any data"
             elif isfinite(self.bernstein[1]):

@@ -52,7 +52,9 @@ _TIMES, _POINTS, _CHANCE, _ABOUT = 2.0, 0.03, 2.0, 1.5
 # per cluster it was 0.01–0.3 on KDD, RNA, covtype and GloVe, 0.13 where single rows are far away,
 # which lightweight draws find, and 0.85–90 on the families that they fail on.
 MAY_MISS = 0.5
-_NUMBERS = ("measured", "noise", "cost_share", "smallest", "heaviest", "spread")
+_NUMBERS = ("measured", "noise", "cost_share", "smallest", "heaviest", "spread", "unfinished")
+# An estimate of less is not worth a sentence.
+_WORTH_SAYING = 1e-4
 
 
 def family_of(method: str) -> str:
@@ -142,6 +144,10 @@ class Diagnosis:
     spread: float = nan
     """Bound on the relative standard deviation of the cost of the centers on as many lightweight
     draws; large where they may miss clusters."""
+    unfinished: float = 0.0
+    """Estimate of the part of the cost that further iterations on the same rows would gain. They
+    end early where they gain little against the sampling error that is aimed at; a smaller `tol`
+    goes on. It is a part of the sampling error, except where all rows were clustered."""
 
     @classmethod
     def of(
@@ -203,10 +209,14 @@ class Diagnosis:
             said.append(f"Predicted sampling error by method: {', '.join(listed)}{known}.")
         if isfinite(self.cost_share):
             said.append(
-                f"The clusters cost {plain_percent(self.cost_share, 2)} of what the mean of all "
-                "rows would cost as the only center; the smallest has "
-                f"{plain_percent(self.smallest, 2)} of the weight, and the {HEAVIEST} heaviest "
-                f"draws have {plain_percent(self.heaviest, 2)} of the cost."
+                f"The cost is {plain_percent(self.cost_share, 2)} of what one cluster would cost; "
+                f"the smallest cluster has {plain_percent(self.smallest, 2)} of the weight, and "
+                f"the {HEAVIEST} heaviest draws have {plain_percent(self.heaviest, 2)} of the cost."
+            )
+        if self.unfinished >= _WORTH_SAYING:
+            said.append(
+                "Iterations ended early: going on would lower the cost by about "
+                f"{plain_percent(self.unfinished, 2)} (a smaller tol does)."
             )
         if self.spread > MAY_MISS and self.used in ("lightweight", "uniform"):
             said.append(
@@ -242,7 +252,7 @@ class Diagnosis:
             own.boolean("on_all_rows"),
             {name: float(errors.number(name, least=0.0)) for name in errors},
             **{
-                name: nan if own.null(name) else float(own.number(name, least=0.0))
+                name: nan if own.null(name, missing=True) else float(own.number(name, least=0.0))
                 for name in _NUMBERS
             },
         )

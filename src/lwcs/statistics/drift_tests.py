@@ -6,8 +6,10 @@ the variance of the draws is added.
 
 Besides, centers cost less on the rows that they were fitted on than on others of the population. By
 how much is estimated on the new rows: centers that were fitted on one part of them cost more on
-another part, and that gap is in proportion to 1/n. The same difference for the old centers, which
-are independent of both parts, is subtracted: its expectation is 0, and it has most of the noise.
+another part, and that gap is in proportion to 1/n. It is scaled down to more rows, and never up to
+fewer, which would multiply its noise: then several fits, of as few rows, tell the gap. The same
+difference for the old centers, which are independent of both parts, is subtracted: its expectation
+is 0, and it has most of the noise.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ _MARGIN = 1.25
 # Centers that were fitted on draws of heavy tails cost up to 10 % more on all rows than their draws
 # suggest (KDD, k = 50), four standard errors: standard errors are multiplied by this.
 _DOUBT = 2.0
+# Fits of one population that found different optima mostly differ by less.
+_LARGE_REGRET = 0.5
 # Clusters follow the rows that they were fitted on: shares elsewhere differ by a little more.
 _FOLLOWING = 1.05
 
@@ -49,11 +53,11 @@ class Estimate:
     standard_error: float
 
     @classmethod
-    def of(cls, mean: Mean, confidence: float) -> Estimate:
-        """The normal interval of a mean."""
+    def of(cls, mean: Mean, confidence: float, *, least: float = -inf) -> Estimate:
+        """The normal interval of a mean of numbers that are at least `least`."""
         error = sqrt(mean.variance)
         reach = deviations(1.0 - confidence) * error if error else 0.0
-        return cls(mean.value, mean.value - reach, mean.value + reach, error)
+        return cls(mean.value, max(mean.value - reach, least), mean.value + reach, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +220,27 @@ class CostShift:
     standard_error: float
     """Standard error of `difference − allowance`."""
     changed: bool
+    reach: float
+    """How many standard errors chance explains."""
+
+    def intervals(
+        self, then: Mean, now: Mean, optimism: Mean, *, least: float
+    ) -> tuple[Estimate, Estimate]:
+        """The costs per row then and now, with intervals such that disjoint ones are a change.
+
+        That of the cost then has what the centers cost more on other rows than on their own.
+        """
+        before, after = sqrt(then.variance + optimism.variance), sqrt(now.variance)
+        around, reach = _times(self.reach, before), _times(self.reach, after)
+        low, high = then.value - around, then.value + self.allowance + around
+        return (
+            Estimate(then.value, max(low, least), high, before),
+            Estimate(now.value, max(now.value - reach, least), now.value + reach, after),
+        )
+
+
+def _times(reach: float, error: float) -> float:
+    return reach * error if error else 0.0
 
 
 def recorded_cost(record: FittedOn) -> Mean | None:
@@ -246,25 +271,54 @@ def cost_shift(
     difference = now.value - then.value
     variance = sum(each.variance / unit / unit for each in (then, now, optimism))
     error = unit * sqrt(variance)
-    beyond = max(difference - allowance, -difference)
-    changed = beyond > deviations(level, degrees) * error + _ROUNDING * unit
-    return CostShift(difference, allowance, error, changed)
+    beyond, reach = max(difference - allowance, -difference), deviations(level, degrees)
+    changed = beyond > _times(reach, error) + _ROUNDING * unit
+    return CostShift(difference, allowance, error, changed, reach)
 
 
 def optimism(
     own: Sample, other: Sample, old: tuple[FloatArray, FloatArray],
-    fresh: tuple[FloatArray, FloatArray], part: float,
+    fresh: tuple[FloatArray, FloatArray], part: float, unit: float = inf,
 ) -> Mean:  # fmt: skip
     """The difference in cost per row between other rows and those that centers were fitted on.
 
-    `fresh` are the costs of centers that were fitted on the sample `own`, on it and on the
-    independent sample `other`; `old` those of centers that are independent of both. `part` is
-    the size of `own` as a part of the number of rows that centers were fitted on.
+    `fresh` are the costs of one or more fits: of every row of `own` for the fit on the part that it
+    is of, and of all rows of the independent sample `other`, one row per fit. `old` are those of
+    centers that are independent of both. `part` is the size of a part relative to the number of
+    rows that the old centers were fitted on. The difference is in proportion to the cost inside,
+    so that new rows that cost more do not explain themselves: `unit` is the cost of the old
+    centers on their own rows, ∞ for log-likelihoods, of which differences count.
     """
+    elsewhere = np.atleast_2d(fresh[1])
+    level = own.mean(fresh[0]).value
+    ratio = unit / level if 0.0 <= unit < level else 1.0
     inside = own.of_rows_alone().mean(fresh[0] - old[0])
-    outside = other.of_rows_alone().mean(fresh[1] - old[1])
-    gap = Mean(outside.value - inside.value, outside.variance + inside.variance)
-    return scaled(gap, _MARGIN * part)
+    outside = other.of_rows_alone().mean(elsewhere.mean(axis=0) - old[1])
+    between = _variance_between([other.mean(each) for each in elsewhere])
+    gap = Mean(outside.value - inside.value, outside.variance + inside.variance + between)
+    return scaled(gap, _MARGIN * part * ratio)
+
+
+def _variance_between(fits: list[Mean]) -> float:
+    """The variance of what another fit costs, around the mean of these; 0 for a single one."""
+    if len(fits) < 2:
+        return 0.0
+    values = np.array([each.value for each in fits])
+    unit = float(np.abs(values).max()) or 1.0
+    return float((values / unit).var(ddof=1) * (1.0 + 1.0 / len(values)) * unit * unit)
+
+
+def is_large_regret(regret: Mean, usual: list[Mean], level: float) -> bool:
+    """Whether a regret is larger than chance, a better optimum and the rows then explain.
+
+    `usual` are the regrets of fits on no more new rows than the old model was fitted on.
+    """
+    if regret.value == inf:
+        return all(each.value < inf for each in usual)
+    expected = max(sum(each.value for each in usual) / len(usual), 0.0)
+    error = sqrt(regret.variance + _variance_between(usual))
+    reach = deviations(level, len(usual) - 1.0 if len(usual) > 1 else inf)
+    return regret.value > expected + _LARGE_REGRET + _times(reach, error)
 
 
 def relative_regret(sample: Sample, old: FloatArray, fresh: FloatArray) -> Mean:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import click
@@ -103,8 +103,7 @@ def fit(
     write_to(output, model.save)
     seconds = time.perf_counter() - start
     report_fit(model, report, data, seed, rows)
-    on_all = model.diagnosis_.on_all_rows
-    cost_of = "all rows" if on_all else "the coreset, biased low"
+    known = _cost_on_all_rows(model)
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "clusters": clusters,
@@ -113,7 +112,10 @@ def fit(
         "size": model.coreset_.size,
         "method": model.coreset_.method,
         "cost": model.inertia_,
-        "cost_of": cost_of,
+        "cost_of": "all rows" if model.diagnosis_.on_all_rows else "the coreset",
+        "cost_on_all_rows": None
+        if known is None
+        else dict(zip(("value", "low", "high"), known, strict=True)),
         **saved_errors(model),
         **(clusters_of(model) if stability else {}),
         "iterations": model.n_iter_,
@@ -123,14 +125,56 @@ def fit(
     }
     options.print_summary(
         facts,
-        f"Found {clusters} cluster{'s' * (clusters != 1)} in "
-        f"{options.rows_text(model.coreset_.n_samples, dropped)} in {seconds:.1f} s, "
-        f"cost {model.inertia_:.6g} on {cost_of}"
-        + _error_text(model.sampling_error_, model.sampling_error_bound_, on_all)
-        + (f"; {model.stability_.words()}" if stability else "")
-        + (f"; {model.diagnosis_.choice}" if parameters["method"] == "auto" else "")
-        + options.dropped_text(dropped)
-        + options.wrote_text(output, report),
+        "\n".join([
+            f"Found {clusters} cluster{'s' * (clusters != 1)} in {_rows(model)} in {seconds:.1f} s"
+            f"{_by(model)}{options.dropped_text(dropped)}.",
+            _cost_text(model, known),
+            *([f"{model.stability_.words()}."] if stability else []),
+            *options.wrote_lines(output, report),
+        ]),
+    )  # fmt: skip
+
+
+def _rows(model: Any) -> str:
+    coreset = model.coreset_
+    return options.rows_text(coreset.n_samples, coreset.details.get("dropped", 0))
+
+
+def _by(model: Any) -> str:
+    """Which rows were fitted, where not all were."""
+    coreset = model.coreset_
+    if coreset.exact:
+        return ""
+    return f", from {coreset.size:,} picked at random (method {coreset.method})"
+
+
+def _cost_on_all_rows(model: Any) -> tuple[float, float, float] | None:
+    """The cost on all rows and its 95 % interval; None beyond the range of numbers."""
+    from lwcs.statistics.referee import deviations
+
+    if model.diagnosis_.on_all_rows:
+        return (model.inertia_,) * 3
+    cost, total = model.fitted_on_.cost, model.fitted_on_.total_weight
+    value, reach = total * cost.value, deviations(0.05) * total * cost.variance**0.5
+    return (value, max(value - reach, 0.0), value + reach) if isfinite(value + reach) else None
+
+
+def _cost_text(model: Any, known: tuple[float, float, float] | None) -> str:
+    """How good the clusters are: on all rows if that is known, else by an estimate."""
+    error, bound = model.sampling_error_, model.sampling_error_bound_
+    if known is None:
+        return f"Cost {model.inertia_:.6g} on the rows that were picked."
+    value, low, high = known
+    if model.coreset_.exact:
+        return f"Cost {value:.6g} on all rows, which were all clustered."
+    if model.diagnosis_.on_all_rows:
+        return f"Cost {value:.6g} on all rows{_error_text(error, bound)}."
+    if isfinite(error):
+        text = _error_text(error, bound)
+        return f"Cost on all rows about {value:.6g} ({low:.4g} to {high:.4g}){text}."
+    return (
+        f"Cost on all rows about {value:.6g} ({low:.4g} to {high:.4g} by chance alone; by how much "
+        "other rows cost more than those that were picked is not known, --cost measures it)."
     )
 
 
@@ -145,13 +189,13 @@ def _refuse_second_pass(data: tuple[str, ...], kind: str | None) -> None:
         )
 
 
-def _error_text(error: float, bound: float, on_all: bool) -> str:
+def _error_text(error: float, bound: float) -> str:
     """How far the cost is off, if the model was fitted on a sample and this is known."""
     if not 0.0 < bound < inf:
         return ""
     return (
-        f"{',' if on_all else '; on all rows it is'} about {100 * error:.2g} % "
-        f"(at most {100 * bound:.2g} %) above what clustering all rows would give"
+        f", {100 * error:.2g} % (at most {100 * bound:.2g} %) above what clustering all of them "
+        "would give"
     )
 
 
@@ -243,13 +287,14 @@ def mixture(
     }
     options.print_summary(
         facts,
-        f"Fitted {components} components to "
-        f"{options.rows_text(model.coreset_.n_samples, dropped)} in {seconds:.1f} s, "
-        f"mean log-likelihood {model.lower_bound_:.6g} on the coreset"
-        + _nats_text(model.sampling_error_, model.sampling_error_bound_)
-        + options.dropped_text(dropped)
-        + options.wrote_text(output, report),
-    )
+        "\n".join([
+            f"Fitted {components} component{'s' * (components != 1)} to {_rows(model)} in "
+            f"{seconds:.1f} s{_by(model)}{options.dropped_text(dropped)}.",
+            f"Mean log-likelihood {model.lower_bound_:.6g} per row, on the rows that were fitted"
+            f"{_nats_text(model.sampling_error_, model.sampling_error_bound_)}.",
+            *options.wrote_lines(output, report),
+        ]),
+    )  # fmt: skip
 
 
 def _nats_text(error: float, bound: float) -> str:
@@ -257,6 +302,6 @@ def _nats_text(error: float, bound: float) -> str:
     if not bound > 0.0:
         return ""
     return (
-        f"; log-likelihood about {error:.2g} (at most {bound:.2g}) nats per row below what "
-        "fitting all rows would give"
+        f"; on all rows {error:.2g} (at most {bound:.2g}) nats below what fitting all of them "
+        "would give"
     )

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from lwcs.sources.base import NO_ROWS
-from lwcs.sources.column_types import WHY, is_number
+from lwcs.sources.column_types import LOST, WHY, is_number
 from lwcs.sources.files.csv_dialects import checked, head_of, names_of, recognize, values_of
 from lwcs.sources.files.csv_values import (
     FALSE,
@@ -27,6 +27,7 @@ from lwcs.sources.files.csv_values import (
     ColumnKind,
     is_missing,
     kind_of_column,
+    loses,
     remedy,
     why_text,
 )
@@ -140,6 +141,8 @@ def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | N
             # All rows end in a delimiter.
             kind, why = ColumnKind.TEXT, "no name and no values"
         metadata = None if why is None else {WHY: why.encode()}
+        if kind is ColumnKind.NUMBERS and any(loses(value, resolved.spelling) for value in values):
+            metadata = {LOST: b""}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
     return pa.schema(fields)
 

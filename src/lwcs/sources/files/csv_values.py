@@ -81,6 +81,14 @@ def is_plain(value: str, spelling: Spelling) -> bool:
     return value in _WORDS or spelling.is_number(value)
 
 
+def loses(value: str, spelling: Spelling) -> bool:
+    """Whether a cell is a whole number that is not the same in float64."""
+    digits = value.strip(" \t").lstrip("+-")
+    if spelling.thousands is not None:
+        digits = digits.replace(spelling.thousands, "")
+    return len(digits) > 15 and digits.isdecimal() and int(float(digits)) != int(digits)
+
+
 def kind_of_column(values: Iterable[str], spelling: Spelling) -> ColumnKind:
     """The kind of a column, by its values; a column without values may hold numbers."""
     present = [value for value in values if not is_missing(value)]

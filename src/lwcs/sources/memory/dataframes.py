@@ -93,8 +93,10 @@ class TableSource(LocalSource):
         """Rows with 0 in place of nulls."""
         n_rows = len(range(*rows.indices(self.n_rows))) if isinstance(rows, slice) else len(rows)
         array = np.empty((n_rows, self.n_features), dtype=self.dtype)
-        for column, (_, width, part) in zip(self._columns, self.selection.places(), strict=True):
-            array[:, part.start if width is None else part] = column.values(rows)
+        for column, (name, width, part) in zip(self._columns, self.selection.places(), strict=True):
+            values = column.values(rows)
+            self.selection.note(name, values)
+            array[:, part.start if width is None else part] = values
         return array
 
     def _missing_rows(self) -> Mask:

@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lwcs.arrays.checks import check_weights, refuse_masked
+from lwcs.arrays.checks import (
+    check_weights,
+    loses_digits,
+    lost_digits_text,
+    objects_lose_digits,
+    refuse_masked,
+)
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, library_of, rows_of
-from lwcs.arrays.rows import is_missing, is_sparse, pieces, with_ones
+from lwcs.arrays.rows import is_missing, is_sparse, pieces, stored_values, with_ones
 from lwcs.runtime.parallel import as_threads, ordered_map
+from lwcs.runtime.warnings import warn
 from lwcs.sources import base
 from lwcs.sources.base import ALL_DROPPED, Block, Source, Task, without_dropped
 from lwcs.sources.kinds import engine_of, is_query, is_table
@@ -145,7 +152,11 @@ class LocalSource(Source):
         """The rows of a piece whose rows are numbered from row `first` on."""
         start, stop = first + piece.start, first + piece.stop
         weights = None if self.weights is None else self.weights[start:stop]
-        return Block(self.read(start, stop), weights, piece.start)
+        rows = self.read(start, stop)
+        if not (self.gives_views or self.lost_digits):
+            stored = stored_values(rows)
+            self.lost_digits = isinstance(stored, np.ndarray) and loses_digits(stored)
+        return Block(rows, weights, piece.start)
 
     def each_block(
         self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
@@ -279,6 +290,8 @@ def as_table_of_numbers(data: object) -> DenseRows:
         raise
     if array.dtype == object and array.ndim == 2 and all(_is_number(value) for value in array.flat):
         # Columns of different types, as df.to_numpy() returns them; fit takes them, too.
+        if objects_lose_digits(array):
+            warn(lost_digits_text())
         array = array.astype(np.float64)
     check_dtype(array.dtype, f" (type {type(data).__name__})")
     check_shape(array.shape)
