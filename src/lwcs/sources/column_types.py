@@ -5,14 +5,16 @@ Columns that look like identifiers are recognized by their names, and by numbers
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 _LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
@@ -55,6 +57,29 @@ def _never_repeat(values: Any) -> bool:
     if n < 100 or len(np.unique(values)) < n:
         return False
     return n >= 1000 or float(values.max()) - float(values.min()) == n - 1
+
+
+_PANDAS = b"pandas"
+_INDEX_LEVEL = re.compile(r"__index_level_\d+__")
+
+
+def pandas_index(schema: pa.Schema) -> list[str]:
+    """The columns that hold the index of a pandas table.
+
+    pandas names them in the metadata of a file. Where these were lost, as in queries and on
+    engines, the names that pandas gives to an index without a name tell.
+    """
+    levels: list[Any] = []
+    with suppress(ValueError, AttributeError):
+        levels = json.loads((schema.metadata or {}).get(_PANDAS, b"{}")).get("index_columns") or []
+    named = {level for level in levels if isinstance(level, str)}
+    return [name for name in schema.names if name in named or _INDEX_LEVEL.fullmatch(name)]
+
+
+def with_pandas_index(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """The schema, with metadata which says that these columns are the index of a pandas table."""
+    index = {"index_columns": list(dict.fromkeys(names))}
+    return schema.with_metadata({_PANDAS: json.dumps(index)} if index["index_columns"] else None)
 
 
 WHY = b"lwcs.why"

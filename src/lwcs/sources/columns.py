@@ -3,6 +3,8 @@
 - Numbers and booleans are features.
 - Lists of numbers of one length are vectors, with one feature per element. Beside a column of
   vectors, other numbers are used only if they are named.
+- The index of a pandas table, which a file holds as a column, is used only if it is named, as in a
+  DataFrame in memory.
 - Everything else is left out, with a warning that names it; asked for by name, it is refused.
 - A column that looks like an identifier is used, with a warning: a library that silently drops a
   column named `id` is as wrong as one that silently uses it. Numbers that never repeat are looked
@@ -30,6 +32,7 @@ from lwcs.sources.column_types import (
     is_number,
     is_vector,
     numpy_type,
+    pandas_index,
     plain_type,
     shape_of,
 )
@@ -89,9 +92,11 @@ class Selection:
         exclude = () if options.exclude is None else options.exclude
         excluded = set(matched(exclude, schema.names, "exclude"))
         if options.columns is None:
-            allowed = [name for name in rest if name not in excluded]
+            index = {name for name in pandas_index(schema) if name not in excluded}
+            allowed = [name for name in rest if name not in excluded | index]
             chosen, left_out = _by_rule(table, allowed, keys)
             if not chosen:
+                left_out |= dict.fromkeys(index, "the index of a pandas table")
                 raise ValueError(_no_columns_error(schema.names, left_out, place))
             if left_out:
                 warn(_left_out_warning(left_out, chosen, place))

@@ -35,7 +35,8 @@ class TableSource(LocalSource):
         frame = _as_frame(table)
         check_unique([str(name) for name in frame.columns])
         columns = {str(series.name): _GivenColumn.of(series) for series in frame.iter_columns()}
-        schema = pa.schema([given.field(name) for name, given in columns.items()])
+        known = getattr(getattr(table, "schema", None), "metadata", None)
+        schema = pa.schema([given.field(name) for name, given in columns.items()], known)
         selection = Selection.of(schema, options, lambda name: columns[name].first())
         self._use(selection)
         self.named_by_text = all(isinstance(name, str) for name in frame.columns)
