@@ -33,6 +33,7 @@ from lwcs.sizing.levels import (
 from lwcs.solvers.lloyd import cluster
 from lwcs.solvers.points import Points, precisely
 from lwcs.sources import LocalSource
+from lwcs.statistics.columns import dominating_columns, have_what_is_left
 from lwcs.statistics.diagnosis import Reason
 from lwcs.statistics.draw_statistics import DrawStatistics
 from lwcs.statistics.record import FittedOn
@@ -231,6 +232,20 @@ class FitResult:
             return found.labels, found.distances
         rows = solution.geometry.measured(coreset.host_points)
         return rows.nearest(solution.geometry.own_centers(self.centers))
+
+    def dominating_columns(self) -> dict[str, float]:
+        """The columns that the clusters are slices of, with their shares of squared distances."""
+        coreset, geometry = self.solution.coreset, self.solution.geometry
+        points, weights = coreset.host_points, coreset.host_weights
+        found = dominating_columns(points, weights, geometry)
+        if found:
+            labels, distances = self.on_draws()
+            own = np.asarray(self.centers)[labels]
+            cost = float(weights @ distances)
+            if have_what_is_left(np.array(list(found)), points, weights, own, cost):
+                names = coreset.feature_names
+                return {str(j if names is None else names[j]): s for j, s in found.items()}
+        return {}
 
     @cached_property
     def statistics(self) -> DrawStatistics:

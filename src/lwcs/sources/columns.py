@@ -170,6 +170,20 @@ class Selection:
         numbers = {n: rows[:, part.start] for n, width, part in self.places() if width is None}
         return identifiers_among(numbers)
 
+    def warn_of_alike(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Warn of pairs of columns that say the same."""
+        if not pairs:
+            return
+        names = self.feature_names
+        each = "; ".join(f"{names[i]!r} and {names[j]!r}" for i, j in pairs[:_SHOWN])
+        more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+        others = sorted({j for _, j in pairs})
+        warn(
+            f"columns {each}{more} say the same (their correlation is beyond ±0.999) and count "
+            "twice in distances; leave out one of each with "
+            f"lwcs.scan(…, exclude={_some_literals([names[j] for j in others])})"
+        )
+
     def warn_of_identifiers(self, names: Sequence[str]) -> None:
         """Warn that columns look like identifiers, if they were not named."""
         if names and self.by_default and len(self.columns) > 1:
@@ -279,13 +293,11 @@ def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: st
     for name, reason in left_out.items():
         reasons.setdefault(reason, []).append(name)
     each = "; ".join(f"{some_names(names)} ({reason})" for reason, names in reasons.items())
-    some = list(left_out)[:_SHOWN]
-    more = ", …" if len(left_out) > len(some) else ""
     return (
         f"{len(left_out)} of {len(left_out) + len(chosen)} columns{place and f' of {place}'} "
         f"{'is' if len(left_out) == 1 else 'are'} left out: {each}. Choose columns with "
         f"lwcs.scan(…, columns=[…]); leave these out without this warning with "
-        f"lwcs.scan(…, exclude=[{', '.join(map(repr, some))}{more}])"
+        f"lwcs.scan(…, exclude={_some_literals(list(left_out))})"
     )
 
 
@@ -304,6 +316,11 @@ def some_names(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _some_literals(names: Sequence[str]) -> str:
+    """A list of the first names, as it is written in Python."""
+    return f"[{', '.join(map(repr, names[:_SHOWN]))}{', …' * (len(names) > _SHOWN)}]"
 
 
 def is_excluded(name: str, exclude: Sequence[str] | str | None) -> bool:
