@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.feather  # noqa: F401
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 

@@ -182,6 +182,7 @@ def open_rows(
     columns: Sequence[str] | None,
     weight: str | None,
     missing: str,
+    dates: str | None = None,
     format: str | None = None,  # noqa: A002
     exclude: Sequence[str] | None = None,
     keep: Sequence[str] = (),
@@ -196,6 +197,7 @@ def open_rows(
         "exclude": exclude,
         "weight": weight,
         "missing": missing,
+        "dates": dates,
         "scale": "standard" if standardize else None,
         "memory_limit": memory,
     }
@@ -206,15 +208,19 @@ def open_rows(
     if len(data) > 1 and "-" in data:
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
-        from lwcs.sources.scan_options import Dialect
+        from lwcs.sources.scan_options import Dialect, read_as
         from lwcs.sources.streams import open_pipe
 
         piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)
         if piped.kind == "arrow" and (given_dialect := given_flags(dialect)):
             raise click.UsageError(f"{given_dialect[0]} is for CSV, not for Arrow; leave it out")
-        reader = open_pipe(piped.file, piped.kind, Dialect(**dialect), as_text)
+        known = columns.reading if isinstance(columns, Fitted) else {}
+        written = Dialect(**dialect).completed(columns)
+        as_days = (dates or known.get("dates")) is not None
+        reader = open_pipe(piped.file, piped.kind, written, as_text, dates=as_days)
         source = lwcs.scan(reader, **options)
+        source.reading = read_as(written, missing, dates)
     elif not data:
         raise click.UsageError(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"
@@ -349,9 +355,16 @@ def open_for(
     columns: Sequence[str] | None,
     **options: Any,
 ) -> Source:
-    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
+    """Open DATA as the rows of a model were read, unless options say otherwise.
+
+    The columns that it was fitted on are found by name.
+    """
+    given = {flag.lstrip("-") for flag in given_flags(("missing", "dates"))}
+    reading = getattr(model, "reading_", {})
+    known = {name: each for name, each in reading.items() if name not in given}
+    options["missing"] = known.get("missing", options["missing"])
     if columns is None and hasattr(model, "feature_names_in_"):
-        columns = Fitted(map(str, model.feature_names_in_))
+        columns = Fitted.of(model.feature_names_in_, known)
     source = open_rows(data, columns=columns, **options)
     _check_features(model, source)
     return source

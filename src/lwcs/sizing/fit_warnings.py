@@ -1,4 +1,4 @@
-"""Warnings about a fit: missed clusters, a target not reached, a method or units wrong for the data."""
+"""Warnings about a fit: missed clusters, a target not reached, a wrong method or wrong units."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def warn_of_columns(result: FitResult, source: Source) -> None:
     if dominating:
         it = "it" if len(dominating) == 1 else "them"
         warn(
-            f"{domination_words(dominating)}, so that the clusters are slices of {it}; if the other "
-            "columns should count as much, measure distances in standard deviations with "
+            f"{domination_words(dominating)}, so that the clusters are slices of {it}; if "
+            "the other columns should count as much, measure distances in standard deviations with "
             "lwcs.scan(…, scale='standard')"
         )
     selection, coreset = source.selection, result.solution.coreset

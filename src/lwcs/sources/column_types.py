@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
 _LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
+# Largest distance of the distribution of identifiers from a uniform one. Amounts with a normal
+# distribution are off by 0.2 and more, those with a skew by more than that.
+_EVENLY = 0.1
 _WHOLE_NAMES = {"index", "idx", "row", "row_number", "rownumber", "rownum", "unnamed_0"}
 
 
@@ -52,11 +56,16 @@ def _are_integers(values: Any) -> bool:
 
 
 def _never_repeat(values: Any) -> bool:
-    """Whether values are all different: many of them, or a counter."""
-    n = len(values)
-    if n < 100 or len(np.unique(values)) < n:
+    """Whether values are all different as numbers that were given out are: evenly over a range.
+
+    Amounts that never repeat crowd where most of them are.
+    """
+    distinct, n = np.unique(values).astype(np.float64), len(values)
+    if n < 100 or len(distinct) < n:
         return False
-    return n >= 1000 or float(values.max()) - float(values.min()) == n - 1
+    places = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
+    evenly = np.abs(places - np.arange(n) / (n - 1)).max() < _EVENLY
+    return bool(evenly) and (n >= 1000 or float(distinct[-1]) - float(distinct[0]) == n - 1)
 
 
 _PANDAS = b"pandas"
@@ -87,23 +96,23 @@ WHY = b"lwcs.why"
 SPARSE = 0
 """The type of a Spark vector that is sparse."""
 
+AS_DAYS = "read them as days since 1970 with lwcs.scan(…, dates='days')"
+
 _OTHERS = (
     (
         ("string", "large_string", "string_view"),
         "text",
-        "encode it as numbers, for example one column of 0 and 1 per value "
-        "(pandas.get_dummies, polars to_dummies)",
+        "encode it as numbers in memory first, for example with skrub.TableVectorizer",
     ),
     (
         ("dictionary",),
         "categories",
-        "encode them as numbers, for example one column of 0 and 1 per category "
-        "(pandas.get_dummies, polars to_dummies)",
+        "encode them as numbers in memory first, for example with skrub.TableVectorizer",
     ),
     (
         ("timestamp", "date"),
         "dates",
-        "turn them into numbers, for example days since the first date",
+        AS_DAYS,
     ),
     (("time",), "times of day", "turn them into numbers, for example seconds"),
     (
@@ -130,6 +139,24 @@ def _is_any(kind: pa.DataType, names: tuple[str, ...]) -> bool:
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column holds numbers or booleans."""
     return _is_any(kind, ("integer", "floating", "boolean", "decimal"))
+
+
+def is_date(kind: pa.DataType) -> bool:
+    """Whether a column holds dates, with or without a time of day."""
+    return _is_any(kind, ("timestamp", "date"))
+
+
+def days_of(column: pa.Array) -> pa.Array:
+    """Dates as days since the first of January 1970; times of day are fractions (of UTC)."""
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32()).cast(pa.float64())
+    per_day = (
+        86_400
+        * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[
+            "ms" if pa.types.is_date64(column.type) else column.type.unit
+        ]
+    )
+    return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(per_day))
 
 
 def is_vector(kind: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ Every container goes through `Selection.of`, so that a table has the same featur
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from lwcs.sources.column_types import (
     content_and_advice,
     content_of,
     identifiers_among,
+    is_date,
     is_number,
     is_vector,
     numpy_type,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     """Fetches the first values of a column that are not missing; at least one, if there is any."""
 
 _LONGEST_VECTOR = 2**24
+_KIND = re.compile("[,;]")
 _SHOWN = 8
 """Number of columns that a message names."""
 
@@ -67,6 +70,8 @@ class Selection:
     """Whether there is one column, of sparse vectors."""
     by_default: bool = False
     """Whether the columns were not named, so that one of them may be an identifier."""
+    dates: tuple[str, ...] = ()
+    """Columns of dates, which are read as days."""
 
     @classmethod
     def of(
@@ -83,7 +88,7 @@ class Selection:
         `place` names the data in messages.
         """
         check_unique(schema.names, place)
-        table = _Table(schema, first_values)
+        table = _Table(schema, first_values, options.dates is not None)
         weight = options.weight_column
         if weight is not None:
             check_choice(weight, "column", schema.names)
@@ -114,7 +119,7 @@ class Selection:
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
         shapes = [table.shape(name) for name in chosen]
-        types = [numpy_type(table.value_type(name), name, table.why(name)) for name in chosen]
+        types = [table.dtype(name) for name in chosen]
         selection = cls(
             tuple(chosen),
             tuple(width for width, _ in shapes),
@@ -123,6 +128,7 @@ class Selection:
             skipped,
             sparse=len(chosen) == 1 and shapes[0][1],
             by_default=options.columns is None,
+            dates=tuple(name for name in chosen if table.is_date(name)),
         )
         if isinstance(options.columns, Fitted):
             _check_fitted(selection, options.columns)
@@ -167,7 +173,11 @@ class Selection:
         if not self.by_default or len(self.columns) == 1:
             return []
         rows = block.points if block.dropped is None else block.points[~block.dropped]
-        numbers = {n: rows[:, part.start] for n, width, part in self.places() if width is None}
+        numbers = {
+            name: rows[:, part.start]
+            for name, width, part in self.places()
+            if width is None and name not in self.dates
+        }
         return identifiers_among(numbers)
 
     def warn_of_alike(self, pairs: Sequence[tuple[int, int]]) -> None:
@@ -204,6 +214,18 @@ class _Table:
 
     schema: pa.Schema
     first_values: FirstValues
+    dates: bool
+    """Whether dates are read as numbers."""
+
+    def is_date(self, name: str) -> bool:
+        """Whether a column holds dates that are read as numbers."""
+        return self.dates and is_date(self.kind(name))
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The dtype of the numbers of a column; any other column is refused."""
+        if self.is_date(name):
+            return np.dtype(np.float64)
+        return numpy_type(self.value_type(name), name, self.why(name))
 
     def why(self, name: str) -> str:
         """Why a column is not numeric, if a reader has recorded it."""
@@ -258,7 +280,7 @@ def _by_rule(
         kind = table.kind(name)
         if name in keys:
             left_out[name] = "from the names of folders"
-        elif is_number(kind):
+        elif is_number(kind) or table.is_date(name):
             numbers.append(name)
         elif is_vector(kind):
             lengths = set(table.lengths(name))
@@ -289,10 +311,11 @@ def _by_rule(
 
 def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
     """Word the warning about columns that are not used."""
-    reasons: dict[str, list[str]] = {}
+    kinds: dict[tuple[str, str], list[str]] = {}
     for name, reason in left_out.items():
-        reasons.setdefault(reason, []).append(name)
-    each = "; ".join(f"{some_names(names)} ({reason})" for reason, names in reasons.items())
+        # Reasons of one kind have the same beginning and advice, and an example of each column.
+        kinds.setdefault((_KIND.split(reason, 1)[0], reason.rpartition("; ")[2]), []).append(name)
+    each = "; ".join(f"{some_names(names)} ({left_out[names[0]]})" for names in kinds.values())
     return (
         f"{len(left_out)} of {len(left_out) + len(chosen)} columns{place and f' of {place}'} "
         f"{'is' if len(left_out) == 1 else 'are'} left out: {each}. Choose columns with "

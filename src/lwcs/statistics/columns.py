@@ -1,4 +1,4 @@
-"""Columns as distances see them: those that have most of all distances, and those that say the same.
+"""Columns as distances see them: which have most of all distances, and which say the same.
 
 Both are found on weighted rows, such as the draws of a coreset, so that no row is read again.
 """
@@ -41,9 +41,7 @@ def dominating(variances: FloatArray, most: float = MOST) -> IntArray:
     return order[:0]
 
 
-def dominating_columns(
-    points: Rows, weights: FloatArray, geometry: Geometry
-) -> dict[int, float]:
+def dominating_columns(points: Rows, weights: FloatArray, geometry: Geometry) -> dict[int, float]:
     """The columns that dominate squared distances between rows, with their shares of them."""
     if type(geometry.divergence) is not SquaredEuclidean or geometry.scale is not None:
         return {}
@@ -111,8 +109,7 @@ def _is_alike(pair: DenseRows, weights: FloatArray) -> bool:
     # Of rows in the middle, each counts once.
     ones = np.ones(int(middle.sum()))
     return all(
-        bool(_correlated(rows, own)[0, 1])
-        for rows, own in ((pair, weights), (pair[middle], ones))
+        bool(_correlated(rows, own)[0, 1]) for rows, own in ((pair, weights), (pair[middle], ones))
     )
 
 

@@ -46,7 +46,9 @@ class FileSource(SequenceSource):
         self._files: Files
         with explaining(found.paths):
             if found.kind == "csv":
-                self._files = DelimitedFiles(found, options.dialect, store)
+                self._files = DelimitedFiles(
+                    found, options.text, store, dates=options.dates is not None
+                )
             elif found.kind == "parquet":
                 self._files = ParquetFiles.found(found, store)
             else:

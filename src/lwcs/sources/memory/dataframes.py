@@ -12,7 +12,7 @@ from narwhals.exceptions import DuplicateError
 
 from lwcs.sources.arrow_rows import as_lists, has_nulls, missing_in, values_in
 from lwcs.sources.base import Block
-from lwcs.sources.column_types import WHY
+from lwcs.sources.column_types import WHY, days_of
 from lwcs.sources.columns import Selection
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_one_level, check_unique
@@ -41,7 +41,10 @@ class TableSource(LocalSource):
         self._use(selection)
         self.named_by_text = all(isinstance(name, str) for name in frame.columns)
         self.n_rows, self._drop = len(frame), options.drop
-        self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
+        self._columns = [
+            columns[name].column(width, name, as_days=name in selection.dates)
+            for name, width, _ in selection.places()
+        ]
         self._no_weight: Mask | None = None
         if selection.weight is not None:
             self._set_weights(columns[selection.weight], selection.weight)
@@ -214,8 +217,10 @@ class _GivenColumn:
         whole = self.series.to_arrow() if self.objects is None else self.objects
         return whole.drop_null().slice(0, _LOOK).to_pylist()
 
-    def column(self, width: int | None, name: str) -> _Column:
+    def column(self, width: int | None, name: str, *, as_days: bool = False) -> _Column:
         """The column as a feature, or as vectors of some length."""
+        if as_days:
+            return _ArrowColumn(days_of(self._arrow()))
         if width is not None:
             return _ArrowColumn(as_lists(self._arrow(), width, name))
         kind = self.series.dtype
