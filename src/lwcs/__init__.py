@@ -21,6 +21,8 @@ _PUBLIC = {
     "lwcs.estimators.coreset_mixture": ["CoresetMixture"],
     "lwcs.evaluation.certification": ["certify"],
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
+    "lwcs.evaluation.table_check": ["check"],
+    "lwcs.evaluation.table_check_result": ["Check"],
     "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
     "lwcs.plotting.cluster_map": ["ClusterMapDisplay"],
@@ -52,6 +54,7 @@ _READERS = {
 
 __all__ = [
     "Certificate",
+    "Check",
     "ClusterMapDisplay",
     "ColumnWarning",
     "CompareDisplay",
@@ -79,6 +82,7 @@ __all__ = [
     "__version__",
     "build",
     "certify",
+    "check",
     "choose_k",
     "compare",
     "divergences",
@@ -103,6 +107,8 @@ if TYPE_CHECKING:
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_selection import choose_k
+    from lwcs.evaluation.table_check import check
+    from lwcs.evaluation.table_check_result import Check
     from lwcs.plotting.cluster_map import ClusterMapDisplay
     from lwcs.plotting.cluster_profiles import ProfileDisplay, SilhouetteDisplay
     from lwcs.plotting.coreset_draws import CoresetDisplay

@@ -37,6 +37,7 @@ class Stage(IntEnum):
     PILOT_ONCE_MORE = 11
     HOLDOUT = 12
     BOOTSTRAP = 13
+    CHECK = 14
 
 
 class Round(IntEnum):

@@ -72,6 +72,8 @@ class Selection:
     """Whether the columns were not named, so that one of them may be an identifier."""
     dates: tuple[str, ...] = ()
     """Columns of dates, which are read as days."""
+    index: tuple[str, ...] = ()
+    """Columns that are the index of a pandas table, and no features."""
 
     @classmethod
     def of(
@@ -129,6 +131,7 @@ class Selection:
             sparse=len(chosen) == 1 and shapes[0][1],
             by_default=options.columns is None,
             dates=tuple(name for name in chosen if table.is_date(name)),
+            index=tuple(name for name in pandas_index(schema) if name not in chosen),
         )
         if isinstance(options.columns, Fitted):
             _check_fitted(selection, options.columns)

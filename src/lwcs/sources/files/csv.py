@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from io import BytesIO, RawIOBase
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from lwcs.sources.files.csv_values import (
     date_format,
     is_missing,
     kind_of_column,
+    other_spelling,
     parsed_dates,
     remedy,
     why_text,
@@ -38,7 +40,7 @@ from lwcs.sources.remote.prefetch import Piece
 from lwcs.sources.scan_options import PACKED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.files.csv_dialects import Head, ResolvedDialect
@@ -155,6 +157,17 @@ def schema_of(
         metadata = None if why is None else {WHY: why.encode()}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
     return pa.schema(fields)
+
+
+def _suggested(head: Head, resolved: ResolvedDialect, name: str) -> dict[str, str]:
+    """Separators by which all values of some columns of text are numbers."""
+    now = resolved.spelling
+    for values in values_of(head, resolved, name):
+        other = other_spelling(values, now, 1.0)
+        # All numbers have one spelling: others of them would be text.
+        if other is not None and other.decimal == now.decimal and other.thousands is not None:
+            return {"thousands": other.thousands}
+    return {}
 
 
 def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
@@ -307,6 +320,9 @@ def _numbers(text: pa.Array, spelling: Spelling, label: str, first: int, name: s
 class DelimitedFiles(Files):
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
+    suggested: Mapping[str, str] = MappingProxyType({})
+    """Options with which columns of text would be numbers, as the first rows suggest."""
+
     def __init__(
         self, found: Found, dialect: Dialect, store: Store | None = None, *, dates: bool = False
     ) -> None:
@@ -320,6 +336,7 @@ class DelimitedFiles(Files):
             resolved = self._recognize(head, path)
             schema = schema_of(head, resolved, repr(path), dates=dates)
             if schema is not None:
+                self.suggested = _suggested(head, resolved, repr(path))
                 self._folders = FolderColumns.of(found, schema.names)
                 self.keys = self._folders.schema.names
                 self.schema = pa.schema([*schema, *self._folders.schema])

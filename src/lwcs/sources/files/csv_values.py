@@ -122,14 +122,26 @@ def why_text(values: Sequence[str], spelling: Spelling) -> str | None:
             f"text, although {numbers} of {first} are numbers: {value!r} in row {row} is not; "
             f"{remedy(value, spelling)}"
         )
-    for other in _others(spelling):
+    if (other := other_spelling([value for _, value in there], spelling)) is not None:
         readable = sum(other.is_number(value) for _, value in there)
-        if 2 * readable >= len(there):
-            return (
-                f"text, although {readable} of {first} can be read as numbers, for example "
-                f"{value!r} in row {row}; {remedy(value, spelling)}"
-            )
+        return (
+            f"text, although {readable} of {first} can be read as numbers, for example "
+            f"{value!r} in row {row}; {remedy(value, spelling)}"
+        )
     return None
+
+
+def other_spelling(values: Sequence[str], spelling: Spelling, part: float = 0.5) -> Spelling | None:
+    """Another spelling by which so many of the values that are present are numbers."""
+    there = [value for value in values if not is_missing(value)]
+    if not there or sum(map(spelling.is_number, there)) >= part * len(there):
+        return None
+    fitting = (
+        other
+        for other in _others(spelling)
+        if sum(map(other.is_number, there)) >= part * len(there)
+    )
+    return next(fitting, None)
 
 
 def date_format(values: Iterable[str]) -> str | None:

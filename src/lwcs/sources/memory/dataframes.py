@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +209,8 @@ class _GivenColumn:
         objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
         return pa.field(name, pa.string() if objects else kind)
 
-    def _arrow(self) -> pa.Array:
+    def whole(self) -> pa.Array:
+        """All values, in Arrow."""
         whole = self.series.to_arrow() if self.objects is None else self.objects
         return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
 
@@ -220,13 +222,33 @@ class _GivenColumn:
     def column(self, width: int | None, name: str, *, as_days: bool = False) -> _Column:
         """The column as a feature, or as vectors of some length."""
         if as_days:
-            return _ArrowColumn(days_of(self._arrow()))
+            return _ArrowColumn(days_of(self.whole()))
         if width is not None:
-            return _ArrowColumn(as_lists(self._arrow(), width, name))
+            return _ArrowColumn(as_lists(self.whole(), width, name))
         kind = self.series.dtype
         if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
             return _SeriesColumn(self.series)
-        return _ArrowColumn(self._arrow())
+        return _ArrowColumn(self.whole())
+
+
+def as_arrow(table: Any) -> pa.Table:
+    """A table with all of its columns in Arrow; those that Arrow has no type for are null."""
+    frame, columns = _as_frame(table), dict[str, pa.Array]()
+    for series in frame.iter_columns():
+        given = _GivenColumn.of(series)
+        values = pa.nulls(len(frame))
+        with suppress(pa.ArrowException, TypeError):
+            if given.objects is not None and not len(given.objects):
+                values = pa.array(map(_text_of, series.to_list()), pa.string())
+            elif not given.why:
+                values = given.whole()
+        columns[str(series.name)] = values
+    known = getattr(getattr(table, "schema", None), "metadata", None)
+    return pa.table(columns).replace_schema_metadata(known)
+
+
+def _text_of(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _as_frame(table: Any) -> nw.DataFrame[Any]:
