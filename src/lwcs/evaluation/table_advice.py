@@ -14,7 +14,7 @@ import numpy as np
 from lwcs.evaluation.table_check_result import Check
 from lwcs.runtime.formatting import plain_percent
 from lwcs.sources.columns import some_names
-from lwcs.statistics.columns import alike, dominating, domination_words
+from lwcs.statistics.column_shares import alike, dominating, domination_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

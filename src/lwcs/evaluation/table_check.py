@@ -181,27 +181,27 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampledRows:
     """Rows with the smallest keys: their numbers, and their other columns if there are any."""
 
     keys: FloatArray
     numbers: FloatArray
     others: pa.Table | None = None
 
-    def __add__(self, other: Sample) -> Sample:
+    def __add__(self, other: SampledRows) -> SampledRows:
         others = None
         if self.others is not None and other.others is not None:
             others = pa.concat_tables([self.others, other.others])
         keys = np.concatenate([self.keys, other.keys])
-        return Sample(keys, np.concatenate([self.numbers, other.numbers]), others).smallest()
+        return SampledRows(keys, np.concatenate([self.numbers, other.numbers]), others).smallest()
 
-    def smallest(self) -> Sample:
+    def smallest(self) -> SampledRows:
         """The rows that stay in the sample, in the order in which they came."""
         if len(self.keys) <= _SAMPLED:
             return self
         at = np.sort(np.argpartition(self.keys, _SAMPLED)[:_SAMPLED])
         others = None if self.others is None else self.others.take(pa.array(at))
-        return Sample(self.keys[at], self.numbers[at], others)
+        return SampledRows(self.keys[at], self.numbers[at], others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class Seen:
     names: tuple[str, ...]
     """Columns of numbers, also those that are no features."""
     sums: Sums
-    sample: Sample
+    sample: SampledRows
     kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
     """All columns of a table, with their types."""
     gaps: Mapping[str, int] = field(default_factory=dict)
@@ -260,7 +260,7 @@ def _of_table(source: SequenceSource) -> Iterator[Seen]:
         smallest = np.partition(np.concatenate([smallest, keys]), _SAMPLED - 1)[:_SAMPLED]
         # Most rows are known not to be in the sample before they are copied.
         at = np.flatnonzero(keys <= smallest.max())
-        part = Sample(keys[at], numbers[at], rows.select(rest).take(pa.array(at)))
+        part = SampledRows(keys[at], numbers[at], rows.select(rest).take(pa.array(at)))
         gaps = {name: _missing(rows[name]) for name in rest}
         yield Seen(names, Sums.of(numbers), part, kinds, gaps)
 
@@ -293,12 +293,12 @@ class _Look:
         """Look at every block."""
         rng = generator(_SEED, Stage.CHECK, 0, partition)
         none = np.empty((0, len(self.names)))
-        seen = Seen(self.names, Sums.of(none), Sample(np.empty(0), none))
+        seen = Seen(self.names, Sums.of(none), SampledRows(np.empty(0), none))
         for block in blocks:
             rows: DenseRows = np.array(as_dense(block.points))
             if block.dropped is not None:
                 rows[block.dropped] = np.nan
-            sample = Sample(rng.random(len(rows)), rows).smallest()
+            sample = SampledRows(rng.random(len(rows)), rows).smallest()
             seen += Seen(self.names, Sums.of(rows), sample)
         return seen
 

@@ -13,7 +13,7 @@ from lwcs.runtime.warnings import warn
 from lwcs.samplers import Lightweight
 from lwcs.sizing.decision import FAR_OFF
 from lwcs.sizing.solution import enough_draws
-from lwcs.statistics.columns import alike, domination_words
+from lwcs.statistics.column_shares import alike, domination_words
 from lwcs.statistics.diagnosis import METHODS, draws_by, family_of
 
 if TYPE_CHECKING:

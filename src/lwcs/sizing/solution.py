@@ -33,7 +33,7 @@ from lwcs.sizing.levels import (
 from lwcs.solvers.lloyd import cluster
 from lwcs.solvers.points import Points, precisely
 from lwcs.sources import LocalSource
-from lwcs.statistics.columns import dominating_columns, have_what_is_left
+from lwcs.statistics.column_shares import dominating_columns, have_what_is_left
 from lwcs.statistics.diagnosis import Reason
 from lwcs.statistics.draw_statistics import DrawStatistics
 from lwcs.statistics.record import FittedOn

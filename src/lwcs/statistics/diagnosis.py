@@ -13,7 +13,7 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from lwcs.runtime.formatting import plain_percent
-from lwcs.statistics.columns import domination_words
+from lwcs.statistics.column_shares import domination_words
 from lwcs.statistics.draw_statistics import HEAVIEST, OWN
 from lwcs.storage.fields import Fields
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs.statistics.columns import alike, dominating
+from lwcs.statistics.column_shares import alike, dominating
 from tests.cli.running import run
 
 N = 12_000
