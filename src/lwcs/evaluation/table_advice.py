@@ -27,6 +27,8 @@ _GAPPY = 0.2
 """A column with more gaps costs more rows than it is worth."""
 _UNITS = 10.0
 """Standard deviations that differ by more are those of different units."""
+_VECTOR = 100
+"""An array of more columns has vectors as rows: pixels, words, embeddings."""
 _SKEWED, _HEAVY = 3.0, 20.0
 """Skewness and kurtosis of long tails; those of an exponential distribution are 2 and 9."""
 _CONSTANT, _GAPS, _SAME = "constant", "gaps", "says the same as "
@@ -122,6 +124,8 @@ def _differ_in_units(
 ) -> bool:
     """Whether some columns would hardly count; elements of vectors have one unit."""
     if source.selection is not None and any(source.selection.widths):
+        return False
+    if source.feature_names is None and source.n_features > _VECTOR:
         return False
     several = variances[variances > 0.0]
     if len(several) < 2 or len(several) != len(features):

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwcs.arrays.checks import check_count
-from lwcs.arrays.rows import as_dense
+from lwcs.arrays.rows import as_dense, is_sparse, with_values
 from lwcs.evaluation.table_advice import advised
 from lwcs.evaluation.table_check_result import Check, ColumnFacts
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
 from lwcs.runtime.warnings import ColumnWarning
-from lwcs.sources import Source, scan
+from lwcs.sources import PARTITION_ROWS, Source, scan
 from lwcs.sources.base import gathered, watched
 from lwcs.sources.column_types import (
     content_of,
@@ -45,11 +45,12 @@ from lwcs.sources.sequence import SequenceSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray
+    from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.runtime.progress import Callback
     from lwcs.sources import Block
 
 _SAMPLED, _SEED = 5_000, 0
+_FEWEST, _VALUES = 200, 2**22
 _FEW = 100
 """Text with more values than this is no category."""
 _TAILED = 20
@@ -144,6 +145,11 @@ def checked(
     return advised(_facts(seen, source), seen.rows, values, source, paths, n_clusters)
 
 
+def sampled(width: int) -> int:
+    """Number of rows of the sample, fewer where there are very many columns."""
+    return min(_SAMPLED, max(_FEWEST, _VALUES // max(width, 1)))
+
+
 @dataclass(frozen=True, slots=True)
 class Sums:
     """Exact sums over rows, by column; values that are missing or infinite are gaps."""
@@ -156,9 +162,17 @@ class Sums:
     high: FloatArray
 
     @classmethod
-    def of(cls, values: FloatArray) -> Sums:
+    def of(cls, values: Rows) -> Sums:
         """The sums of some rows."""
+        if is_sparse(values):
+            return cls._of_sparse(values)
         finite = np.isfinite(values)
+        if finite.all() and len(values):
+            mean = values.mean(axis=0)
+            with np.errstate(over="ignore"):
+                scatter = np.square(values - mean).sum(axis=0)
+            present = np.full(values.shape[1], len(values))
+            return cls(len(values), present, mean, scatter, values.min(axis=0), values.max(axis=0))
         present = finite.sum(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.where(finite, values, 0.0).sum(axis=0) / np.maximum(present, 1)
@@ -166,6 +180,18 @@ class Sums:
         low = np.where(finite, values, np.inf).min(axis=0, initial=np.inf)
         high = np.where(finite, values, -np.inf).max(axis=0, initial=-np.inf)
         return cls(len(values), present, mean, scatter, low, high)
+
+    @classmethod
+    def _of_sparse(cls, rows: Any) -> Sums:
+        """Sums of sparse rows, whose values are finite or gaps that count as zeros."""
+        n = rows.shape[0]
+        known = with_values(rows, np.where(np.isfinite(rows.data), rows.data, 0.0))
+        mean = np.asarray(known.sum(axis=0)).ravel() / max(n, 1)
+        squares = np.asarray(known.power(2).sum(axis=0)).ravel()
+        gone = np.bincount(rows.indices, ~np.isfinite(rows.data), rows.shape[1]).astype(np.int64)
+        low, high = (np.asarray(part.toarray()).ravel() for part in (known.min(0), known.max(0)))
+        scatter = np.maximum(squares - n * mean**2, 0.0)
+        return cls(n, n - gone, mean, scatter, low, high)
 
     def __add__(self, other: Sums) -> Sums:
         present = self.present + other.present
@@ -197,9 +223,10 @@ class SampledRows:
 
     def smallest(self) -> SampledRows:
         """The rows that stay in the sample, in the order in which they came."""
-        if len(self.keys) <= _SAMPLED:
+        most = sampled(self.numbers.shape[1])
+        if len(self.keys) <= most:
             return self
-        at = np.sort(np.argpartition(self.keys, _SAMPLED)[:_SAMPLED])
+        at = np.sort(np.argpartition(self.keys, most)[:most])
         others = None if self.others is None else self.others.take(pa.array(at))
         return SampledRows(self.keys[at], self.numbers[at], others)
 
@@ -251,18 +278,28 @@ def _of_table(source: SequenceSource) -> Iterator[Seen]:
     kinds = {each.name: plain_type(each.type) for each in schema}
     names = tuple(n for n, kind in kinds.items() if is_number(kind) or is_date(kind))
     rest = [name for name in kinds if name not in names]
-    smallest = np.ones(_SAMPLED)
-    for _, batch in source.batches():
-        rows = pa.Table.from_batches([batch.beside])
-        columns = [_floats(rows[name].combine_chunks()) for name in names]
-        numbers = np.column_stack(columns) if columns else np.empty((len(rows), 0))
+    most = sampled(len(names))
+    smallest = np.ones(most)
+    for rows in _pieces(source):
+        # Columns stay together in memory, which makes sums over rows fast.
+        numbers = np.empty((len(rows), len(names)), order="F")
+        for j, name in enumerate(names):
+            numbers[:, j] = _floats(rows[name].combine_chunks())
         keys = rng.random(len(rows))
-        smallest = np.partition(np.concatenate([smallest, keys]), _SAMPLED - 1)[:_SAMPLED]
+        smallest = np.partition(np.concatenate([smallest, keys]), most - 1)[:most]
         # Most rows are known not to be in the sample before they are copied.
         at = np.flatnonzero(keys <= smallest.max())
         part = SampledRows(keys[at], numbers[at], rows.select(rest).take(pa.array(at)))
         gaps = {name: _missing(rows[name]) for name in rest}
         yield Seen(names, Sums.of(numbers), part, kinds, gaps)
+
+
+def _pieces(source: SequenceSource) -> Iterator[pa.Table]:
+    """All columns of the rows, a limited number of rows at a time."""
+    for _, batch in source.batches():
+        whole: pa.RecordBatch = batch.beside
+        for start in range(0, whole.num_rows, PARTITION_ROWS):
+            yield pa.Table.from_batches([whole.slice(start, PARTITION_ROWS)])
 
 
 def _missing(column: pa.ChunkedArray) -> int:
@@ -295,11 +332,16 @@ class _Look:
         none = np.empty((0, len(self.names)))
         seen = Seen(self.names, Sums.of(none), SampledRows(np.empty(0), none))
         for block in blocks:
-            rows: DenseRows = np.array(as_dense(block.points))
-            if block.dropped is not None:
-                rows[block.dropped] = np.nan
-            sample = SampledRows(rng.random(len(rows)), rows).smallest()
-            seen += Seen(self.names, Sums.of(rows), sample)
+            rows: Any = block.points
+            keys = rng.random(rows.shape[0])
+            if not is_sparse(rows):
+                rows = np.array(rows, dtype=np.float64)
+                if block.dropped is not None:
+                    rows[block.dropped] = np.nan
+            most = sampled(len(self.names))
+            at = np.argsort(keys)[:most]
+            part = SampledRows(keys[at], as_dense(rows[at]))
+            seen += Seen(self.names, Sums.of(rows), part)
         return seen
 
 

@@ -66,6 +66,7 @@ LARGEST = 16
 # The first draws; the last inner level has a quarter of them, which is enough to know half of the
 # gap to unseen draws well enough to say whether all draws reach the target: it falls like 1/m.
 _DRAWS_PER_CLUSTER, _FEWEST_DRAWS = 400, 20_000
+_FEWEST_ROWS = 20
 # More draws than the error asks for, since it is an estimate itself.
 _MARGIN = 1.25
 
@@ -237,8 +238,9 @@ class FitResult:
         """The columns that the clusters are slices of, with their shares of squared distances."""
         coreset, geometry = self.solution.coreset, self.solution.geometry
         points, weights = coreset.host_points, coreset.host_weights
-        found = dominating_columns(points, weights, geometry)
-        if found:
+        # One cluster has no slices, and a few rows no shares.
+        several = len(self.centers) > 1 and len(coreset) >= _FEWEST_ROWS
+        if several and (found := dominating_columns(points, weights, geometry)):
             labels, distances = self.on_draws()
             own = np.asarray(self.centers)[labels]
             cost = float(weights @ distances)

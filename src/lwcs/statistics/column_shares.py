@@ -90,15 +90,18 @@ def alike(points: Rows, weights: FloatArray) -> list[tuple[int, int]]:
     """
     if not 1 < points.shape[1] <= _COMPARED or points.shape[0] < 3:
         return []
-    rows: Any = as_dense(points)
-    step = -(-len(rows) // _SCREENED)
-    near = _correlated(rows[::step], weights[::step])
+    step = -(-points.shape[0] // _SCREENED)
+    near = _correlated(as_dense(points[::step]), weights[::step])
     pairs, taken = [], set[int]()
     for i, j in np.argwhere(np.triu(near, 1)).tolist():
-        if j not in taken and i not in taken and _is_alike(rows[:, [i, j]], weights):
+        if j not in taken and i not in taken and _is_alike(_pair(points, i, j), weights):
             pairs.append((i, j))
             taken.add(j)
     return pairs
+
+
+def _pair(points: Rows, i: int, j: int) -> FloatArray:
+    return some_columns(points, np.array([i, j])).astype(np.float64)
 
 
 def _is_alike(pair: DenseRows, weights: FloatArray) -> bool:
