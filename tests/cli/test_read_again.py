@@ -129,3 +129,21 @@ def test_a_file_cannot_make_up_options(reading, model, tmp_path):
     damaged = with_metadata(table, kind, metadata | {"reading": reading})
     with pytest.raises(ValueError, match="reading"):
         lwcs.CoresetKMeans.from_arrow(damaged)
+
+
+def test_what_the_fit_has_said_of_columns_is_not_said_again(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"customer_id": rng.permutation(N), "x": rng.normal(size=N), "name": "n"})
+    data, model = str(tmp_path / "t.csv"), str(tmp_path / "m.parquet")
+    frame.to_csv(data, index=False)
+    said = run("fit", data, "-k", "2", "-o", model)[2]
+    assert "'customer_id' looks like an identifier" in said
+    assert "'name' (text)" in said
+    for words in (
+        ("assign", data, model, "-o", str(tmp_path / "l.csv")),
+        ("certify", data, model),
+        ("drift", model, data),
+        ("report", model, data, "-o", str(tmp_path / "r.html")),
+    ):
+        code, _, said = run(*words)
+        assert (code, "Warning" in said) == (0, False), said

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from lwcs.sources.remote import prefetch as ahead
+from lwcs.sources.remote import prefetch
 from lwcs.sources.remote.prefetch import Piece, PrefetchedFile, WaitingThreads
 from tests.sources.parts import points, table, write_parts
 from tests.sources.stores import spied
@@ -55,9 +55,9 @@ def test_after_an_error_nobody_waits_for_threads():
 
 
 def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatch):
-    monkeypatch.setattr(ahead, "_CHEAP", 10)
-    monkeypatch.setattr(ahead, "_HOLE", 10)
-    monkeypatch.setattr(ahead, "LARGEST", 100)
+    monkeypatch.setattr(prefetch, "_CHEAP", 10)
+    monkeypatch.setattr(prefetch, "_HOLE", 10)
+    monkeypatch.setattr(prefetch, "LARGEST", 100)
     fetch = Fetching()
     lanes = [[Piece(0, 20)], [Piece(25, 40)], [Piece(60, 80)], [Piece(200, 500)]]
     file = PrefetchedFile(fetch, len(DATA), pool, lanes, 10**6)
@@ -70,9 +70,9 @@ def test_near_pieces_are_one_request_and_large_ones_are_several(pool, monkeypatc
 
 
 def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
-    monkeypatch.setattr(ahead, "_SMALLEST", 100)
-    monkeypatch.setattr(ahead, "_CHEAP", -1)
-    monkeypatch.setattr(ahead, "_HOLE", -1)
+    monkeypatch.setattr(prefetch, "_SMALLEST", 100)
+    monkeypatch.setattr(prefetch, "_CHEAP", -1)
+    monkeypatch.setattr(prefetch, "_HOLE", -1)
     fetch, most = Fetching(), 4_000
     lanes = [[Piece(at, at + 10_000), Piece(at + 40_000, at + 50_000)] for at in (0, 10_000)]
     file = PrefetchedFile(fetch, len(DATA), pool, lanes, most)
@@ -138,7 +138,9 @@ def test_what_is_not_planned_is_read_too(pool):
         assert file.read(20) == DATA[first : first + 20]
 
 
-def test_the_bytes_of_a_store_give_the_coreset_of_the_rows(tmp_path):
+@pytest.mark.parametrize(("kept", "reads"), [(prefetch._KEPT, 0), (0, 4)])
+def test_the_bytes_of_a_store_give_the_coreset_of_the_rows(tmp_path, monkeypatch, kept, reads):
+    monkeypatch.setattr(prefetch, "_KEPT", kept)
     X = points("float64")
     write_parts(tmp_path / "p", X, [300], row_group_size=50)
     filesystem, handler = spied(tmp_path)
@@ -147,7 +149,8 @@ def test_the_bytes_of_a_store_give_the_coreset_of_the_rows(tmp_path):
     coreset = lwcs.build(source, 100, random_state=0, passes=2)
     expected = lwcs.build(X, 100, random_state=0, passes=2)
     np.testing.assert_array_equal(coreset.points, expected.points)
-    assert len(handler.read) == 4  # two files, two passes
+    # Two files and two passes; small files were fetched with their footers, and are kept.
+    assert len(handler.read) == reads
 
 
 def test_columns_are_fetched_and_no_others(tmp_path):
@@ -161,7 +164,8 @@ def test_columns_are_fetched_and_no_others(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_failing_disk_is_no_damaged_file(kind, tmp_path):
+def test_a_failing_disk_is_no_damaged_file(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(prefetch, "_KEPT", 0)
     if kind == "parquet":
         write_parts(tmp_path / "p", points(), [])
     else:

@@ -172,6 +172,8 @@ class Remembering(LocalFileSystem):
         self.known, self.looks, self.threads, self.lock = {}, 0, set(), threading.Lock()
 
     def info(self, path, **options):
+        if isinstance(path, os.DirEntry):  # an entry of a listing, which is one request
+            return super().info(path, **options)
         known = self.known.get(path)
         if known is None:
             with self.lock:
@@ -197,19 +199,19 @@ def test_a_change_is_noticed_though_fsspec_remembers_files(folder, filtered):
         lwcs.build(source, 10, random_state=0)
 
 
-def test_a_store_is_asked_once_per_file_and_pass_side_by_side(tmp_path):
+def test_a_store_is_asked_for_one_listing_per_pass_on_a_thread_that_waits(tmp_path):
     for i in range(30):
         pq.write_table(TABLE.slice(0, 50), tmp_path / f"{i:02}.parquet")
     files = Remembering()
     data = ds.dataset(sorted(map(str, tmp_path.iterdir())), filesystem=files, format="parquet")
     files.looks = 0
     source = lwcs.scan(data, columns=["x", "y"])
-    assert files.looks == 30
+    assert files.looks <= 3
     for _ in range(2):
         files.looks = 0
         files.threads.clear()
         assert len(rows_of(source)) == 1500
-        assert files.looks == 30
+        assert 1 <= files.looks <= 3
         assert threading.get_ident() not in files.threads
 
 

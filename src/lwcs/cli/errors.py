@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lwcs.cli.logs import AS_JSON, FLAG, logging_as_json, report, write
+from lwcs.cli.logs import AS_JSON, FLAG, logging_to_stderr, report, write
 from lwcs.runtime.parallel import READER
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; report an error in its input as one line."""
-        with logging_as_json(ctx):
+        with logging_to_stderr(ctx):
             try:
                 with ending_on_signals(), self._showing_warnings(ctx):
                     return super().invoke(ctx)
