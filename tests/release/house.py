@@ -27,7 +27,7 @@ from tests.versions import ROOT
 # NumPy, numba, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
 # kernels is to replace; prefetching from stores, which no library was measured to replace; and
 # errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
-# listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits; by
+# listing per pass instead of a request per file (95), confirmed uploads (35), signals, limits; by
 # 1,100 for tables looked at before they are clustered: `check` (640), dates and indexes of pandas
 # (200), how files were read (110), columns that have most of all distances (150).
 LIMITS = {
