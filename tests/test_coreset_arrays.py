@@ -250,6 +250,7 @@ def test_the_outlier_among_all_rows_survives_a_reduction():
         assert (reduced.depth, reduced.method, reduced.size) == (0, "lightweight", 20)
 
 
+@pytest.mark.filterwarnings("ignore:.*of all squared distances:lwcs.ColumnWarning")
 @pytest.mark.parametrize("scale", [None, "standard"])
 def test_all_rows_are_reduced_by_the_law_of_the_paper(scale):
     """χ² of 400 × 39 draws against q = ω/2Ω + ω·d/2Φ; false alarms: about 1 in 10⁴ per case."""

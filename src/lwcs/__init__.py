@@ -22,6 +22,8 @@ _PUBLIC = {
     "lwcs.estimators.summary": ["ClusterSummary"],
     "lwcs.evaluation.certification": ["certify"],
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
+    "lwcs.evaluation.table_check": ["check"],
+    "lwcs.evaluation.table_check_result": ["Check"],
     "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
     "lwcs.evaluation.typical_rows_result": ["Exemplars"],
@@ -55,6 +57,7 @@ _READERS = {
 
 __all__ = [
     "Certificate",
+    "Check",
     "ClusterMapDisplay",
     "ClusterSummary",
     "ColumnWarning",
@@ -84,6 +87,7 @@ __all__ = [
     "__version__",
     "build",
     "certify",
+    "check",
     "choose_k",
     "compare",
     "divergences",
@@ -110,6 +114,8 @@ if TYPE_CHECKING:
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
     from lwcs.evaluation.k_selection import choose_k
+    from lwcs.evaluation.table_check import check
+    from lwcs.evaluation.table_check_result import Check
     from lwcs.evaluation.typical_rows import exemplars
     from lwcs.evaluation.typical_rows_result import Exemplars
     from lwcs.plotting.cluster_map import ClusterMapDisplay

@@ -28,6 +28,7 @@ def excess(model: CoresetKMeans, X: np.ndarray) -> float:
     return model.inertia_ / found.cost - 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.*of all squared distances:lwcs.ColumnWarning")
 @pytest.mark.parametrize(
     ("load", "k"), [(load_iris, 3), (load_digits, 10), (load_breast_cancer, 4)]
 )

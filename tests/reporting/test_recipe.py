@@ -141,6 +141,7 @@ def test_a_loaded_model_does_not_tell_what_it_was_fitted_on(tmp_path):
     assert UNSURE in recipe.words
 
 
+@pytest.mark.filterwarnings("ignore:.*of all squared distances:lwcs.ColumnWarning")
 def test_names_of_columns_are_in_a_comment_and_nowhere_else():
     code = recipe_of(describe(kmeans().fit(FRAME)), Origin()).code
     assert r"# X: the rows, with the columns 'a', 'b\nimport nothing', 'c'" + "\n" in code

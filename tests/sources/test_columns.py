@@ -139,6 +139,40 @@ def test_identifiers_are_named_by_a_warning(container, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("values", "is_one"),
+    [
+        (np.random.default_rng(2).permutation(5_000) + 100_000, True),
+        (np.random.default_rng(2).choice(10**9, 5_000, replace=False), True),
+        # Amounts in whole numbers, also in order, as lists of the largest are.
+        (np.unique(np.random.default_rng(2).lognormal(23.0, 1.5, 5_000).astype(int)), False),
+        (np.unique(np.random.default_rng(2).normal(1e9, 2e8, 5_000).astype(int))[::-1], False),
+    ],
+)
+def test_amounts_that_never_repeat_are_no_identifiers(values, is_one):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"market_cap": values, "x": rng.normal(size=len(values)) * values.std()})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        lwcs.scan(frame)
+    assert ["'market_cap' looks like an identifier" in str(each.message) for each in said] == (
+        [True] if is_one else []
+    )
+
+
+def test_columns_of_one_kind_share_a_reason(tmp_path):
+    rows = (f'{i}.5,2024-01-{i:02},{i % 12 + 1:02}.05.2023,"{i},000","{i + 1},001"'
+            for i in range(1, 28))  # fmt: skip
+    (tmp_path / "t.csv").write_text("\n".join(["x,joined,left,paid,owed", *rows]))
+    with pytest.warns(lwcs.ColumnWarning, match="4 of 5 columns") as said:
+        lwcs.scan(tmp_path / "t.csv")
+    assert len(said) == 1
+    text = str(said[0].message)
+    assert "'joined', 'left' (dates or times, for example '2024-01-01' in row 0; read" in text
+    assert "'paid', 'owed' (text, although 27 of the first 27 values can be read" in text
+    assert text.count("thousands=','") == 1
+
+
+@pytest.mark.parametrize(
     ("name", "is_one"),
     [(name, True) for name in ("id", "user_id", "userID", "ID", "uuid", "id_client", "index")]
     + [(name, True) for name in ("Unnamed: 0", "row_number")]
@@ -246,9 +280,12 @@ def test_decimals_are_the_nearest_numbers(container, tmp_path):
 @pytest.mark.parametrize(
     ("series", "holds"),
     [
-        (pd.Series(["a", "b"] * 5, dtype="category"), "categories.*get_dummies"),
+        (pd.Series(["a", "b"] * 5, dtype="category"), "categories.*skrub.TableVectorizer"),
         (pd.Series([1, 2] * 5, dtype="category"), "categories"),
-        (pd.Series(pd.date_range("2024", periods=10)), "dates.*days since"),
+        (
+            pd.Series(pd.date_range("2024", periods=10)),
+            "dates.*1970 with .*dates='days'",
+        ),
         (pd.Series(pd.to_timedelta(range(10), unit="s")), "durations.*seconds"),
         (pd.Series(["a", 1.0] * 5, dtype=object), "Python objects .float, str."),
         (pd.Series([1j] * 10), "complex numbers"),

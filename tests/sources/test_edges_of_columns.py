@@ -91,7 +91,7 @@ def test_numbers_that_arrow_does_not_know_are_left_out_by_name():
     ("values", "advice"),
     [
         (pd.Categorical(["a", "b"]), "categories; encode them as numbers"),
-        (pd.date_range("2024", periods=2), "dates; turn them into numbers, for example days"),
+        (pd.date_range("2024", periods=2), "dates; read them as days since 1970 with"),
         (pd.to_timedelta([1, 2]), "durations; turn them into numbers, for example seconds"),
     ],
 )

@@ -9,6 +9,7 @@ import lwcs
 from lwcs.cli import options
 from lwcs.cli.commands.assign import assign
 from lwcs.cli.commands.build import build
+from lwcs.cli.commands.check import check
 from lwcs.cli.commands.choose_k import choose_k
 from lwcs.cli.commands.clusters import exemplars, summary
 from lwcs.cli.commands.compare import compare
@@ -41,7 +42,7 @@ def completion(shell: str) -> None:
 
 
 for command in (
-    build, fit, mixture, assign, summary, exemplars, certify, drift, choose_k, inspect, report,
-    compare, demo, warmup, completion,
+    check, build, fit, mixture, assign, summary, exemplars, certify, drift, choose_k, inspect,
+    report, compare, demo, warmup, completion,
 ):  # fmt: skip
     main.add_command(command)

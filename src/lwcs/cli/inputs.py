@@ -212,6 +212,7 @@ def open_rows(
     columns: Sequence[str] | None,
     weight: str | None,
     missing: str,
+    dates: str | None = None,
     format: str | None = None,  # noqa: A002
     exclude: Sequence[str] | None = None,
     keep: Sequence[str] = (),
@@ -226,6 +227,7 @@ def open_rows(
         "exclude": exclude,
         "weight": weight,
         "missing": missing,
+        "dates": dates,
         "scale": "standard" if standardize else None,
         "memory_limit": memory,
     }
@@ -236,15 +238,19 @@ def open_rows(
     if len(data) > 1 and "-" in data:
         raise click.UsageError("DATA mixes - (standard input) with files; pass either - or files")
     if data == ("-",):
-        from lwcs.sources.scan_options import Dialect
+        from lwcs.sources.scan_options import Dialect, Fitted, read_as
         from lwcs.sources.streams import open_pipe
 
         piped = standard_input(format)
         as_text = _kept_alone(keep, options["columns"], weight)
         if piped.kind == "arrow" and (given_dialect := given_flags(dialect)):
             raise click.UsageError(f"{given_dialect[0]} is for CSV, not for Arrow; leave it out")
-        reader = open_pipe(piped.file, piped.kind, Dialect(**dialect), as_text)
+        known = columns.reading if isinstance(columns, Fitted) else {}
+        written = Dialect(**dialect).completed(columns)
+        as_days = (dates or known.get("dates")) is not None
+        reader = open_pipe(piped.file, piped.kind, written, as_text, dates=as_days)
         source = lwcs.scan(reader, **options)
+        source.reading = read_as(written, missing, dates)
     elif not data:
         raise click.UsageError(
             "DATA is missing; pass files, a folder, a glob pattern, or - for standard input"

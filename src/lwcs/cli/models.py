@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import lwcs
-from lwcs.cli.inputs import NAME, access_to, keywords, open_rows, saved_file, standard_input
+from lwcs.cli.inputs import (
+    NAME,
+    access_to,
+    given_flags,
+    keywords,
+    open_rows,
+    saved_file,
+    standard_input,
+)
 from lwcs.cli.logs import is_set, write
 from lwcs.sources.scan_options import Fitted
 
@@ -94,9 +102,16 @@ def open_for(
     columns: Sequence[str] | None,
     **options: Any,
 ) -> Source:
-    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
+    """Open DATA as the rows of a model were read, unless options say otherwise.
+
+    The columns that it was fitted on are found by name.
+    """
+    given = {flag.lstrip("-") for flag in given_flags(("missing", "dates"))}
+    reading = getattr(model, "reading_", {})
+    known = {name: each for name, each in reading.items() if name not in given}
+    options["missing"] = known.get("missing", options["missing"])
     if columns is None and hasattr(model, "feature_names_in_"):
-        columns = Fitted(map(str, model.feature_names_in_))
+        columns = Fitted.of(model.feature_names_in_, known)
     source = open_rows(data, columns=columns, **options)
     _check_features(model, source)
     return source

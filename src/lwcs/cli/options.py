@@ -108,6 +108,11 @@ selection = _options(
         default="error",
         help="Whether a missing value is an error or its row is dropped.",
     ),
+    click.option(
+        "--dates",
+        type=click.Choice(["days"]),
+        help="Use columns of dates as numbers: days since 1970.  [default: left out]",
+    ),
     click.option("--delimiter", help="Character between values of CSV files.  [default: found]"),
     click.option("--decimal", help="Decimal separator of CSV files.  [default: found]"),
     click.option("--thousands", help="Thousands separator of CSV files.  [default: none]"),

@@ -29,6 +29,7 @@ from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, w
 from lwcs.samplers.sampler import is_on_device
 from lwcs.sources import Block, LocalSource, Source, scan
 from lwcs.sources.base import gathered, watched_blocks
+from lwcs.sources.scan_options import READING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -117,6 +118,7 @@ class BuildContext:
         details = {
             "dropped": self.source.dropped,
             "table_version": self.source.version,
+            READING: dict(self.source.reading),
             PARTITIONS: None if prints is None else prints.to_details(),
         }
         return {name: value for name, value in details.items() if value}

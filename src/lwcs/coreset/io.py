@@ -18,6 +18,7 @@ from lwcs.coreset.coreset import PARTITIONS, Coreset
 from lwcs.divergences import Mahalanobis, from_saved
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sources.engines.fingerprints import Fingerprints
+from lwcs.sources.scan_options import READING, read_reading
 from lwcs.storage import arrow_tables
 from lwcs.storage.fields import (
     DEEPEST,
@@ -144,6 +145,8 @@ def _details(fields: Fields) -> dict[str, Any]:
         fields.inner("details").integer("dropped")
     if TIMINGS in details:
         details[TIMINGS] = read_timings(fields.inner("details"))
+    if READING in details:
+        read_reading(fields.inner("details"))
     if PARTITIONS in details:
         Fingerprints.read(details[PARTITIONS])
     return details

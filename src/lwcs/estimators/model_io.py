@@ -20,6 +20,7 @@ from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers import available
 from lwcs.sizing.decision import AUTO
+from lwcs.sources.scan_options import READING, read_reading
 from lwcs.statistics.record import FITTED_ON, FittedOn
 from lwcs.storage.arrow_tables import column_of, plain
 from lwcs.storage.fields import NotDefinedError
@@ -71,7 +72,7 @@ def common_metadata(model: Any, **fitted: Any) -> dict[str, Any]:
     """Metadata that both kinds of models have; `fitted` are parameters as the fit found them."""
     parameters: dict[str, Any] = plain(model.get_params(deep=False) | fitted)
     parameters.pop(_MACHINE, None)
-    names = getattr(model, "feature_names_in_", None)
+    names, reading = getattr(model, "feature_names_in_", None), getattr(model, "reading_", {})
     return {
         "parameters": parameters,
         **saved_errors(model),
@@ -80,6 +81,7 @@ def common_metadata(model: Any, **fitted: Any) -> dict[str, Any]:
         TIMINGS: model.timings_,
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
+        **({READING: dict(reading)} if reading else {}),
     }
 
 
@@ -96,6 +98,7 @@ def read_common(
         "_row_facts": RowFacts.read(fields, k, n_features),
         "timings_": read_timings(fields),
         "n_features_in_": n_features,
+        "reading_": read_reading(fields),
     }
     if names is not None:
         fitted["feature_names_in_"] = np.array(names, dtype=object)

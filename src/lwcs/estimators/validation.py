@@ -36,7 +36,7 @@ from lwcs.solvers.seeding import INITS
 from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.kinds import engine_of, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.sparse import as_csr
-from lwcs.sources.scan_options import Fitted
+from lwcs.sources.scan_options import READING, Fitted
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
@@ -135,7 +135,9 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
     if _may_have_columns(X):
         names = None if reset else getattr(model, "feature_names_in_", None)
         # The columns of a Source are fixed.
-        fitted = None if names is None or isinstance(X, Source) else Fitted(map(str, names))
+        fitted = None
+        if names is not None and not isinstance(X, Source):
+            fitted = Fitted.of(names, getattr(model, "reading_", {}))
         source = scan(X, columns=fitted, weight=sample_weight)
         (set_features if reset else check_features)(model, source)
         return source
@@ -225,7 +227,7 @@ def fitting(model: Any, *private: str) -> Iterator[None]:
 
 def is_fitted_attribute(name: str) -> bool:
     """Whether an attribute of CoresetKMeans depends on the rows, and not on their columns alone."""
-    if name in ("n_features_in_", "feature_names_in_"):
+    if name in ("n_features_in_", "feature_names_in_", "reading_"):
         return False
     return name == "_n_features_out" or (name.endswith("_") and not name.startswith("_"))
 
@@ -238,6 +240,8 @@ def _forget(model: Any, private: tuple[str, ...]) -> None:
 def set_features(model: Model, data: Source | Coreset) -> None:
     """Note the features that were fitted."""
     model.n_features_in_ = data.n_features
+    known = data.reading if isinstance(data, Source) else data.details.get(READING, {})
+    model.reading_ = dict(known)
     if data.feature_names is not None and getattr(data, "named_by_text", True):
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 

@@ -171,10 +171,12 @@ def drawn_and_certified(
 def _open_rows(data: Any, target: Target, sample_weight: Any, memory_limit: Any) -> Source:
     """Scan data for the columns of a target, with a scale if the target has one."""
     # The columns and the scale of a Source are fixed.
-    fixed = isinstance(data, Source)
+    fixed, columns = isinstance(data, Source), None
+    if target.names is not None and not fixed:
+        columns = Fitted.of(target.names, getattr(target.model, "reading_", {}))
     source = scan(
         data,
-        columns=None if target.names is None or fixed else Fitted(target.names),
+        columns=columns,
         weight=sample_weight,
         scale="standard" if target.scaled and not fixed else None,
         memory_limit=memory_limit,

@@ -38,6 +38,7 @@ class Stage(IntEnum):
     HOLDOUT = 12
     BOOTSTRAP = 13
     CHOICE = 14
+    CHECK = 15
 
 
 class Round(IntEnum):

@@ -1,4 +1,4 @@
-"""Warnings about a fit: missed clusters, a target not reached, a method wrong for the data."""
+"""Warnings about a fit: missed clusters, a target not reached, a wrong method or wrong units."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from lwcs.runtime.warnings import warn
 from lwcs.samplers import Lightweight
 from lwcs.sizing.decision import FAR_OFF
 from lwcs.sizing.solution import enough_draws
+from lwcs.statistics.column_shares import alike, domination_words
 from lwcs.statistics.diagnosis import METHODS, draws_by, family_of
 
 if TYPE_CHECKING:
     from lwcs.coreset.coreset import Coreset
     from lwcs.sizing.solution import FitRequest, FitResult
     from lwcs.solvers.lloyd import Clustering
+    from lwcs.sources import Source
     from lwcs.statistics.diagnosis import Diagnosis
 
 
@@ -99,6 +101,21 @@ def warn_of_method(diagnosis: Diagnosis, request: FitRequest, *, rereadable: boo
         f"{diagnosis.errors[better]:.2g} with method={better!r}; {remedy}",
         UserWarning,
     )
+
+
+def warn_of_columns(result: FitResult, source: Source) -> None:
+    """Warn of columns that have most of all distances, and of columns that say the same."""
+    dominating = {} if result.diagnosis is None else result.diagnosis.columns
+    if dominating:
+        it = "it" if len(dominating) == 1 else "them"
+        warn(
+            f"{domination_words(dominating)}, so that the clusters are slices of {it}; if "
+            "the other columns should count as much, measure distances in standard deviations with "
+            "lwcs.scan(…, scale='standard')"
+        )
+    selection, coreset = source.selection, result.solution.coreset
+    if selection is not None and selection.by_default and not any(selection.widths):
+        selection.warn_of_alike(alike(coreset.host_points, coreset.host_weights))
 
 
 def warn_of_fit(found: Clustering, coreset: Coreset, k: int, max_iter: int) -> None:

@@ -22,7 +22,7 @@ from lwcs.samplers.around_centers import Assignment, assign, draw_by_sensitivity
 from lwcs.samplers.refined import STILL_ABOVE
 from lwcs.samplers.sampler import Summary
 from lwcs.sizing.decision import Action, Step, decide, first_sampler, first_step, takes_all_rows
-from lwcs.sizing.fit_warnings import CHANCE, warn_of_result
+from lwcs.sizing.fit_warnings import CHANCE, warn_of_columns, warn_of_result
 from lwcs.sizing.solution import (
     SMALL_ROWS,
     FitRequest,
@@ -66,6 +66,7 @@ def fit_rows(context: BuildContext, request: FitRequest) -> FitResult:
     result = trial.solved
     result = replace(result, diagnosis=_diagnose(result, request, step.reason))
     warn_of_result(result, request, rereadable=context.source.rereadable)
+    warn_of_columns(result, context.source)
     return result
 
 
@@ -264,10 +265,11 @@ def _judged(result: FitResult, costs: Sequence[float]) -> FitResult:
 
 def _diagnose(result: FitResult, request: FitRequest, reason: Reason) -> Diagnosis:
     coreset, unfinished = result.solution.coreset, result.solution.found.remaining
+    columns = result.dominating_columns()
     if coreset.exact:
         return Diagnosis(
             request.asked, coreset.method, Reason.FEW_ROWS.value, coreset.size, on_all_rows=True,
-            unfinished=unfinished,
+            unfinished=unfinished, columns=columns,
         )  # fmt: skip
     diagnosis = Diagnosis.of(
         result.statistics,
@@ -278,4 +280,4 @@ def _diagnose(result: FitResult, request: FitRequest, reason: Reason) -> Diagnos
         result.error,
         on_all_rows=result.on_all_rows,
     )
-    return replace(diagnosis, unfinished=unfinished)
+    return replace(diagnosis, unfinished=unfinished, columns=columns)

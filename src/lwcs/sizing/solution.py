@@ -33,6 +33,7 @@ from lwcs.sizing.levels import (
 from lwcs.solvers.lloyd import cluster
 from lwcs.solvers.points import Points, precisely
 from lwcs.sources import LocalSource
+from lwcs.statistics.column_shares import dominating_columns, have_what_is_left
 from lwcs.statistics.diagnosis import Reason
 from lwcs.statistics.draw_statistics import DrawStatistics
 from lwcs.statistics.record import FittedOn
@@ -65,6 +66,7 @@ LARGEST = 16
 # The first draws; the last inner level has a quarter of them, which is enough to know half of the
 # gap to unseen draws well enough to say whether all draws reach the target: it falls like 1/m.
 _DRAWS_PER_CLUSTER, _FEWEST_DRAWS = 400, 20_000
+_FEWEST_ROWS = 20
 # More draws than the error asks for, since it is an estimate itself.
 _MARGIN = 1.25
 
@@ -231,6 +233,21 @@ class FitResult:
             return found.labels, found.distances
         rows = solution.geometry.measured(coreset.host_points)
         return rows.nearest(solution.geometry.own_centers(self.centers))
+
+    def dominating_columns(self) -> dict[str, float]:
+        """The columns that the clusters are slices of, with their shares of squared distances."""
+        coreset, geometry = self.solution.coreset, self.solution.geometry
+        points, weights = coreset.host_points, coreset.host_weights
+        # One cluster has no slices, and a few rows no shares.
+        several = len(self.centers) > 1 and len(coreset) >= _FEWEST_ROWS
+        if several and (found := dominating_columns(points, weights, geometry)):
+            labels, distances = self.on_draws()
+            own = np.asarray(self.centers)[labels]
+            cost = float(weights @ distances)
+            if have_what_is_left(np.array(list(found)), points, weights, own, cost):
+                names = coreset.feature_names
+                return {str(j if names is None else names[j]): s for j, s in found.items()}
+        return {}
 
     @cached_property
     def statistics(self) -> DrawStatistics:

@@ -14,7 +14,7 @@ from lwcs.arrays.device import library_of
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
 from lwcs.sources.kinds import engine_of, is_chunked, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.local import LocalSource, open_rows
-from lwcs.sources.scan_options import Dialect, ScanOptions
+from lwcs.sources.scan_options import Dialect, Fitted, ScanOptions, read_as
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def scan(
     exclude: Sequence[str] | str | None = None,
     weight: Any = None,
     missing: Literal["error", "drop"] = "error",
+    dates: Literal["days"] | None = None,
     scale: ScaleName | None = None,
     batch_size: int | None = None,
     delimiter: str | None = None,
@@ -90,6 +91,11 @@ def scan(
         What to do with rows that have a null or NaN: raise an error that names the row, or drop
         them. Dropped rows keep their numbers, have the label −1, and are counted in
         ``Coreset.details["dropped"]``.
+    dates : {"days"}, optional
+        Use columns of dates as numbers: days since the first of January 1970, with the time of day
+        (of UTC) as a fraction. In CSV files, these are dates such as 2024-01-31, also with a time,
+        31.01.2024, and 31/01/2024 or 01/31/2024 where the first rows tell which. By default, dates
+        are left out.
     scale : {"standard"}, optional
         Measure distances in standard deviations of each column. Rows keep their units: a coreset
         holds rows of the data and the `scale`, and centers are in the units of the data. Sparse
@@ -133,8 +139,8 @@ def scan(
     if isinstance(data, Source):
         given = {
             "columns": columns, "exclude": exclude, "weight": weight, "scale": scale,
-            "format": format, "filesystem": filesystem, "storage_options": storage_options,
-            "memory_limit": memory_limit,
+            "dates": dates, "format": format, "filesystem": filesystem,
+            "storage_options": storage_options, "memory_limit": memory_limit,
         }  # fmt: skip
         for name, value in given.items():
             if value is not None:
@@ -144,6 +150,12 @@ def scan(
                 )
         return data
     check_choice(missing, "missing", ("error", "drop"))
+    if dates is not None:
+        check_choice(dates, "dates", ("days",))
+    if isinstance(columns, Fitted):
+        # Whatever table the dates of a model are in now; rows are left out of files alone.
+        dates = columns.reading.get("dates", dates)
+        missing = columns.reading.get("missing", missing) if is_path(data) else missing
     if batch_size is not None:
         check_count(batch_size, "batch_size")
     dialect = Dialect(delimiter, decimal, thousands, header, encoding)
@@ -153,10 +165,11 @@ def scan(
         check_choice(format, "format", FORMATS)
     options = ScanOptions(
         columns, exclude, weight, missing, batch_size, dialect,
-        Access(filesystem, storage_options), format, check_memory_limit(memory_limit),
+        Access(filesystem, storage_options), format, check_memory_limit(memory_limit), dates,
     )  # fmt: skip
     source = _open(data, options)
     source.scale = scale
+    source.reading = read_as(options.text, missing if is_path(data) else "error", dates)
     if options.memory_limit is not None:
         source.limit_memory(options.memory_limit)
     return source

@@ -19,6 +19,7 @@ from lwcs.kernels.hashes import as_rows
 from lwcs.sources.column_types import (
     SPARSE,
     content_of,
+    days_of,
     is_list,
     is_spark_vector,
     numbers_of,
@@ -195,6 +196,8 @@ def in_form(
         elif pa.types.is_null(column.type):
             # A partition whose values are all missing does not know their type.
             column = column.cast(pa.float64())
+        elif name in selection.dates:
+            column = days_of(column)
         elif name != selection.weight:
             found = numpy_type(column.type, name)
             if not np.can_cast(found, selection.dtype, "safe"):

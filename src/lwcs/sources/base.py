@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
 from operator import add
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.warnings import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lwcs.arrays.device import ArrayOrigin
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
@@ -153,6 +154,8 @@ class Source(ABC):
     """Advice on how to drop rows with missing values, for messages."""
     like: ArrayOrigin | None = None
     """The library and device that results per row are given back in; None for NumPy's."""
+    reading: Mapping[str, Any] = MappingProxyType({})
+    """Options of `lwcs.scan` that files of the same kind are read with again, by models."""
     fingerprints: Fingerprints | None = None
     """Fingerprints of the partitions, once a pass over data of an engine has taken them."""
 

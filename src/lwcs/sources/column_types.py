@@ -5,17 +5,23 @@ Columns that look like identifiers are recognized by their names, and by numbers
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 _LAST_WORDS = {"id", "uid", "uuid", "guid", "oid", "pk", "rowid"}
+# Largest distance of the distribution of identifiers from a uniform one. Amounts with a normal
+# distribution are off by 0.2 and more, those with a skew by more than that.
+_EVENLY = 0.1
 _WHOLE_NAMES = {"index", "idx", "row", "row_number", "rownumber", "rownum", "unnamed_0"}
 
 
@@ -50,11 +56,39 @@ def _are_integers(values: Any) -> bool:
 
 
 def _never_repeat(values: Any) -> bool:
-    """Whether values are all different: many of them, or a counter."""
-    n = len(values)
-    if n < 100 or len(np.unique(values)) < n:
+    """Whether values are all different as numbers that were given out are: evenly over a range.
+
+    Amounts that never repeat crowd where most of them are.
+    """
+    distinct, n = np.unique(values).astype(np.float64), len(values)
+    if n < 100 or len(distinct) < n:
         return False
-    return n >= 1000 or float(values.max()) - float(values.min()) == n - 1
+    places = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
+    evenly = np.abs(places - np.arange(n) / (n - 1)).max() < _EVENLY
+    return bool(evenly) and (n >= 1000 or float(distinct[-1]) - float(distinct[0]) == n - 1)
+
+
+_PANDAS = b"pandas"
+_INDEX_LEVEL = re.compile(r"__index_level_\d+__")
+
+
+def pandas_index(schema: pa.Schema) -> list[str]:
+    """The columns that hold the index of a pandas table.
+
+    pandas names them in the metadata of a file. Where these were lost, as in queries and on
+    engines, the names that pandas gives to an index without a name tell.
+    """
+    levels: list[Any] = []
+    with suppress(ValueError, AttributeError):
+        levels = json.loads((schema.metadata or {}).get(_PANDAS, b"{}")).get("index_columns") or []
+    named = {level for level in levels if isinstance(level, str)}
+    return [name for name in schema.names if name in named or _INDEX_LEVEL.fullmatch(name)]
+
+
+def with_pandas_index(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """The schema, with metadata which says that these columns are the index of a pandas table."""
+    index = {"index_columns": list(dict.fromkeys(names))}
+    return schema.with_metadata({_PANDAS: json.dumps(index)} if index["index_columns"] else None)
 
 
 LOST = b"lwcs.lost"
@@ -64,23 +98,23 @@ WHY = b"lwcs.why"
 SPARSE = 0
 """The type of a Spark vector that is sparse."""
 
+AS_DAYS = "read them as days since 1970 with lwcs.scan(…, dates='days')"
+
 _OTHERS = (
     (
         ("string", "large_string", "string_view"),
         "text",
-        "encode it as numbers, for example one column of 0 and 1 per value "
-        "(pandas.get_dummies, polars to_dummies)",
+        "encode it as numbers in memory first, for example with skrub.TableVectorizer",
     ),
     (
         ("dictionary",),
         "categories",
-        "encode them as numbers, for example one column of 0 and 1 per category "
-        "(pandas.get_dummies, polars to_dummies)",
+        "encode them as numbers in memory first, for example with skrub.TableVectorizer",
     ),
     (
         ("timestamp", "date"),
         "dates",
-        "turn them into numbers, for example days since the first date",
+        AS_DAYS,
     ),
     (("time",), "times of day", "turn them into numbers, for example seconds"),
     (
@@ -107,6 +141,24 @@ def _is_any(kind: pa.DataType, names: tuple[str, ...]) -> bool:
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column holds numbers or booleans."""
     return _is_any(kind, ("integer", "floating", "boolean", "decimal"))
+
+
+def is_date(kind: pa.DataType) -> bool:
+    """Whether a column holds dates, with or without a time of day."""
+    return _is_any(kind, ("timestamp", "date"))
+
+
+def days_of(column: pa.Array) -> pa.Array:
+    """Dates as days since the first of January 1970; times of day are fractions (of UTC)."""
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32()).cast(pa.float64())
+    per_day = (
+        86_400
+        * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[
+            "ms" if pa.types.is_date64(column.type) else column.type.unit
+        ]
+    )
+    return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(per_day))
 
 
 def is_vector(kind: pa.DataType) -> bool:

@@ -3,6 +3,8 @@
 - Numbers and booleans are features.
 - Lists of numbers of one length are vectors, with one feature per element. Beside a column of
   vectors, other numbers are used only if they are named.
+- The index of a pandas table, which a file holds as a column, is used only if it is named, as in a
+  DataFrame in memory.
 - Everything else is left out, with a warning that names it; asked for by name, it is refused.
 - A column that looks like an identifier is used, with a warning: a library that silently drops a
   column named `id` is as wrong as one that silently uses it. Numbers that never repeat are looked
@@ -13,6 +15,7 @@ Every container goes through `Selection.of`, so that a table has the same featur
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -28,9 +31,11 @@ from lwcs.sources.column_types import (
     content_and_advice,
     content_of,
     identifiers_among,
+    is_date,
     is_number,
     is_vector,
     numpy_type,
+    pandas_index,
     plain_type,
     shape_of,
 )
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     """Fetches the first values of a column that are not missing; at least one, if there is any."""
 
 _LONGEST_VECTOR = 2**24
+_KIND = re.compile("[,;]")
 _SHOWN = 8
 """Number of columns that a message names."""
 
@@ -65,6 +71,10 @@ class Selection:
     """Whether there is one column, of sparse vectors."""
     by_default: bool = False
     """Whether the columns were not named, so that one of them may be an identifier."""
+    dates: tuple[str, ...] = ()
+    """Columns of dates, which are read as days."""
+    index: tuple[str, ...] = ()
+    """Columns that are the index of a pandas table, and no features."""
     lost: set[str] = field(default_factory=set, compare=False)
     """Columns whose whole numbers have lost digits, as far as passes have seen them."""
 
@@ -83,7 +93,7 @@ class Selection:
         `place` names the data in messages.
         """
         check_unique(schema.names, place)
-        table = _Table(schema, first_values)
+        table = _Table(schema, first_values, options.dates is not None)
         weight = options.weight_column
         if weight is not None:
             check_choice(weight, "column", schema.names)
@@ -92,9 +102,11 @@ class Selection:
         exclude = () if options.exclude is None else options.exclude
         excluded = set(matched(exclude, schema.names, "exclude"))
         if options.columns is None:
-            allowed = [name for name in rest if name not in excluded]
+            index = {name for name in pandas_index(schema) if name not in excluded}
+            allowed = [name for name in rest if name not in excluded | index]
             chosen, left_out = _by_rule(table, allowed, keys)
             if not chosen:
+                left_out |= dict.fromkeys(index, "the index of a pandas table")
                 raise ValueError(_no_columns_error(schema.names, left_out, place))
             if left_out:
                 warn(_left_out_warning(left_out, chosen, place))
@@ -112,7 +124,7 @@ class Selection:
             if not chosen:
                 raise ValueError("no column is selected; select at least one with columns=[…]")
         shapes = [table.shape(name) for name in chosen]
-        types = [numpy_type(table.value_type(name), name, table.why(name)) for name in chosen]
+        types = [table.dtype(name) for name in chosen]
         selection = cls(
             tuple(chosen),
             tuple(width for width, _ in shapes),
@@ -122,6 +134,8 @@ class Selection:
             sparse=len(chosen) == 1 and shapes[0][1],
             by_default=options.columns is None,
             lost={name for name in chosen if LOST in (schema.field(name).metadata or {})},
+            dates=tuple(name for name in chosen if table.is_date(name)),
+            index=tuple(name for name in pandas_index(schema) if name not in chosen),
         )
         if isinstance(options.columns, Fitted):
             _check_fitted(selection, options.columns)
@@ -166,13 +180,31 @@ class Selection:
         if not self.by_default or len(self.columns) == 1:
             return []
         rows = block.points if block.dropped is None else block.points[~block.dropped]
-        numbers = {n: rows[:, part.start] for n, width, part in self.places() if width is None}
+        numbers = {
+            name: rows[:, part.start]
+            for name, width, part in self.places()
+            if width is None and name not in self.dates
+        }
         return identifiers_among(numbers)
 
     def note(self, name: str, values: np.ndarray[Any, Any]) -> None:
         """Note whether the numbers of a feature lose digits in float64."""
         if name != self.weight and name not in self.lost and loses_digits(values):
             self.lost.add(name)
+
+    def warn_of_alike(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Warn of pairs of columns that say the same."""
+        if not pairs:
+            return
+        names = self.feature_names
+        each = "; ".join(f"{names[i]!r} and {names[j]!r}" for i, j in pairs[:_SHOWN])
+        more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+        others = sorted({j for _, j in pairs})
+        warn(
+            f"columns {each}{more} say the same (their correlation is beyond ±0.999) and count "
+            "twice in distances; leave out one of each with "
+            f"lwcs.scan(…, exclude={_some_literals([names[j] for j in others])})"
+        )
 
     def warn_of_identifiers(self, names: Sequence[str]) -> None:
         """Warn that columns look like identifiers, if they were not named."""
@@ -194,6 +226,18 @@ class _Table:
 
     schema: pa.Schema
     first_values: FirstValues
+    dates: bool
+    """Whether dates are read as numbers."""
+
+    def is_date(self, name: str) -> bool:
+        """Whether a column holds dates that are read as numbers."""
+        return self.dates and is_date(self.kind(name))
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The dtype of the numbers of a column; any other column is refused."""
+        if self.is_date(name):
+            return np.dtype(np.float64)
+        return numpy_type(self.value_type(name), name, self.why(name))
 
     def why(self, name: str) -> str:
         """Why a column is not numeric, if a reader has recorded it."""
@@ -248,7 +292,7 @@ def _by_rule(
         kind = table.kind(name)
         if name in keys:
             left_out[name] = "from the names of folders"
-        elif is_number(kind):
+        elif is_number(kind) or table.is_date(name):
             numbers.append(name)
         elif is_vector(kind):
             lengths = set(table.lengths(name))
@@ -279,17 +323,16 @@ def _by_rule(
 
 def _left_out_warning(left_out: dict[str, str], chosen: Sequence[str], place: str) -> str:
     """Word the warning about columns that are not used."""
-    reasons: dict[str, list[str]] = {}
+    kinds: dict[tuple[str, str], list[str]] = {}
     for name, reason in left_out.items():
-        reasons.setdefault(reason, []).append(name)
-    each = "; ".join(f"{some_names(names)} ({reason})" for reason, names in reasons.items())
-    some = list(left_out)[:_SHOWN]
-    more = ", …" if len(left_out) > len(some) else ""
+        # Reasons of one kind have the same beginning and advice, and an example of each column.
+        kinds.setdefault((_KIND.split(reason, 1)[0], reason.rpartition("; ")[2]), []).append(name)
+    each = "; ".join(f"{some_names(names)} ({left_out[names[0]]})" for names in kinds.values())
     return (
         f"{len(left_out)} of {len(left_out) + len(chosen)} columns{place and f' of {place}'} "
         f"{'is' if len(left_out) == 1 else 'are'} left out: {each}. Choose columns with "
         f"lwcs.scan(…, columns=[…]); leave these out without this warning with "
-        f"lwcs.scan(…, exclude=[{', '.join(map(repr, some))}{more}])"
+        f"lwcs.scan(…, exclude={_some_literals(list(left_out))})"
     )
 
 
@@ -308,6 +351,11 @@ def some_names(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _some_literals(names: Sequence[str]) -> str:
+    """A list of the first names, as it is written in Python."""
+    return f"[{', '.join(map(repr, names[:_SHOWN]))}{', …' * (len(names) > _SHOWN)}]"
 
 
 def is_excluded(name: str, exclude: Sequence[str] | str | None) -> bool:

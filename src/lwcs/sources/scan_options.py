@@ -7,18 +7,22 @@ cannot be clustered.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.arrays.checks import BadValueError, translating
+from lwcs.storage.fields import Fields
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
 
 Missing = Literal["error", "drop"]
+READING = "reading"
+"""Entry of `Coreset.details` and of files of models: `Source.reading`."""
 
 
 class Fitted(tuple[str, ...]):
@@ -26,6 +30,16 @@ class Fitted(tuple[str, ...]):
 
     They are no patterns: v[0] is the first element of the vectors in v, not a column v0.
     """
+
+    reading: Mapping[str, Any] = MappingProxyType({})
+    """How the rows of the model were read (`Source.reading`), for what is not given otherwise."""
+
+    @classmethod
+    def of(cls, names: Iterable[object], reading: Mapping[str, Any]) -> Fitted:
+        """The features of a model, and how its rows were read."""
+        fitted = cls(map(str, names))
+        fitted.reading = reading
+        return fitted
 
 
 PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
@@ -42,6 +56,15 @@ class Dialect:
     header: bool | None = None
     encoding: str | None = None
 
+    def completed(self, columns: object) -> Dialect:
+        """The dialect; what is not given is as in files that a model was fitted on."""
+        known = columns.reading if isinstance(columns, Fitted) else {}
+        return replace(self, **{n: known[n] for n in known.keys() & self.given_as_none()})
+
+    def given_as_none(self) -> set[str]:
+        """The options that are not given."""
+        return {name for name in self.__slots__ if getattr(self, name) is None}
+
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
@@ -56,6 +79,12 @@ class ScanOptions:
     access: Access = field(default_factory=Access)
     format: str | None = None
     memory_limit: int | None = None
+    dates: Literal["days"] | None = None
+
+    @property
+    def text(self) -> Dialect:
+        """The dialect of text files, where it is not given as those of a model were read."""
+        return self.dialect.completed(self.columns)
 
     @property
     def drop(self) -> bool:
@@ -76,6 +105,8 @@ class ScanOptions:
         """Refuse the names of columns, for data that has none."""
         columns = None if isinstance(self.columns, Fitted) else self.columns
         named = {"columns": columns, "exclude": self.exclude, "weight": self.weight_column}
+        if not isinstance(self.columns, Fitted):
+            named["dates"] = self.dates
         for name, value in named.items():
             if value is not None:
                 raise TypeError(
@@ -115,6 +146,28 @@ class ScanOptions:
         }
         if names := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{names[0]}= is for files, but data is {data}; leave it out")
+
+
+def read_as(dialect: Dialect, missing: str, dates: str | None) -> dict[str, Any]:
+    """The options that were given of those that files of the same kind are read with again."""
+    given = {name: getattr(dialect, name) for name in dialect.__slots__}
+    given |= {"missing": None if missing == "error" else missing, "dates": dates}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def read_reading(fields: Fields) -> dict[str, Any]:
+    """Options that rows were read with, off the metadata of a file."""
+    known = fields.record(READING, missing=True)
+    inner = Fields(known, fields.full_name(READING))
+    texts = {name: ["drop"] if name == "missing" else ["days"] for name in ("missing", "dates")}
+    for name in known:
+        if name == "header":
+            inner.boolean(name)
+        elif name in texts or name in Dialect.__slots__:
+            inner.text(name, texts.get(name))
+        else:
+            raise fields.fail(READING, f"options of lwcs.scan, without {name!r}")
+    return known
 
 
 def naming(place: str) -> AbstractContextManager[None]:

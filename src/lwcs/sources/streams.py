@@ -225,6 +225,8 @@ def open_pipe(
     kind: str,
     dialect: Dialect = _NO_DIALECT,
     as_text: Callable[[list[str]], Iterable[str]] = lambda _: (),
+    *,
+    dates: bool = False,
 ) -> pa.RecordBatchReader:
     """Read batches from a pipe as they arrive; `as_text` says which columns of CSV are text."""
     if kind == "arrow":
@@ -241,7 +243,7 @@ def open_pipe(
     given, head, schema = checked(dialect), head_of(file, _PIPE), None
     if head.data.strip():
         resolved = recognize(head, given, "\t" if kind == "tsv" else ",", _PIPE)
-        schema = schema_of(head, resolved, _PIPE)
+        schema = schema_of(head, resolved, _PIPE, dates=dates)
     if schema is None:
         raise ValueError(f"{_PIPE} has no rows; at least one row is required")
     schema = with_text(schema, as_text(schema.names))

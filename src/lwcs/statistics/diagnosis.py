@@ -13,14 +13,15 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from lwcs.runtime.formatting import plain_percent
+from lwcs.statistics.column_shares import domination_words
 from lwcs.statistics.draw_statistics import HEAVIEST, OWN
+from lwcs.storage.fields import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lwcs.statistics.draw_statistics import DrawStatistics
     from lwcs.statistics.referee import SamplingError
-    from lwcs.storage.fields import Fields
 
 DIAGNOSIS = "diagnosis"
 METHODS = ("uniform", "lightweight", "refined")
@@ -148,6 +149,9 @@ class Diagnosis:
     """Estimate of the part of the cost that further iterations on the same rows would gain. They
     end early where they gain little against the sampling error that is aimed at; a smaller `tol`
     goes on. It is a part of the sampling error, except where all rows were clustered."""
+    columns: Mapping[str, float] = field(default_factory=dict)
+    """The one or two columns with more than 90 % of all squared distances, and their shares, if the
+    clusters are slices of them; by number where columns have no names."""
 
     @classmethod
     def of(
@@ -218,6 +222,13 @@ class Diagnosis:
                 "Iterations ended early: going on would lower the cost by about "
                 f"{plain_percent(self.unfinished, 2)} (a smaller tol does)."
             )
+        if self.columns:
+            words = domination_words(self.columns)
+            said.append(
+                f"{words[0].upper()}{words[1:]}, so that the clusters are slices of "
+                f"{'it' if len(self.columns) == 1 else 'them'}; with scale='standard' "
+                "(--standardize), all columns count the same."
+            )
         if self.spread > MAY_MISS and self.used in ("lightweight", "uniform"):
             said.append(
                 "Clusters of few rows may have been missed: a pass over all rows would tell."
@@ -234,6 +245,7 @@ class Diagnosis:
             "size": self.size,
             "on_all_rows": self.on_all_rows,
             "errors": {name: error for name, error in self.errors.items() if isfinite(error)},
+            **({"columns": dict(self.columns)} if self.columns else {}),
             **{name: value if isfinite(value) else None for name, value in numbers.items()},
         }
 
@@ -244,6 +256,7 @@ class Diagnosis:
             return None
         own = fields.inner(DIAGNOSIS)
         errors = own.inner("errors")
+        columns = Fields(own.record("columns", missing=True), own.full_name("columns"))
         return cls(
             own.text("asked"),
             own.text("used"),
@@ -255,4 +268,5 @@ class Diagnosis:
                 name: nan if own.null(name, missing=True) else float(own.number(name, least=0.0))
                 for name in _NUMBERS
             },
+            columns={name: float(columns.number(name, least=0.0)) for name in columns},
         )

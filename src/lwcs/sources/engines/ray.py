@@ -62,7 +62,8 @@ class RaySource(EngineSource):
         schema = _schema(dataset)
         if schema is None:
             raise ValueError(NO_ROWS)
-        types = pa.schema(list(zip(schema.names, map(_as_arrow, schema.types), strict=True)))
+        fields = list(zip(schema.names, map(_as_arrow, schema.types), strict=True))
+        types = pa.schema(fields, getattr(schema.base_schema, "metadata", None))
         selection = Selection.of(types, options, lambda name: _first(dataset, name))
         super().__init__(ArrowReader(selection, options.drop))
         self.dataset, self.columns_to_read = dataset, selection.columns_to_read

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from io import BytesIO, RawIOBase
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,9 +26,12 @@ from lwcs.sources.files.csv_values import (
     MISSING,
     TRUE,
     ColumnKind,
+    date_format,
     is_missing,
     kind_of_column,
     loses,
+    other_spelling,
+    parsed_dates,
     remedy,
     why_text,
 )
@@ -37,7 +41,7 @@ from lwcs.sources.remote.prefetch import Piece
 from lwcs.sources.scan_options import PACKED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.files.csv_dialects import Head, ResolvedDialect
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from lwcs.sources.scan_options import Dialect
 
 _BLOCK = 2**20
+_WRITTEN = b"lwcs.written"
+"""Key of the metadata of a field: how its dates are written."""
 _TYPES = {
     ColumnKind.NUMBERS: pa.float64(),
     ColumnKind.BOOLEANS: pa.bool_(),
@@ -128,8 +134,13 @@ class Layout:
         return f"row {row - 1 - self.resolved.header}"
 
 
-def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | None:
-    """Names and types of the columns, from the first rows; None if there is no row."""
+def schema_of(
+    head: Head, resolved: ResolvedDialect, name: str, *, dates: bool = False
+) -> pa.Schema | None:
+    """Names and types of the columns, from the first rows; None if there is no row.
+
+    With `dates`, columns of dates are timestamps, whose metadata says how they are written.
+    """
     names, columns = names_of(head, resolved, name), values_of(head, resolved, name)
     if not any(columns):
         return None
@@ -140,11 +151,26 @@ def schema_of(head: Head, resolved: ResolvedDialect, name: str) -> pa.Schema | N
         if not column.strip() and all(map(is_missing, values)):
             # All rows end in a delimiter.
             kind, why = ColumnKind.TEXT, "no name and no values"
+        form = date_format(values) if dates and kind is ColumnKind.TEXT else None
+        if form is not None:
+            fields.append(pa.field(column, pa.timestamp("us"), metadata={_WRITTEN: form.encode()}))
+            continue
         metadata = None if why is None else {WHY: why.encode()}
         if kind is ColumnKind.NUMBERS and any(loses(value, resolved.spelling) for value in values):
             metadata = {LOST: b""}
         fields.append(pa.field(column, _TYPES[kind], metadata=metadata))
     return pa.schema(fields)
+
+
+def _suggested(head: Head, resolved: ResolvedDialect, name: str) -> dict[str, str]:
+    """Separators by which all values of some columns of text are numbers."""
+    now = resolved.spelling
+    for values in values_of(head, resolved, name):
+        other = other_spelling(values, now, 1.0)
+        # All numbers have one spelling: others of them would be text.
+        if other is not None and other.decimal == now.decimal and other.thousands is not None:
+            return {"thousands": other.thousands}
+    return {}
 
 
 def with_text(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
@@ -160,10 +186,12 @@ def read_rows(
     """Read batches of some columns; errors call the file `name`."""
     resolved, rows = layout.resolved, 0
     spelling, chosen = resolved.spelling, schema.names if columns is None else columns
-    # pyarrow knows no separators between thousands: such columns are read as text, then converted.
+    # pyarrow knows no separators between thousands, and one way to write dates for all columns:
+    # such columns are read as text, then converted.
     as_text = {
         each for each in chosen
-        if spelling.thousands is not None and schema.field(each).type == pa.float64()
+        if pa.types.is_timestamp(schema.field(each).type)
+        or (spelling.thousands is not None and schema.field(each).type == pa.float64())
     }  # fmt: skip
     types = {each: schema.field(each).type for each in chosen} | dict.fromkeys(as_text, pa.string())
     try:
@@ -193,7 +221,7 @@ def read_rows(
                 batch = reader.read_next_batch()
             except StopIteration:
                 break
-            yield _with_numbers(batch, as_text, spelling, rows, name)
+            yield _converted(batch, as_text, schema, spelling, rows, name)
             rows += batch.num_rows
         if file.ends_in_quotes(resolved.delimiter):
             raise ValueError(
@@ -245,29 +273,48 @@ def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelli
     )
 
 
-def _with_numbers(
-    batch: pa.RecordBatch, as_text: set[str], spelling: Spelling, first: int, name: str
-) -> pa.RecordBatch:
-    """Convert columns of numbers that were read as text."""
+def _converted(
+    batch: pa.RecordBatch, as_text: set[str], schema: pa.Schema, spelling: Spelling, first: int,
+    name: str,
+) -> pa.RecordBatch:  # fmt: skip
+    """Convert columns of numbers and of dates that were read as text."""
     if not as_text:
         return batch
-    names = batch.schema.names
-    columns = [
-        _numbers(column, spelling, each, first, name) if each in as_text else column
-        for each, column in zip(names, batch.columns, strict=True)
-    ]
+    names, columns = batch.schema.names, []
+    for each, column in zip(names, batch.columns, strict=True):
+        if each not in as_text:
+            columns.append(column)
+            continue
+        gaps = pc.is_in(column, pa.array(MISSING))
+        text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
+        field = schema.field(each)
+        if pa.types.is_timestamp(field.type):
+            columns.append(_dates(text, field.metadata[_WRITTEN].decode(), each, first, name))
+        else:
+            columns.append(_numbers(text, spelling, each, first, name))
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
+def _dates(text: pa.Array, form: str, label: str, first: int, name: str) -> pa.Array:
+    """Convert dates that are written in one form to timestamps."""
+    found = parsed_dates(text, form)
+    if found.null_count > text.null_count:
+        at = pc.index(pc.and_(pc.is_null(found), pc.is_valid(text)), True).as_py()
+        raise ValueError(
+            f"column {label!r} holds dates, but {text[at].as_py()!r} in row {first + at} of {name} "
+            f"is not one that is written as in the first rows ({form}); correct it in the file, or "
+            "leave the column out with exclude=[…]"
+        )
+    return found
+
+
+def _numbers(text: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
     """Convert numbers with separators between thousands to float64."""
     assert spelling.thousands is not None
-    gaps = pc.is_in(column, pa.array(MISSING))
-    text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
     fits = pc.match_substring_regex(text, f"^(?:{spelling.pattern})$")
     if pc.all(fits).as_py() is False:
         at = pc.index(fits, False).as_py()
-        value, row = column[at].as_py(), f"row {first + at}"
+        value, row = text[at].as_py(), f"row {first + at}"
         raise ValueError(_not_a_number(value, label, row, name, spelling))
     text = pc.replace_substring(text, spelling.thousands, "")
     return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
@@ -276,7 +323,12 @@ def _numbers(column: pa.Array, spelling: Spelling, label: str, first: int, name:
 class DelimitedFiles(Files):
     """CSV files, one after the other, with the columns of the first file that has rows."""
 
-    def __init__(self, found: Found, dialect: Dialect, store: Store | None = None) -> None:
+    suggested: Mapping[str, str] = MappingProxyType({})
+    """Options with which columns of text would be numbers, as the first rows suggest."""
+
+    def __init__(
+        self, found: Found, dialect: Dialect, store: Store | None = None, *, dates: bool = False
+    ) -> None:
         self._found, self._dialect, self._store = found, checked(dialect), store
         self._encodings: dict[str, str] = {}
         self.n_rows: int | None = None
@@ -285,8 +337,9 @@ class DelimitedFiles(Files):
             if not head.data.strip():
                 continue
             resolved = self._recognize(head, path)
-            schema = schema_of(head, resolved, repr(path))
+            schema = schema_of(head, resolved, repr(path), dates=dates)
             if schema is not None:
+                self.suggested = _suggested(head, resolved, repr(path))
                 self._folders = FolderColumns.of(found, schema.names)
                 self.keys = self._folders.schema.names
                 self.schema = pa.schema([*schema, *self._folders.schema])

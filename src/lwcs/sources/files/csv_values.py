@@ -6,7 +6,12 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lwcs.sources.column_types import AS_DAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +30,14 @@ _DATE = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[T ].*)?|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2,4}(?: .*)?"
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}.*)?"
 )
+
+
+_ISO_DATE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_DAY_AND_MONTH = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2[0-9]{4}")
+_ISO, _ISO_ZONE = "2024-01-31", "2024-01-31T12:00Z"
 
 
 class ColumnKind(Enum):
@@ -108,23 +121,80 @@ def why_text(values: Sequence[str], spelling: Spelling) -> str | None:
     row, value = odd[0]
     numbers, first = len(there) - len(odd), f"the first {len(there)} values"
     if all(_DATE.fullmatch(value) for _, value in there):
-        return (
-            f"dates or times, for example {value!r} in row {row}; turn them into numbers first, "
-            "for example into days or seconds"
-        )
+        advice = AS_DAYS
+        if date_format(values) is None:
+            advice = "write dates as 2024-01-31 first, or turn them into numbers"
+        return f"dates or times, for example {value!r} in row {row}; {advice}"
     if 2 * numbers >= len(there):
         return (
             f"text, although {numbers} of {first} are numbers: {value!r} in row {row} is not; "
             f"{remedy(value, spelling)}"
         )
-    for other in _others(spelling):
+    if (other := other_spelling([value for _, value in there], spelling)) is not None:
         readable = sum(other.is_number(value) for _, value in there)
-        if 2 * readable >= len(there):
-            return (
-                f"text, although {readable} of {first} can be read as numbers, for example "
-                f"{value!r} in row {row}; {remedy(value, spelling)}"
-            )
+        return (
+            f"text, although {readable} of {first} can be read as numbers, for example "
+            f"{value!r} in row {row}; {remedy(value, spelling)}"
+        )
     return None
+
+
+def other_spelling(values: Sequence[str], spelling: Spelling, part: float = 0.5) -> Spelling | None:
+    """Another spelling by which so many of the values that are present are numbers."""
+    there = [value for value in values if not is_missing(value)]
+    if not there or sum(map(spelling.is_number, there)) >= part * len(there):
+        return None
+    fitting = (
+        other
+        for other in _others(spelling)
+        if sum(map(other.is_number, there)) >= part * len(there)
+    )
+    return next(fitting, None)
+
+
+def date_format(values: Iterable[str]) -> str | None:
+    """How all dates of a column are written; None if that is not known, or they are no dates."""
+    there = [value for value in values if not is_missing(value)]
+    if iso := _all_match(_ISO_DATE, there):
+        zones = {match[1] is not None for match in iso}
+        return None if len(zones) > 1 else _ISO_ZONE if zones.pop() else _ISO
+    found = _all_match(_DAY_AND_MONTH, there)
+    if not found or len(signs := {match[2] for match in found}) > 1:
+        return None
+    sign = signs.pop()
+    first, second = (max(int(match[at]) for match in found) for at in (1, 3))
+    if max(first, second) > 12:
+        order = "%d %m %Y" if first > 12 else "%m %d %Y"
+    elif sign == ".":
+        order = "%d %m %Y"
+    else:
+        return None
+    return order.replace(" ", sign) if min(first, second) <= 12 else None
+
+
+def _all_match(pattern: re.Pattern[str], values: list[str]) -> list[re.Match[str]]:
+    """The matches of all values; none if there is one that does not match."""
+    found = [match for value in values if (match := pattern.fullmatch(value)) is not None]
+    return found if len(found) == len(values) else []
+
+
+def parsed_dates(text: pa.Array, form: str) -> pa.Array:
+    """Dates that are written in a form of `date_format` as timestamps; null for others."""
+    if form not in (_ISO, _ISO_ZONE):
+        return pc.strptime(text, format=form, unit="us", error_is_null=True)
+    kind = pa.timestamp("us", "UTC" if form == _ISO_ZONE else None)
+    try:
+        return text.cast(kind)
+    except pa.ArrowInvalid:
+        # One of them is none: each alone, to find it.
+        return pa.array([_one_date(value, kind) for value in text], kind)
+
+
+def _one_date(value: pa.Scalar, kind: pa.DataType) -> Any:
+    try:
+        return value.cast(kind).as_py()
+    except pa.ArrowInvalid:
+        return None
 
 
 def _others(spelling: Spelling) -> list[Spelling]:

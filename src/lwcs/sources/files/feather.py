@@ -39,7 +39,7 @@ class FeatherFiles(Files):
         own = common_schema(found, schemas)
         self._folders = FolderColumns.of(found, own.names)
         self.keys = self._folders.schema.names
-        self.schema = pa.schema([*own, *self._folders.schema])
+        self.schema = pa.schema([*own, *self._folders.schema], own.metadata)
         self._paths = found.paths
         self._names = {path: schema.names for path, schema in schemas.items()}
 

@@ -26,7 +26,7 @@ from lwcs.sources.sequence import SequenceSource
 from lwcs.storage.locations import explaining, some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lwcs.sources.blocks import Batch, Budget
     from lwcs.sources.remote.paths import Found
@@ -46,7 +46,9 @@ class FileSource(SequenceSource):
         self._files: Files
         with explaining(found.paths):
             if found.kind == "csv":
-                self._files = DelimitedFiles(found, options.dialect, store)
+                self._files = DelimitedFiles(
+                    found, options.text, store, dates=options.dates is not None
+                )
             elif found.kind == "parquet":
                 self._files = ParquetFiles.found(found, store)
             else:
@@ -71,6 +73,11 @@ class FileSource(SequenceSource):
         with explaining(self.found.paths):
             files = self._files.open([name], self.budget, self._batch_rows)
             return first_values((batch for part in files for batch in part.rows), name)
+
+    @property
+    def suggested(self) -> Mapping[str, str]:
+        """Options of `lwcs.scan` with which columns of text would be numbers."""
+        return self._files.suggested if isinstance(self._files, DelimitedFiles) else {}
 
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns beside the rows; those of CSV that are no features stay text."""

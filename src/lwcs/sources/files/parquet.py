@@ -85,7 +85,7 @@ class ParquetFiles(Files):
             metadata, columns = footers[path]
             groups = list(range(metadata.num_row_groups))
             files.append(_File(path, metadata, columns.names, folders.values[path], groups))
-        schema = pa.schema([*own, *folders.schema])
+        schema = pa.schema([*own, *folders.schema], own.metadata)
         return cls(found.filesystem, store, schema, folders.schema.names, files)
 
     @classmethod

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lwcs.runtime.parallel import usable_cores
+from lwcs.sources.column_types import pandas_index, with_pandas_index
 from lwcs.sources.remote.prefetch import WaitingThreads
 from lwcs.sources.scan_options import check_unique
 from lwcs.storage.locations import some
@@ -113,8 +114,9 @@ def common_schema(found: Found, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
             )
         check_unique(schema.names, repr(path))
     bare = [schema.remove_metadata() for schema in schemas.values()]
+    index = (name for schema in schemas.values() for name in pandas_index(schema))
     try:
-        return pa.unify_schemas(bare, promote_options="permissive")
+        return with_pandas_index(pa.unify_schemas(bare, promote_options="permissive"), index)
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise ValueError(
             f"the columns of {some(found.paths)} have types that do not go together: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from narwhals.exceptions import DuplicateError
 
 from lwcs.sources.arrow_rows import as_lists, has_nulls, missing_in, values_in
 from lwcs.sources.base import Block
-from lwcs.sources.column_types import WHY
+from lwcs.sources.column_types import WHY, days_of
 from lwcs.sources.columns import Selection, matched
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_one_level, check_unique
@@ -37,12 +38,16 @@ class TableSource(LocalSource):
         self.frame = frame = _as_frame(table)
         check_unique([str(name) for name in frame.columns])
         columns = {str(series.name): _GivenColumn.of(series) for series in frame.iter_columns()}
-        schema = pa.schema([given.field(name) for name, given in columns.items()])
+        known = getattr(getattr(table, "schema", None), "metadata", None)
+        schema = pa.schema([given.field(name) for name, given in columns.items()], known)
         selection = Selection.of(schema, options, lambda name: columns[name].first())
         self._use(selection)
         self.named_by_text = all(isinstance(name, str) for name in frame.columns)
         self.n_rows, self._drop = len(frame), options.drop
-        self._columns = [columns[name].column(width, name) for name, width, _ in selection.places()]
+        self._columns = [
+            columns[name].column(width, name, as_days=name in selection.dates)
+            for name, width, _ in selection.places()
+        ]
         self._no_weight: Mask | None = None
         if selection.weight is not None:
             self._set_weights(columns[selection.weight], selection.weight)
@@ -214,7 +219,8 @@ class _GivenColumn:
         objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
         return pa.field(name, pa.string() if objects else kind)
 
-    def _arrow(self) -> pa.Array:
+    def whole(self) -> pa.Array:
+        """All values, in Arrow."""
         whole = self.series.to_arrow() if self.objects is None else self.objects
         return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
 
@@ -223,14 +229,36 @@ class _GivenColumn:
         whole = self.series.to_arrow() if self.objects is None else self.objects
         return whole.drop_null().slice(0, _LOOK).to_pylist()
 
-    def column(self, width: int | None, name: str) -> _Column:
+    def column(self, width: int | None, name: str, *, as_days: bool = False) -> _Column:
         """The column as a feature, or as vectors of some length."""
+        if as_days:
+            return _ArrowColumn(days_of(self.whole()))
         if width is not None:
-            return _ArrowColumn(as_lists(self._arrow(), width, name))
+            return _ArrowColumn(as_lists(self.whole(), width, name))
         kind = self.series.dtype
         if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
             return _SeriesColumn(self.series)
-        return _ArrowColumn(self._arrow())
+        return _ArrowColumn(self.whole())
+
+
+def as_arrow(table: Any) -> pa.Table:
+    """A table with all of its columns in Arrow; those that Arrow has no type for are null."""
+    frame, columns = _as_frame(table), dict[str, pa.Array]()
+    for series in frame.iter_columns():
+        given = _GivenColumn.of(series)
+        values = pa.nulls(len(frame))
+        with suppress(pa.ArrowException, TypeError):
+            if given.objects is not None and not len(given.objects):
+                values = pa.array(map(_text_of, series.to_list()), pa.string())
+            elif not given.why:
+                values = given.whole()
+        columns[str(series.name)] = values
+    known = getattr(getattr(table, "schema", None), "metadata", None)
+    return pa.table(columns).replace_schema_metadata(known)
+
+
+def _text_of(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _as_frame(table: Any) -> nw.DataFrame[Any]:
