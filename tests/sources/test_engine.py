@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import lwcs
-from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import ArrayReader, ArrowReader, EngineSource, RowWork, add_results
 from lwcs.sources.scan_options import ScanOptions
+from lwcs.sources.sums import joined_in_levels
 
 
 class Wire(EngineSource):
@@ -25,7 +25,7 @@ class Wire(EngineSource):
         self.parts, self.rounds = parts, []
 
     def run_sums(self, work):
-        return map(add_results, in_groups(self.run(work, None)))
+        return iter(joined_in_levels(self.run(work, None), add_results))
 
     def run(self, work, told):
         sent = pickle.dumps(work)

@@ -23,7 +23,7 @@ from pyspark.sql.functions import when
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from lwcs.sources.base import GROUP, ROWS_CHANGED
+from lwcs.sources.base import ROWS_CHANGED
 from lwcs.sources.column_types import SPARSE, is_spark_vector
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import (
@@ -36,6 +36,7 @@ from lwcs.sources.engines.engine import (
     refuse_column,
 )
 from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
+from lwcs.sources.sums import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from lwcs.sources.engines.workers import Versions
     from lwcs.sources.scan_options import ScanOptions
 
-_SENT = "part int, result binary"
+_SENT = "group int, part int, result binary"
+"""A result: its number, which is that of its partition or group, and the group that it is in."""
 _ASKED: WeakSet[Any] = WeakSet()
 """The sessions whose workers have been asked for their versions."""
 # Enough for a row in every partition.
@@ -106,14 +108,18 @@ class SparkSource(EngineSource):
         names = self.columns_to_read
         chosen = _with_numbered_columns(self.frame.select(*map(self._column_to_send, names)))
         over = version_checked(_partition_function(work, items, names), dumps)
-        return chosen.mapInArrow(over, f"group int, {_SENT}")
+        return chosen.mapInArrow(over, _SENT)
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
-        """Add up every group of partitions on the workers."""
+        """Add up groups of partitions on the workers, then groups of sums, until one is left."""
+        add, left = version_checked(_add, dumps), self.count_partitions()
+        sums = self._mapped(work, None)
+        while left > 1:
+            sums, left = sums.groupBy("group").applyInArrow(add, _SENT), -(-left // GROUP)
         with _explaining_workers():
-            groups = self._mapped(work, None).groupBy("group")
-            sums = groups.applyInArrow(version_checked(_add, dumps), _SENT).collect()
-        return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
+            rows = sums.collect()
+        # More than one if there are more partitions than before.
+        return (bytes(row.result) for row in sorted(rows, key=lambda row: row.part))
 
     def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Collect one result per partition."""
@@ -237,8 +243,7 @@ def _result_batch(part: int, result: bytes) -> pa.RecordBatch:
 def _add(group: pa.Table) -> pa.Table:
     ordered = group.sort_by("part")
     total = add_results(ordered.column("result").to_pylist())
-    sent = _result_batch(ordered.column("part")[0].as_py(), total)
-    return pa.Table.from_batches([sent]).drop_columns("group")
+    return pa.Table.from_batches([_result_batch(ordered.column("group")[0].as_py(), total)])
 
 
 def _label_function(
