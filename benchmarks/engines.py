@@ -135,7 +135,11 @@ def _labelling(frame: Any) -> Iterator[Result]:
     }
     for use, run in uses.items():
         times = interleaved(
-            7, **{name: lambda own=own: run(own.transform(frame)) for name, own in models.items()}
+            7,
+            **{
+                name: lambda own=own, run=run: run(own.transform(frame))
+                for name, own in models.items()
+            },
         )
         ratio = times["ours"] / times["spark"]
         yield Result(
