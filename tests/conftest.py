@@ -28,6 +28,16 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.sameness")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _kernels_are_announced():
+    """Whether a test is the first to compile a kernel is not its business."""
+    try:
+        from lwcs.kernels.compiled import jit
+    except ImportError:
+        return
+    jit.say_once()
+
+
 @pytest.fixture(autouse=True)
 def _close_figures():
     """Close what a test has drawn: matplotlib keeps figures, and warns of many."""

@@ -103,7 +103,7 @@ def test_scaled_models_are_measured_in_their_scale(folder):
     ("arguments", "words"),
     [
         (("m.parquet",), "DATA is missing"),
-        (("d.parquet", "d.parquet"), "not a file that lwcs wrote"),
+        (("d.parquet", "d.parquet"), "not a model that lwcs saved"),
         (("d.parquet", "m.parquet", "--confidence", "1"), "--confidence"),
         (("d.parquet", "m.parquet", "--size", "0"), "--size"),
         (("d.parquet", "m.parquet", "--columns", "x"), "--columns"),

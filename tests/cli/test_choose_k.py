@@ -26,18 +26,18 @@ def points(tmp_path, monkeypatch) -> np.ndarray:
 
 
 def test_the_table_and_the_recommendation_are_printed():
-    code, out, err = run("choose-k", "points.npy", "--k", "2-5", *FAST)
+    code, out, err = run("choose-k", "points.npy", "-k", "2-5", *FAST)
     assert code == 0
     assert "→ 3" in out
     assert "silhouette" in out
     assert "k = 3: the largest number of clusters that the data tells apart" in out
     assert "Tried 4 numbers of clusters on 5,000 rows" in err
-    _, _, err = run("choose-k", "points.npy", "--k", "3", *FAST)
+    _, _, err = run("choose-k", "points.npy", "-k", "3", *FAST)
     assert "Tried 1 number of clusters" in err
 
 
 def test_json_is_what_the_library_says(points):
-    code, out, _ = run("choose-k", "points.npy", "--k", "5,2-4", "--json", *FAST)
+    code, out, _ = run("choose-k", "points.npy", "-k", "5,2-4", "--json", *FAST)
     assert code == 0
     found = json.loads(out)
     choice = lwcs.choose_k(points, range(2, 6), size=2_000, n_bootstrap=2, random_state=0)
@@ -53,14 +53,14 @@ def test_the_default_numbers_of_clusters_are_below_the_number_of_rows(points):
 
 
 def test_the_confidence_is_that_of_the_intervals(points):
-    options = ("--k", "3", "--json", *FAST)
+    options = ("-k", "3", "--json", *FAST)
     _, out, _ = run("choose-k", "points.npy", "--confidence", "0.5", *options)
     choice = lwcs.choose_k(points, [3], size=2_000, n_bootstrap=2, confidence=0.5, random_state=0)
     assert json.loads(out)["table"] == [choice.row(3).record()]
 
 
 def test_files_are_written():
-    options = ("--k", "2-4", "--quiet", *FAST)
+    options = ("-k", "2-4", "--quiet", *FAST)
     assert run("choose-k", "points.npy", *options, "-o", "t.parquet", "--figure", "e.svg")[0] == 0
     assert Path("e.svg").read_bytes().startswith(b"<?xml")
     assert run("choose-k", "points.npy", *options, "-o", "t.csv")[0] == 0
@@ -70,7 +70,7 @@ def test_files_are_written():
 
 
 def test_the_table_on_standard_output():
-    code, out, err = run("choose-k", "points.npy", "--k", "2-4", "-o", "-", *FAST)
+    code, out, err = run("choose-k", "points.npy", "-k", "2-4", "-o", "-", *FAST)
     assert code == 0
     assert out.splitlines()[0].startswith('"k","cost"')
     assert "k = 3" in err
@@ -79,18 +79,18 @@ def test_the_table_on_standard_output():
 def test_a_coreset_and_a_mixture():
     run("build", "points.npy", "--size", "1500", "--seed", "0", "-o", "c.parquet")
     code, out, _ = run(
-        "choose-k", "c.parquet", "--k", "1-4", "--model", "mixture", "--json", "--seed", "0"
+        "choose-k", "c.parquet", "-k", "1-4", "--model", "mixture", "--json", "--seed", "0"
     )
     assert code == 0
     assert json.loads(out)["k"] == 3
 
 
 WRONG = [
-    (("--k", "5-2"), "2-50 or 2,4,8"),
-    (("--k", "0-2"), "2-50 or 2,4,8"),
-    (("--k", "two"), "2-50 or 2,4,8"),
-    (("--k", "9000"), "should be >= --k 9000; pass more rows, or a smaller --k"),
-    (("--k", "9", "--size", "10"), "pass a smaller --k, or more draws"),
+    (("-k", "5-2"), "2-50 or 2,4,8"),
+    (("-k", "0-2"), "2-50 or 2,4,8"),
+    (("-k", "two"), "2-50 or 2,4,8"),
+    (("-k", "9000"), "should be >= -k 9000; pass more rows, or a smaller -k"),
+    (("-k", "9", "--size", "10"), "pass a smaller -k, or more draws"),
     (("--confidence", "95"), "--confidence"),
     (("--figure", "e.txt"), "ends in .svg, .png, .pdf"),
     (("--figure", "none/e.svg"), "none"),

@@ -172,7 +172,7 @@ def test_dropped_rows_have_no_label(folder, X):
         ),
         (["fit", "events", "-k", "5", "--size", "3", "-o", "c"], 2, "--size 3 is smaller"),
         (["assign", "events", "rows.csv", "-o", "c"], 2, "pass DATA first, and then a file"),
-        (["assign", "events", "events/a.parquet", "-o", "c"], 2, "not a file that lwcs wrote"),
+        (["assign", "events", "events/a.parquet", "-o", "c"], 2, "not a model that lwcs saved"),
         (["inspect", "nowhere"], 1, "does not exist"),
         (["biuld"], 2, "No such command"),
     ],

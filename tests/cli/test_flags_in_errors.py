@@ -84,7 +84,7 @@ def test_names_paths_and_plain_words_stay(message):
 
 
 def test_flags_are_those_of_the_command():
-    assert said_by("mixture", "n_components=3") == "-n 3"
+    assert said_by("mixture", "n_components=3") == "-k 3"
     assert said_by("compare", "n_clusters=3, holdout_rows=5") == "-k 3, --holdout-rows 5"
     # A coreset may have been built with an option that this command does not have.
     assert said_by("mixture", "scale='standard' is refused") == "--standardize is refused"
@@ -125,7 +125,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         ("fit s.npz -k 2 --divergence itakura_saito", "requires x > 0.*: pass --floor …"),
         ("fit c.parquet -k 2 --divergence kl", "measured by Cosine.*; leave out --divergence"),
         ("fit d.parquet -k 2 --divergence kl --standardize", "; leave out --standardize"),
-        ("mixture d.parquet -n 400", "should be >= -n 400"),
+        ("mixture d.parquet -n 400", "should be >= -k 400"),
         ("mixture d.parquet -n 2 --family gamma", "--family gamma requires x > 0"),
         ("mixture s.npz -n 2", "--family gaussian does not accept sparse rows; pass dense rows$"),
         ("mixture scaled.parquet -n 2", "--standardize is not supported.*leave out --standardize"),

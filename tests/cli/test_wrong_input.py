@@ -58,10 +58,46 @@ def test_a_column_of_the_model_cannot_be_excluded(folder):
     assert "--exclude leaves out 'x', which the model was fitted on" in message
 
 
-@pytest.mark.parametrize("data", [("m.parquet", "d.parquet"), ("d.parquet",), ("m.parquet",) * 2])
-def test_data_and_model_in_the_wrong_order_are_told_apart(folder, data):
-    message = refused("assign", *data, "-o", "l.csv")
-    assert "pass DATA first" in message or "is not a table of rows" in message
+COMMANDS = [("assign", "-o", "l.csv"), ("certify",), ("drift",), ("report", "-o", "r.html")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_data_and_model_are_found_in_either_order(folder, command):
+    name, *rest = command
+    usual = run(name, "d.parquet", "m.parquet", *rest, "--json")
+    swapped = run(name, "m.parquet", "d.parquet", *rest, "--json")
+    first, second = (json.loads(each[1]) | {"seconds": 0} for each in (usual, swapped))
+    assert first.keys() == second.keys()
+    assert "Hint" not in usual[2]
+    assert f"Hint: MODEL comes last: lwcs {name} DATA m.parquet" in swapped[2]
+    assert "Hint" not in run(name, "m.parquet", "d.parquet", *rest, "-q")[2]
+
+
+def test_several_files_and_pipes_follow_a_model(folder):
+    table = pq.read_table("d.parquet")
+    pq.write_table(table.slice(0, 100), "a.parquet")
+    pq.write_table(table.slice(100), "b.parquet")
+    usual = run("certify", "a.parquet", "b.parquet", "m.parquet")
+    assert run("certify", "m.parquet", "a.parquet", "b.parquet")[:2] == usual[:2]
+    rows, model = Path("d.parquet").read_bytes(), Path("m.parquet").read_bytes()
+    assert run("certify", "m.parquet", "-", stdin=rows)[:2] == usual[:2]
+    assert run("certify", "-", "m.parquet", stdin=rows)[:2] == usual[:2]
+    assert run("certify", "-", "d.parquet", stdin=model)[:2] == usual[:2]
+    assert run("certify", "d.parquet", "-", stdin=model)[:2] == usual[:2]
+
+
+def test_two_models_are_no_rows(folder):
+    assert "is a saved CoresetKMeans, not rows" in refused("certify", "m.parquet", "m.parquet")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_rows_in_the_place_of_a_model_are_told(folder, command):
+    name, *rest = command
+    alone = refused(name, "d.csv", *rest)
+    assert "MODEL 'd.csv' is not a model" in alone
+    assert "it looks like rows, with 2 columns of numbers (x, y)" in alone
+    assert "lwcs fit d.csv -k 10 -o model.parquet" in alone
+    assert "(x, y); pass DATA first" in refused(name, "d.csv", "d.csv", *rest)
 
 
 def test_a_coreset_is_not_a_model(folder):

@@ -61,6 +61,16 @@ def refusal(*arguments: str) -> str:
     return said
 
 
+def refused(*arguments: str) -> int | None:
+    """Run a command; return the limit in MB that it asks for, or None if it does its work."""
+    child = start(*arguments)
+    _, said = child.communicate(timeout=600)
+    if child.returncode == 0:
+        return None
+    assert "pass --memory " in said, said
+    return int(said.split("pass --memory ")[1].split("MB")[0].replace(",", ""))
+
+
 def kill_at(moment: float, *arguments: str) -> bool:
     """Start a command and kill it after some seconds; tell whether it was still running."""
     child = start(*arguments)

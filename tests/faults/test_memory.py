@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
-from tests.faults.commands import peak_memory, refusal, write_rows
+from tests.faults.commands import complete, peak_memory, refusal, refused, write_rows
 
 LIMIT = 700e6
 
@@ -49,3 +51,49 @@ def test_a_limit_holds_whatever_the_threads(columns, rows_per_group, tmp_path, m
                 assert peak <= limit * 1e6, peaks
     peaks["alone"] = round(peaks["alone"] / 1e6)
     print(f"\n{columns} columns, MB:", peaks)
+
+
+LAYOUTS = {
+    "16 columns, small row groups": (16, 2_000_000, 20_000),
+    "16 columns, large row groups": (16, 2_000_000, 1_000_000),
+    "16 columns, CSV": (16, 400_000, None),
+    "500 columns, small row groups": (500, 200_000, 5_000),
+    "500 columns, large row groups": (500, 200_000, 100_000),
+    "500 columns, CSV": (500, 20_000, None),
+}
+"""Columns, rows, and rows per row group."""
+PYTHON = 380
+"""MB that Python and its libraries take at most, as the documentation says."""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_command_holds_its_limit_or_names_one_that_it_holds(layout, tmp_path, monkeypatch):
+    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    columns, n_rows, group = LAYOUTS[layout]
+    data = write_rows(tmp_path / "rows", 1, n_rows, columns, group)
+    if group is None:
+        table = pq.read_table(data)
+        data = str(tmp_path / "rows.csv")
+        csv.write_csv(table, data)
+        del table
+    model = str(tmp_path / "m.parquet")
+    complete("fit", data, "-k", "5", "--size", "500", "-o", model)
+    commands = {
+        "build": ["build", data, "--size", "1000", "-o", str(tmp_path / "c.parquet")],
+        "fit": ["fit", data, "-k", "20", "--size", "5000", "-o", str(tmp_path / "n.parquet")],
+        "assign": ["assign", data, model, "-o", str(tmp_path / "l.parquet")],
+        "keep": ["assign", data, model, "--keep", "x*", "-o", str(tmp_path / "k.parquet")],
+    }
+    peaks = {}
+    few = write_rows(tmp_path / "few", 1, 1_000, columns)
+    for name, command in commands.items():
+        alone = peak_memory(command[0], few, *command[2:], "-q") / 1e6
+        peaks[f"{name} alone"] = round(alone)
+        assert alone <= PYTHON, peaks
+        # The smallest limit that this command does not refuse, and a larger one.
+        least = refused(*command, "--memory", "20MB")
+        for limit in sorted({least or 20, 512}):
+            peak = peak_memory(*command, "-q", "--memory", f"{limit}MB") / 1e6
+            peaks[f"{name} {limit}"] = round(peak)
+            assert peak <= limit + alone, peaks
+    print(f"\n{layout}, MB:", peaks)

@@ -328,6 +328,19 @@ def test_a_refusal_in_the_middle_is_an_error_of_the_place(
 
 
 @KINDS
+@pytest.mark.parametrize("status", [500, 503, 0])
+@pytest.mark.parametrize("request_", ["HEAD", "LIST", "GET"])
+def test_a_request_that_fails_once_is_made_again(
+    kind, status, request_, bucket, store, door, X, expected
+):
+    put_parquet(bucket, X)
+    door.refuse(status, request_, most=1)
+    source = lwcs.scan(store.uri("data"), **by(kind, store))
+    door.refuse(status, request_, most=1)
+    assert_equal(lwcs.build(source, 100, random_state=0, passes=2), expected)
+
+
+@KINDS
 @pytest.mark.parametrize("refused", ["HEAD", "LIST", "GET"])
 def test_a_refusal_while_files_are_found_is_an_error_of_the_place(
     kind, refused, bucket, store, door, X

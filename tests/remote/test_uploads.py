@@ -139,7 +139,7 @@ COMMANDS = {
     "partitioned": [
         "assign", "rows.parquet", "model.parquet", "--partition-by", "label", "-o", "{}/new",
     ],
-    "report": ["report", "model.parquet", "rows.parquet", "-o", "{}/new.html"],
+    "report": ["report", "rows.parquet", "model.parquet", "-o", "{}/new.html"],
 }  # fmt: skip
 
 
@@ -161,3 +161,16 @@ def test_commands_end_with_an_error_where_a_request_fails(
     assert "wrote" not in out
     assert f"s3://{bucket.name}/new" in err
     assert objects(bucket) == {}
+
+
+@pytest.mark.parametrize("route", ["pyarrow", "fsspec"])
+@pytest.mark.parametrize("failure", ["failing", "busy", "dropped"])
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_request_of_an_upload_that_fails_once_is_made_again(
+    request_, failure, route, bucket, store, door
+):
+    access = options(store, route) if route == "fsspec" else {}
+    name, saved = bucket.uri("c.parquet"), SAVED["coreset"](0)
+    door.refuse(FAILURES[failure], request_, most=1)
+    saved.save(name, **access)
+    assert lwcs.load(name, **access) == saved

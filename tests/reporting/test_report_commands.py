@@ -147,7 +147,7 @@ def test_mixtures_have_a_report(folder):
 def test_report_describes_a_model_by_the_coreset_that_it_was_fitted_on(folder):
     assert run("build", "d.parquet", "--columns", "x,y", "--size", "400", "-o", "c.parquet")[0] == 0
     assert run("fit", "c.parquet", "-k", "3", "-o", "m.parquet")[0] == 0
-    code, out, said = run("report", "m.parquet", "c.parquet", "--json")
+    code, out, said = run("report", "c.parquet", "m.parquet", "--json")
     assert (code, said) == (0, "")
     facts = json.loads(out)
     assert (facts["clusters"], facts["size"], facts["certified"]) == (3, 400, False)
@@ -157,7 +157,7 @@ def test_report_describes_a_model_by_the_coreset_that_it_was_fitted_on(folder):
 
 def test_report_draws_from_rows_and_certifies(folder):
     assert run(*FIT, "-q")[0] == 0
-    arguments = ("report", "m.parquet", "d.parquet", "--size", "500", "--seed", "1", "-o", "r.html",
+    arguments = ("report", "d.parquet", "m.parquet", "--size", "500", "--seed", "1", "-o", "r.html",
                  "--title", "Mine <3")  # fmt: skip
     code, out, _ = run(*arguments, "--json")
     assert code == 0
@@ -173,7 +173,7 @@ def test_a_coreset_that_knows_nothing_of_the_fit_certifies_it(folder):
     assert run(*FIT, "-q")[0] == 0
     assert run("build", "d.parquet", "--columns", "x,y", "--size", "300", "--seed", "8",
                "-o", "c.parquet")[0] == 0  # fmt: skip
-    code, out, _ = run("report", "m.parquet", "c.parquet", "--json")
+    code, out, _ = run("report", "c.parquet", "m.parquet", "--json")
     assert (code, json.loads(out)["certified"]) == (0, True)
 
 
@@ -185,7 +185,7 @@ def test_a_certificate_that_fails_for_another_reason_is_an_error(folder, monkeyp
         raise ValueError("the cost is beyond the range of numbers")
 
     monkeypatch.setattr("lwcs.evaluation.certification.drawn_and_certified", fail)
-    code, _, said = run("report", "m.parquet", "c.parquet")
+    code, _, said = run("report", "c.parquet", "m.parquet")
     assert (code, "beyond the range of numbers" in said) == (1, True)
     assert not list(folder.glob("*.html"))
 
@@ -194,12 +194,12 @@ def test_a_certificate_that_fails_for_another_reason_is_an_error(folder, monkeyp
     ("arguments", "words"),
     [
         (("report", "m.parquet"), "DATA is missing"),
-        (("report", "d.parquet", "m.parquet"), "MODEL 'd.parquet' is not a file that lwcs wrote"),
+        (("report", "d.parquet"), "MODEL 'd.parquet' is not a model that lwcs saved"),
         (
-            ("report", "m.parquet", "d.parquet", "-o", "r.pdf"),
+            ("report", "d.parquet", "m.parquet", "-o", "r.pdf"),
             "--output 'r.pdf': the report is a page",
         ),
-        (("report", "m.parquet", "d.parquet", "-o", "no/r.html"), "create it first"),
+        (("report", "d.parquet", "m.parquet", "-o", "no/r.html"), "create it first"),
         (
             (*FIT, "--report", "d.parquet"),
             "--report 'd.parquet': the report is a page for a browser",
@@ -219,7 +219,7 @@ def test_a_coreset_of_other_columns_is_refused(folder):
     assert run(*FIT, "-q")[0] == 0
     pq.write_table(pa.table({"x": np.arange(500.0)}), "other.parquet")
     assert run("build", "other.parquet", "--size", "50", "-o", "c.parquet")[0] == 0
-    code, _, said = run("report", "m.parquet", "c.parquet")
+    code, _, said = run("report", "c.parquet", "m.parquet")
     assert code == 1
     assert "Error" in said
     assert "2" in said

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,28 @@ from lwcs.arrays.device import on_host
 from lwcs.arrays.rows import is_sparse, place_of, stored_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lwcs.arrays.types import FloatArray, Rows
+
+
+Translate = Callable[[Exception], "Exception | None"]
+
+
+@contextmanager
+def translating(translate: Translate) -> Iterator[None]:
+    """Raise what `translate` makes of an error in its place; the error passes if that is None.
+
+    Every context in which an error gets the name of a file, a row or a parameter is one of these.
+    """
+    try:
+        yield
+    except Exception as error:
+        told = translate(error)
+        if told is None or told is error:
+            raise
+        # A bad value is told with its place: the error before that has no more to say.
+        raise told from (None if isinstance(error, BadValueError) else error)
 
 
 _LARGEST_WEIGHT = 1e200
@@ -71,12 +91,18 @@ def check_choice(value: str, name: str, choices: Sequence[object]) -> None:
     """Check that `value` is one of `choices`, and name the nearest one if it is not."""
     if value in choices:
         return
+    near = nearest(str(value), map(str, choices))
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that is most like one that was given, if any is much like it."""
     from difflib import get_close_matches
 
-    names = {str(choice).lower(): str(choice) for choice in choices}
-    near = get_close_matches(str(value).lower(), names, n=1)
-    hint = f"; did you mean {names[near[0]]!r}?" if near else ""
-    raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}{hint}")
+    known = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), known, n=1)
+    return known[near[0]] if near else None
 
 
 def parse_bytes(text: str) -> int | None:
@@ -215,13 +241,15 @@ class BadValueError(ValueError):
         return cls(partition, first_row + row, where, float(value))
 
     @classmethod
-    @contextmanager
-    def in_partition(cls, partition: int) -> Iterator[None]:
+    def in_partition(cls, partition: int) -> AbstractContextManager[None]:
         """Add the number of the partition to an error of code that does not know it."""
-        try:
-            yield
-        except cls as bad:
-            raise cls(partition, bad.row, bad.column, bad.value, bad.wants) from None
+
+        def translate(bad: Exception) -> Exception | None:
+            if not isinstance(bad, cls):
+                return None
+            return cls(partition, bad.row, bad.column, bad.value, bad.wants)
+
+        return translating(translate)
 
     def explained(
         self,

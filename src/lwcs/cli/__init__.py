@@ -16,6 +16,7 @@ from lwcs.cli.commands.evaluate import certify, drift
 from lwcs.cli.commands.fit import fit, mixture
 from lwcs.cli.commands.inspect import inspect
 from lwcs.cli.commands.report import report
+from lwcs.cli.commands.warmup import warmup
 from lwcs.cli.errors import Commands
 
 
@@ -40,6 +41,6 @@ def completion(shell: str) -> None:
 
 for command in (
     build, fit, mixture, assign, certify, drift, choose_k, inspect, report, compare, demo,
-    completion,
+    warmup, completion,
 ):  # fmt: skip
     main.add_command(command)

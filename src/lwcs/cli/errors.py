@@ -1,7 +1,8 @@
 """How commands report errors and warnings: one line each, with flags where Python has parameters.
 
 Exit codes are 0 for success, 1 for bad data, 2 for bad usage, 3 if `lwcs drift` finds a model worse
-than it may be, 130 for an interrupt, and 143 and 129 for SIGTERM and SIGHUP. An error has a
+than it may be, 130 for an interrupt, 143 and 129 for SIGTERM and SIGHUP, and 141 if nobody reads
+what a command writes. An error has a
 traceback with --debug; warnings are not shown with --quiet. With --log-json, errors and warnings
 are records (`logs`). A command that receives a signal cleans up first, as it does after Ctrl+C.
 
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lwcs.cli.logs import AS_JSON, FLAG, logging_as_json, report, write
+from lwcs.cli.logs import AS_JSON, FLAG, logging_to_stderr, report, write
 from lwcs.runtime.parallel import READER
 
 if TYPE_CHECKING:
@@ -77,6 +78,46 @@ def ending_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def ending_on_broken_pipes() -> Iterator[None]:
+    """End with the exit code of SIGPIPE, in silence, if nobody reads what a command writes."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        if error.filename is not None:
+            # That of a store.
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                # What is left in its buffer is not tried again, and reported, at the end of Python.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise click.exceptions.Exit(_BROKEN_PIPE) from error
+
+
+_BROKEN_PIPE = 128 + 13
+_USUAL = {"--k": "-k", "--n-clusters": "-k", "--n_clusters": "-k"}
+"""Spellings of options that other commands or parameters of Python suggest."""
+
+
+def with_usual_options(words: list[str]) -> list[str]:
+    """The words of a command line, with the usual spelling of options, and a hint."""
+    end = words.index("--") if "--" in words else len(words)
+    usual, hinted = [], set[str]()
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        if name not in _USUAL:
+            usual.append(word)
+            continue
+        usual += [_USUAL[name], value] if equals else [_USUAL[name]]
+        hinted.add(f"Hint: {name} is spelled {_USUAL[name]}")
+    if not {"-q", "--quiet", FLAG} & set(words[:end]):
+        for hint in sorted(hinted):
+            click.echo(hint, err=True)
+    return usual + words[end:]
+
+
 _SCHEME = r"\b[a-zA-Z][\w+.-]*://"
 _QUERY = re.compile(rf"({_SCHEME}[^\s'\"?]+)\?[^\s'\"]*")
 # A user name without a password is public, such as a container, except in HTTP, where it may be a
@@ -88,11 +129,22 @@ STAND_INS = "stand_ins"
 """Key of the context's meta: paths of temporary files, and their names in messages."""
 
 
+def is_reading() -> bool:
+    """Whether a thread still reads ahead, or waits for what it reads."""
+    return any(thread.name.startswith(READER) for thread in threading.enumerate())
+
+
 class Commands(click.Group):
     """The group of all commands, which reports their errors and warnings."""
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse the words before the command, which may print a help."""
+        with ending_on_broken_pipes():
+            return super().make_context(*args, **extra)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look for --log-json first: errors in other arguments are also written as records."""
+        args = with_usual_options(args)
         options = args[: args.index("--")] if "--" in args else args
         ctx.meta[AS_JSON] = FLAG in options
         ctx.meta[ARGUMENTS] = tuple(args)
@@ -100,15 +152,16 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; report an error in its input as one line."""
-        with logging_as_json(ctx):
+        with ending_on_broken_pipes(), logging_to_stderr(ctx):
             try:
                 with ending_on_signals(), self._showing_warnings(ctx):
                     return super().invoke(ctx)
             except KeyboardInterrupt as stop:
                 code = getattr(stop, "exit_code", 130)
-                message = "Interrupted; no incomplete output was left behind."
+                kept = getattr(stop, "__notes__", ["no incomplete output was left behind"])
+                message = f"Interrupted; {'; '.join(kept)}."
                 write(message, level=logging.ERROR, event="error")
-                if any(thread.name.startswith(READER) for thread in threading.enumerate()):
+                if is_reading():
                     # A reader thread still waits for a pipe or a store; a normal exit would wait
                     # for the thread.
                     sys.stderr.flush()
@@ -206,8 +259,8 @@ _ADVICE = (
     (r"pass dense rows, X\.toarray\(\)", "pass dense rows"),
     (r",? or a part of the draws that was kept apart by coreset\.split( before the fit)?", ""),
     (r"pass the data, a coreset that", "pass the data, or a coreset that"),
-    (r"max\(ks\)=(\d+)", r"--k \1"),
-    (r"max\(ks\)", "--k"),
+    (r"max\(ks\)=(\d+)", r"-k \1"),
+    (r"max\(ks\)", "-k"),
     (r"n_samples=(\d+)", r"the number of rows, \1,"),
 )
 

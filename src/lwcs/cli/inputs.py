@@ -16,10 +16,10 @@ import click
 from click.core import ParameterSource
 
 import lwcs
-from lwcs.cli.errors import STAND_INS
-from lwcs.sources.scan_options import Fitted
+from lwcs.cli.errors import STAND_INS, is_reading
 from lwcs.storage.atomic_write import explaining, temporary_folder
 from lwcs.storage.locations import Access, is_uri
+from lwcs.storage.path_errors import is_pipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -110,6 +110,8 @@ _COPIED = {"parquet": ".parquet", "feather": ".arrow"}
 _FIRST_BYTES = {b"PAR1": "parquet", b"ARROW1": "feather", b"\xff\xff\xff\xff": "arrow"}
 NAME = "standard input"
 _KEY = "standard_input"
+_PIPE = "pipe"
+"""Keys of the context's meta: what standard input has, and the pipe that is read in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,36 @@ def standard_input(kind: str | None) -> Piped:
     """Recognize standard input, if `kind` does not name its format; once per command."""
     meta = click.get_current_context().meta
     if _KEY not in meta:
-        meta[_KEY] = _open(sys.stdin.buffer, kind)
+        meta[_KEY] = _open(_opened_pipe(meta[_PIPE]) if _PIPE in meta else sys.stdin.buffer, kind)
     return meta[_KEY]
+
+
+def _opened_pipe(path: str) -> IO[bytes]:
+    """Open a pipe by Python, so that a signal ends the wait for its writer."""
+    pipe = open(path, "rb")  # noqa: SIM115  # closed with the command
+
+    def close() -> None:
+        # It would wait for a thread that waits for the pipe.
+        if not is_reading():
+            pipe.close()
+
+    click.get_current_context().call_on_close(close)
+    return pipe
+
+
+def pipe_as_input(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Take a pipe for standard input, which a command reads once, too: - instead of its path."""
+    del param
+    words = value if isinstance(value, tuple) else (value,)
+    for word in filter(is_pipe, words):
+        if _PIPE in ctx.meta:
+            raise click.UsageError(
+                f"{ctx.meta[_PIPE]!r} and {word!r} are both pipes, of which a command reads one; "
+                "write one of them to a file first"
+            )
+        ctx.meta[_PIPE] = word
+        words = tuple("-" if each == word else each for each in words)
+    return words if isinstance(value, tuple) else words[0]
 
 
 def _open(file: Any, kind: str | None) -> Piped:
@@ -317,58 +347,3 @@ def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None
             f"original rows are not available; leave out {', '.join(given)}"
         )
     return whole
-
-
-DATA_FIRST = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
-
-
-def load_model(
-    model: str, data: tuple[str, ...], instead: str = DATA_FIRST
-) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
-    """Load MODEL, or say that it is something else, and what to do instead."""
-    from lwcs.storage.persistence import NotOursError
-
-    if model == "-" and "-" in data:
-        raise click.UsageError("DATA and MODEL are both standard input; pass one of them as a file")
-    try:
-        found = lwcs.load(saved_file(model), **keywords(model))
-    except NotOursError as error:
-        raise click.UsageError(
-            f"MODEL {model!r} is not a file that lwcs wrote, or is damaged; {instead}"
-        ) from error
-    if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
-        raise click.UsageError(
-            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
-        )
-    return found
-
-
-def open_for(
-    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
-    data: tuple[str, ...],
-    columns: Sequence[str] | None,
-    **options: Any,
-) -> Source:
-    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
-    if columns is None and hasattr(model, "feature_names_in_"):
-        columns = Fitted(map(str, model.feature_names_in_))
-    source = open_rows(data, columns=columns, **options)
-    _check_features(model, source)
-    return source
-
-
-def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
-    """Refuse columns of another number or, if both have names, of another name or order."""
-    names = getattr(model, "feature_names_in_", None)
-    if source.n_features != model.n_features_in_:
-        raise ValueError(
-            f"DATA has {source.n_features} column{'s' * (source.n_features != 1)}, but MODEL was "
-            f"fitted on {model.n_features_in_}; choose the same columns with --columns"
-        )
-    if names is not None and source.feature_names not in (None, tuple(names)):
-        own = ",".join(map(str, names))
-        raise click.UsageError(
-            f"--columns selects {','.join(source.feature_names or ())}, but MODEL was fitted on "
-            f"{own}, in this order; leave out --columns, so that they are found by name (rename "
-            "columns of DATA that have other names)"
-        )

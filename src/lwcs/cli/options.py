@@ -6,16 +6,15 @@ the context's meta, where `logs.is_set` and the group of commands look them up.
 
 from __future__ import annotations
 
-import csv
 import json
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lwcs.arrays.checks import parse_bytes
-from lwcs.cli.inputs import FORMATS, STORAGE_OPTION
+from lwcs.cli.inputs import FORMATS, STORAGE_OPTION, pipe_as_input
 from lwcs.cli.logs import FLAG, is_set, write, write_result
+from lwcs.cli.parameter_types import BYTES, NAMES, PATH, Choice, NumberOrWord
 from lwcs.divergences import Mahalanobis, SquaredEuclidean, available
 from lwcs.samplers import available as available_samplers
 
@@ -26,73 +25,6 @@ if TYPE_CHECKING:
     from lwcs.divergences import Divergence
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """Parameter type: the value of a text; `expected` says what a text must be, and an example."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any], expected: str) -> None:
-        self.name, self._parse, self._expected = name, parse, expected
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the text; None or an error means that it is not as expected."""
-        if not isinstance(value, str):
-            return value
-        try:
-            parsed = self._parse(value)
-        except (ValueError, csv.Error):
-            parsed = None
-        if parsed is None:
-            self.fail(f"{value!r} is not {self._expected}", param, ctx)
-        return parsed
-
-
-def _integers(text: str) -> list[int]:
-    return [int(part.replace("_", "")) for part in text.split(",")]
-
-
-def _names(text: str) -> list[str]:
-    return next(csv.reader([text], strict=True)) or [""]
-
-
-INTEGERS = Parsed("numbers", _integers, "a list of integers; pass for example 1000,2000")
-BYTES = Parsed("size", parse_bytes, "an amount of memory; pass for example 512MB or 2GB")
-NAMES = Parsed(
-    "names",
-    _names,
-    "a list of names; separate them by commas, and put a name that has a comma, a quote or a line "
-    "break in double quotes, with its own quotes doubled",
-)
-"""Names as in a line of a CSV file: a,b or "a,b"."""
-
-
-class NumberOrWord(click.ParamType):  # type: ignore[type-arg]
-    """Parameter type: a number in a range, or one word, which stands for `meaning`."""
-
-    def __init__(self, number: click.ParamType, word: str, meaning: Any) -> None:  # type: ignore[type-arg]
-        self._number, self._word, self._meaning = number, word, meaning
-        self.name = f"{number.name.removesuffix(' range')}|{word}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn the word into its meaning, anything else into a number."""
-        if value in (self._word, self._meaning):
-            return self._meaning
-        try:
-            return self._number.convert(value, param, ctx)
-        except click.BadParameter as bad:
-            self.fail(f"{bad.message.rstrip('.')}; pass a number or {self._word!r}", param, ctx)
-
-
-class LazyChoice(click.Choice):  # type: ignore[type-arg]
-    """Parameter type: a choice whose values are looked up when needed, since that imports scipy."""
-
-    def __init__(self, find: Callable[[], Iterable[str]]) -> None:
-        self._find, self.case_sensitive = find, True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The values that are registered."""
-        return tuple(self._find())
 
 
 def _families() -> Iterable[str]:
@@ -136,9 +68,18 @@ def _output_flag(*names: str, **attributes: Any) -> Decorator:
 
 
 # Decorators of commands, such as @options.device; --help lists options in the order of decorators.
-data = click.argument("data", nargs=-1)
+data = click.argument("data", nargs=-1, type=PATH, callback=pipe_as_input)
+model = click.argument("model", type=PATH, callback=pipe_as_input)
+file = click.argument("file", type=PATH, callback=pipe_as_input)
 model_output = click.option(
-    "-o", "--output", required=True, help="Model file (Parquet); - for standard output."
+    "-o", "--output", required=True, type=PATH, help="Model file (Parquet); - for standard output."
+)
+coreset_output = click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=PATH,
+    help="Output file (Parquet); - for standard output.",
 )
 seed = click.option(
     "--seed", type=click.IntRange(0), help="Random seed; the same seed gives the same result."
@@ -163,7 +104,7 @@ selection = _options(
     click.option("--weight", help="Column with the weight of each row."),
     with_default(
         "--missing",
-        type=click.Choice(["error", "drop"]),
+        type=Choice(["error", "drop"]),
         default="error",
         help="Whether a missing value is an error or its row is dropped.",
     ),
@@ -179,7 +120,7 @@ selection = _options(
     STORAGE_OPTION,
     click.option(
         "--format",
-        type=click.Choice(FORMATS),
+        type=Choice(FORMATS),
         help="Format of files whose names do not say it, or of standard input.  "
         "[default: by the ending; Parquet and Arrow are recognized]",
     ),
@@ -197,16 +138,14 @@ reading = _options(
 )
 _METHODS = list(available_samplers())
 sampling = _options(
-    with_default(
-        "--method", default="lightweight", type=click.Choice(_METHODS), help="Sampling method."
-    ),
+    with_default("--method", default="lightweight", type=Choice(_METHODS), help="Sampling method."),
     seed,
 )
 auto_sampling = _options(
     with_default(
         "--method",
         default="auto",
-        type=click.Choice(["auto", *_METHODS]),
+        type=Choice(["auto", *_METHODS]),
         help="Sampling method; auto: chosen by the data.",
     ),
     seed,
@@ -214,7 +153,7 @@ auto_sampling = _options(
 divergence = _options(
     click.option(
         "--divergence",
-        type=click.Choice([name for name in available() if name != Mahalanobis.name]),
+        type=Choice([name for name in available() if name != Mahalanobis.name]),
         help="Divergence that costs are measured by.  "
         "[default: sqeuclidean; for a coreset, its own]",
     ),
@@ -260,7 +199,7 @@ accuracy = _options(
     ),
 )
 report = click.option(
-    "--report", metavar="FILE", help="Also write a report: one HTML file for any browser."
+    "--report", type=PATH, help="Also write a report: one HTML file for any browser."
 )
 log = _output_flag(
     FLAG, help="Log to standard error, one JSON object per line; with --debug, also decisions."
@@ -309,9 +248,9 @@ def iteration(max_iter: int, tol: Any, **attributes: Any) -> Decorator:
 def family(family_help: str, covariance_help: str) -> Decorator:
     """The options --family and --covariance of mixtures."""
     return _options(
-        with_default("--family", default="gaussian", type=LazyChoice(_families), help=family_help),
+        with_default("--family", default="gaussian", type=Choice(_families), help=family_help),
         with_default(
-            "--covariance", default="full", type=LazyChoice(_covariances), help=covariance_help
+            "--covariance", default="full", type=Choice(_covariances), help=covariance_help
         ),
     )
 

@@ -10,14 +10,14 @@ and notebooks (`inspection`), tables (`io`).
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from lwcs.arrays.checks import BadValueError, check_centers, check_count, check_weights
+from lwcs.arrays.checks import BadValueError, check_centers, check_count, check_weights, translating
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, rows_of
 from lwcs.arrays.rows import frozen, is_sparse, stored_values
 from lwcs.divergences import SquaredEuclidean
@@ -29,7 +29,7 @@ from lwcs.runtime.randomness import Stage, as_seed, deal, generator, part_of
 from lwcs.storage.persistence import Savable, Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -469,14 +469,15 @@ class Coreset(Savable, Tabular):
         )
 
 
-@contextmanager
-def explaining_points(coreset: Coreset) -> Iterator[None]:
+def explaining_points(coreset: Coreset) -> AbstractContextManager[None]:
     """Let errors about a point of a coreset name its row in the data."""
-    try:
-        yield
-    except BadValueError as bad:
-        row = int(coreset.indices[bad.row]) - bad.row
-        raise bad.explained(row, "", coreset.feature_names) from None
+
+    def translate(bad: Exception) -> Exception | None:
+        if not isinstance(bad, BadValueError):
+            return None
+        return bad.explained(int(coreset.indices[bad.row]) - bad.row, "", coreset.feature_names)
+
+    return translating(translate)
 
 
 def check_values(rows: Rows, divergence: Divergence) -> None:

@@ -48,7 +48,7 @@ class ClusterMapDisplay(Display):
     Parameters
     ----------
     description : Description
-        Result of `lwcs.description.describe`.
+        Facts about the clusters, as ``lwcs.description.describe`` gives them.
 
     Attributes
     ----------

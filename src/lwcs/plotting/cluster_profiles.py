@@ -38,7 +38,7 @@ class ProfileDisplay(Display):
     Parameters
     ----------
     description : Description
-        Result of `lwcs.description.describe`.
+        Facts about the clusters, as ``lwcs.description.describe`` gives them.
     columns : list of int
         Columns of the data to show.
     clusters : list of int
@@ -239,7 +239,7 @@ class SilhouetteDisplay(Display):
     Parameters
     ----------
     description : Description
-        Result of `lwcs.description.describe`.
+        Facts about the clusters, as ``lwcs.description.describe`` gives them.
     clusters : int, default=30
         Maximum number of clusters to show, the largest ones.
 

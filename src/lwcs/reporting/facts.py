@@ -131,7 +131,7 @@ def _certified(description: Description, certificate: Certificate | None, typed:
     known = getattr(description.model, "diagnosis_", None)
     if known is not None and known.on_all_rows:
         return ["Not needed: the cost above is that of all rows."]
-    how = "`lwcs report MODEL DATA`" if typed else "certificate=lwcs.certify(data, model)"
+    how = "`lwcs report DATA MODEL`" if typed else "certificate=lwcs.certify(data, model)"
     what = "log-likelihood" if description.is_mixture else "cost"
     return [
         f"None was made. A report by {how} has one: an interval for the {what} on all rows, by "

@@ -11,13 +11,13 @@ Standard deviations are known after a pass, so such a build makes two.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.checks import BadValueError, translating
 from lwcs.runtime.journal import Journal
 from lwcs.sources.sums import GROUP, add_groups, add_up
 
@@ -243,13 +243,11 @@ class Source(ABC):
         if self.selection is not None:
             self.selection.warn_of_identifiers(names)
 
-    @contextmanager
-    def explaining(self) -> Iterator[None]:
+    def explaining(self) -> AbstractContextManager[None]:
         """Name the row and column of a bad value that a task within this context finds."""
-        try:
-            yield
-        except BadValueError as bad:
-            raise self.explain(bad) from None
+        return translating(
+            lambda error: self.explain(error) if isinstance(error, BadValueError) else None
+        )
 
     def explain(self, bad: BadValueError) -> ValueError:
         """Name the row and the column of a bad value, as rows are numbered in this source."""

@@ -6,15 +6,15 @@ cannot be clustered.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.checks import BadValueError, translating
 from lwcs.storage.locations import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
 
@@ -117,16 +117,16 @@ class ScanOptions:
             raise ValueError(f"{names[0]}= is for files, but data is {data}; leave it out")
 
 
-@contextmanager
-def naming(place: str) -> Iterator[None]:
+def naming(place: str) -> AbstractContextManager[None]:
     """Name in errors which of several tables they are about; bad values are named by the source."""
-    try:
-        yield
-    except BadValueError:
-        raise
-    except (TypeError, ValueError) as error:
+
+    def translate(error: Exception) -> Exception | None:
+        if isinstance(error, BadValueError) or not isinstance(error, (TypeError, ValueError)):
+            return None
         kept = TypeError if isinstance(error, TypeError) else ValueError
-        raise kept(f"{place}: {error}") from error
+        return kept(f"{place}: {error}")
+
+    return translating(translate)
 
 
 def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -17,13 +17,13 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 
-from lwcs.arrays.checks import check_choice, check_count, check_number
+from lwcs.arrays.checks import check_choice, check_count, check_number, translating
 from lwcs.divergences import as_divergence, available
 from lwcs.sizing.decision import sampler_of
 from lwcs.sources.engines.engine import refuse_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lwcs.divergences import Divergence
 
@@ -40,18 +40,18 @@ _NAMES = {
 """Names in errors of `lwcs.CoresetKMeans`, and the names of these parameters on Spark."""
 
 
-@contextmanager
-def with_spark_names() -> Iterator[None]:
+def with_spark_names() -> AbstractContextManager[None]:
     """Name parameters of Spark in errors instead of those of `lwcs.CoresetKMeans`."""
-    try:
-        yield
-    except ValueError as error:
+
+    def translate(error: Exception) -> Exception | None:
+        if not isinstance(error, ValueError):
+            return None
         message = str(error)
         for name, spark_name in _NAMES.items():
             message = message.replace(name, spark_name)
-        if message == str(error):
-            raise
-        raise ValueError(message) from error
+        return None if message == str(error) else ValueError(message)
+
+    return translating(translate)
 
 
 def _param(name: str, doc: str, converter: Callable[..., Any]) -> Any:

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lwcs.arrays.checks import translating
 from lwcs.storage import stores
 from lwcs.storage.locations import (
     DEFAULT,
@@ -168,8 +169,7 @@ def _folder_error(place: Place) -> OSError:
     return IsADirectoryError(f"cannot write {place.name!r}: that is a folder; name a file in it")
 
 
-@contextmanager
-def explaining(output: Place | str, *, is_copy: bool = False) -> Iterator[None]:
+def explaining(output: Place | str, *, is_copy: bool = False) -> AbstractContextManager[None]:
     """Name the output in errors of writing, and say what to do; the error number is kept.
 
     A copy (`is_copy`), and what goes to a store, is first in this machine's temporary folder, which
@@ -177,23 +177,21 @@ def explaining(output: Place | str, *, is_copy: bool = False) -> Iterator[None]:
     """
     remote = isinstance(output, Place) and not output.is_local
     name = output if isinstance(output, str) else repr(output.name)
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        if error.errno is None and str(error).startswith("cannot write"):
-            raise
+
+    def translate(error: Exception) -> Exception | None:
+        if not isinstance(error, OSError):
+            # Libraries of stores also raise errors that are no OSErrors.
+            foreign = of_the_place(name, error, "writing") if remote else None
+            return None if foreign is None else _store_error(foreign, name)
+        told_already = error.errno is None and str(error).startswith("cannot write")
+        if told_already or isinstance(error, BrokenPipeError):
+            return None
         if not remote or error.errno in (*_DISK_IS_FULL, errno.EROFS):
-            raise _disk_error(error, name, is_copy or remote) from error
+            return _disk_error(error, name, is_copy or remote)
         failed = error if is_of_the_place(error) else failure(name, error, "writing")
-        raise _store_error(failed, name) from error
-    except Exception as error:
-        # Libraries of stores also raise errors that are no OSErrors.
-        foreign = of_the_place(name, error, "writing") if remote else None
-        if foreign is None:
-            raise
-        raise _store_error(foreign, name) from error
+        return _store_error(failed, name)
+
+    return translating(translate)
 
 
 def _disk_error(error: OSError, name: str, in_temporary_folder: bool) -> OSError:

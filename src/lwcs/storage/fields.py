@@ -7,10 +7,12 @@ each field must be; any other value is an error that names the field, its value 
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from lwcs.arrays.checks import translating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,18 +37,20 @@ class NotDefinedError(ValueError):
     """A file is whole, but needs a class that is not defined in this process."""
 
 
-@contextmanager
-def reading(name: str) -> Iterator[None]:
+def reading(name: str) -> AbstractContextManager[None]:
     """Name the file in every error about what it holds."""
-    import pyarrow as pa
 
-    try:
-        yield
-    except NotDefinedError as error:
-        raise ValueError(f"{name!r} {error}") from error
-    except (*_FAILURES, pa.ArrowException) as error:
+    def translate(error: Exception) -> Exception | None:
+        import pyarrow as pa
+
+        if isinstance(error, NotDefinedError):
+            return ValueError(f"{name!r} {error}")
+        if not isinstance(error, (*_FAILURES, pa.ArrowException)):
+            return None
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{name!r} is damaged: {what}") from error
+        return ValueError(f"{name!r} is damaged: {what}")
+
+    return translating(translate)
 
 
 class Fields:

@@ -15,14 +15,15 @@ import errno
 import os
 import re
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lwcs.arrays.checks import translating
+from lwcs.storage.path_errors import check_name
 
+if TYPE_CHECKING:
     from pyarrow import fs
 
 
@@ -68,7 +69,10 @@ class Access:
             raise ValueError(f"{name!r} is not a path: it contains the character NUL")
         if self.filesystem is not None:
             return self._on_given(name)
+        if (local := _FILE_URI.match(name)) is not None:
+            return self._by_file_uri(name, local)
         if not is_uri(name):
+            check_name(name)
             if self.storage_options:
                 raise ValueError(
                     f"storage_options= is for URIs such as 's3://bucket/name', but {name!r} is a "
@@ -80,6 +84,16 @@ class Access:
         if self.storage_options:
             return _by_fsspec(name, self.storage_options)
         return _by_pyarrow(name)
+
+    def _by_file_uri(self, name: str, local: re.Match[str]) -> Place:
+        if (local["host"] or "").lower() not in ("", "localhost"):
+            raise ValueError(
+                f"{name!r} names the machine {local['host']!r}, whose files are not reached by "
+                "file:; pass a path below which they are mounted, as file:///… or without file:"
+            )
+        own = f"file://{name[local.end() :]}"
+        found = _by_fsspec(own, given) if (given := self.storage_options) else _by_pyarrow(own)
+        return replace(found, name=name)
 
     def _on_given(self, name: str) -> Place:
         from pyarrow import fs
@@ -102,6 +116,7 @@ class Access:
 
 
 DEFAULT = Access()
+_FILE_URI = re.compile(r"file:(?://(?P<host>[^/]*))?(?=/)", re.IGNORECASE)
 
 
 def is_uri(name: str) -> bool:
@@ -210,24 +225,24 @@ _OF_STORES = re.compile(
 """What pyarrow and deltalake say of stores; errors about contents are plain OSErrors, too."""
 
 
-@contextmanager
-def reaching(name: str) -> Iterator[None]:
+def reaching(name: str) -> AbstractContextManager[None]:
     """Turn every error of reaching a file into an OSError that names it.
 
     The block must not look at the contents of the file, whose errors are others.
     """
-    try:
-        yield
-    except Exception as error:
+
+    def translate(error: Exception) -> Exception | None:
         if isinstance(error, (ImportError, MemoryError)) or is_of_the_place(error):
-            raise
+            return None
         if isinstance(error, (TypeError, AttributeError)):
             # Libraries do not check options before they use them.
-            raise ValueError(
+            return ValueError(
                 f"{name!r} cannot be reached with these options: {first_line(error)}; check "
                 "storage_options="
-            ) from error
-        raise failure(name, error) from error
+            )
+        return failure(name, error)
+
+    return translating(translate)
 
 
 def is_of_the_place(error: BaseException) -> bool:
@@ -306,16 +321,9 @@ def _phrase(status: int) -> str:
 _VANISHED = "vanished before all rows were read"
 
 
-@contextmanager
-def explaining(read: list[str] | str) -> Iterator[None]:
+def explaining(read: list[str] | str) -> AbstractContextManager[None]:
     """Name what is read in errors: the paths of files, or the name of a table or a dataset."""
-    try:
-        yield
-    except Exception as error:
-        explained = _explained(error, read)
-        if explained is error:
-            raise
-        raise explained from error
+    return translating(lambda error: _explained(error, read))
 
 
 def _explained(error: Exception, read: list[str] | str) -> Exception:

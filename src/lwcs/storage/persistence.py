@@ -7,16 +7,18 @@ pyarrow is imported where something is saved or loaded, not with every class tha
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import lwcs
+from lwcs.arrays.checks import translating
 from lwcs.storage.fields import Fields, reading
 from lwcs.storage.locations import DEFAULT, Access, first_line, of_the_place, reaching
+from lwcs.storage.path_errors import path_error
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
@@ -110,10 +112,20 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], access: Access = 
 
 def is_ours(path: str | os.PathLike[str], access: Access = DEFAULT) -> bool:
     """Whether a file is Parquet that lwcs wrote, by its schema."""
+    return kind_of(path, access) is not None
+
+
+def kind_of(path: str | os.PathLike[str], access: Access = DEFAULT) -> str | None:
+    """The kind of the object that lwcs saved in a file, by its schema; None for other files."""
     place = access.place(path)
-    with suppress(NotOursError, OSError), _explaining_reading(place.name), _opened(place):
-        return True
-    return False
+    if place.is_local and not os.path.isfile(place.path):
+        # A pipe would be waited for.
+        return None
+    with suppress(NotOursError, OSError), _explaining_reading(place.name), _opened(place) as opened:
+        with suppress(ValueError):
+            return str(_parsed(opened[1].schema_arrow.metadata[KEY]).get("kind"))
+        return ""
+    return None
 
 
 def read_table(
@@ -127,7 +139,7 @@ def read_table(
     with reaching(place.name):
         kind = place.filesystem.get_file_info(place.path).type
     if kind == fs.FileType.NotFound:
-        raise FileNotFoundError(f"{place.name!r} does not exist")
+        raise path_error(place)
     if kind != fs.FileType.File:
         raise ValueError(f"{place.name!r} is not a file; pass the path of a file that lwcs saved")
     with _explaining_reading(place.name), _opened(place) as (raw, file):
@@ -155,23 +167,22 @@ def _parquet_file(raw: Any) -> Any:
     return pq.ParquetFile(raw, page_checksum_verification=True)
 
 
-@contextmanager
-def _explaining_reading(name: str) -> Iterator[None]:
+def _explaining_reading(name: str) -> AbstractContextManager[None]:
     """Name the file in errors of reading: failures of its store or disk, and bad contents."""
-    import pyarrow as pa
 
-    try:
-        yield
-    except Exception as error:
-        failed = of_the_place(name, error)
-        if failed is not None:
-            raise failed from error
+    def translate(error: Exception) -> Exception | None:
+        import pyarrow as pa
+
+        if (failed := of_the_place(name, error)) is not None:
+            return failed
         if not isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
-            raise
-        raise NotOursError(
+            return None
+        return NotOursError(
             f"{name!r} cannot be read as Parquet (truncated, corrupted or of another format): "
             f"{first_line(error)}"
-        ) from error
+        )
+
+    return translating(translate)
 
 
 def of_kind(table: Any, kind: str, called: str) -> tuple[pa.Table, dict[str, Any]]:

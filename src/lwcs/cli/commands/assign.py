@@ -14,9 +14,10 @@ import lwcs
 from lwcs.arrays.checks import BadValueError
 from lwcs.cli import options
 from lwcs.cli.folders import Partitioned, PerFile
-from lwcs.cli.inputs import load_model, open_for
 from lwcs.cli.logs import progress
+from lwcs.cli.models import in_order, load_model, open_for
 from lwcs.cli.outputs import TableOutput
+from lwcs.cli.parameter_types import NAMES, PATH
 from lwcs.passes import measured
 from lwcs.runtime.journal import Journal
 from lwcs.sources.base import gathered
@@ -41,23 +42,24 @@ def schema_of(model: lwcs.CoresetKMeans | lwcs.CoresetMixture) -> pa.Schema:
 
 @click.command()
 @options.data
-@click.argument("model")
+@options.model
 @click.option(
     "-o",
     "--output",
     required=True,
+    type=PATH,
     help="Output file: .parquet, .feather, .csv or .tsv, these two also compressed (.csv.gz); "
     "- for CSV on standard output. With --partition-by or --per-file, a folder, whose ending is "
     "that of its files.",
 )
 @click.option(
     "--keep",
-    type=options.NAMES,
+    type=NAMES,
     help="Names or patterns of columns of DATA to copy into the output, separated by commas.",
 )
 @click.option(
     "--partition-by",
-    type=options.NAMES,
+    type=NAMES,
     metavar="COLUMN,…",
     help="Write a folder for each value of these columns of the output, such as label=3/.",
 )
@@ -98,6 +100,7 @@ def assign(
     start = time.perf_counter()
     if partition_by is not None and per_file:
         raise click.UsageError("--partition-by and --per-file are both given; pass one of them")
+    data, model = in_order(data, model)
     target: TableOutput | Partitioned | PerFile
     if partition_by is not None:
         target = Partitioned.of(output, partition_by, data)

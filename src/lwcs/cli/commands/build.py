@@ -25,7 +25,7 @@ def _as_passes(_: object, __: object, value: str) -> int | Literal["auto"]:
 @click.command()
 @options.data
 @click.option("--size", required=True, type=click.IntRange(1), help="Number of draws.")
-@click.option("-o", "--output", required=True, help="Output file (Parquet); - for standard output.")
+@options.coreset_output
 @click.option(
     "-k",
     "--clusters",

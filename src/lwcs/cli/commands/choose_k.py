@@ -13,6 +13,7 @@ from lwcs.cli import options
 from lwcs.cli.inputs import coreset_of, given_flags, keywords, open_rows
 from lwcs.cli.logs import is_set, progress, write, write_result
 from lwcs.cli.outputs import TableOutput, check_with, refuse_input
+from lwcs.cli.parameter_types import PATH, Choice, Parsed
 from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _counts(text: str) -> list[int] | None:
     return sorted(numbers)
 
 
-_COUNTS = options.Parsed(
+_COUNTS = Parsed(
     "numbers", _counts, "a list of numbers of clusters; pass for example 2-50 or 2,4,8"
 )
 
@@ -44,7 +45,8 @@ _COUNTS = options.Parsed(
 @click.command("choose-k")
 @options.data
 @click.option(
-    "--k",
+    "-k",
+    "--clusters",
     "ks",
     type=_COUNTS,
     help="Numbers of clusters to try, for example 2-50 or 2,4,8.  "
@@ -53,7 +55,7 @@ _COUNTS = options.Parsed(
 @options.with_default(
     "--model",
     default="kmeans",
-    type=click.Choice(["kmeans", "mixture"]),
+    type=Choice(["kmeans", "mixture"]),
     help="What to fit: clusters, or mixtures of distributions.",
 )
 @options.family(
@@ -70,8 +72,13 @@ _COUNTS = options.Parsed(
     "--every-k", is_flag=True, help="Compute the stability for every k, which takes much longer."
 )
 @options.confidence("Probability that the interval of a cost has the true one.")
-@click.option("-o", "--output", help="File for the table (Parquet, CSV, …); - for standard output.")
-@click.option("--figure", help="File for the figure (.svg, .png or .pdf).")
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    help="File for the table (Parquet, CSV, …); - for standard output.",
+)
+@click.option("--figure", type=PATH, help="File for the figure (.svg, .png or .pdf).")
 @options.sampling
 @options.divergence
 @options.reading
@@ -102,7 +109,7 @@ def choose_k(
     DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
     `lwcs build` (or a saved StreamingCoreset).
 
-    Example: lwcs choose-k "events/*.parquet" --k 2-50 --figure elbow.svg
+    Example: lwcs choose-k "events/*.parquet" -k 2-50 --figure elbow.svg
 
     Prints what is known of every number of clusters, and which one is recommended: the largest one
     whose clusters the data tells apart. The clusters themselves are found by `lwcs fit`.
@@ -192,13 +199,12 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
         return
     if is_set("quiet"):
         return
-    from rich.console import Console
-
+    from lwcs.cli.terminal import Terminal
     from lwcs.evaluation.k_selection_result import to_rich
 
     # With -o -, the table is on standard output already, and nothing else may be there.
     if output != "-":
-        Console().print(to_rich(choice))
+        Terminal().show(to_rich(choice))
     for line in choice.words().splitlines():
         if output == "-":
             write(line, event="result")

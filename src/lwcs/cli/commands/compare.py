@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,10 +14,11 @@ from lwcs.cli import options
 from lwcs.cli.inputs import access_to, given_flags, keywords, open_rows
 from lwcs.cli.logs import is_set, progress, write
 from lwcs.cli.outputs import check_with, refuse_input
+from lwcs.cli.parameter_types import INTEGERS, NAMES, PATH
 from lwcs.storage.locations import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lwcs.comparing import CompareResult
     from lwcs.sources import LocalSource
@@ -33,9 +35,9 @@ _SIZES = "1000,2000,5000,10000,20000"
     type=click.IntRange(1),
     help="Number of clusters; can be given several times.  [default: 100]",
 )
-@click.option("--sizes", default=_SIZES, type=options.INTEGERS, help="Coreset sizes m.")
+@click.option("--sizes", default=_SIZES, type=INTEGERS, help="Coreset sizes m.")
 @click.option(
-    "--methods", type=options.NAMES, help="Names of methods, separated by commas.  [default: all]"
+    "--methods", type=NAMES, help="Names of methods, separated by commas.  [default: all]"
 )
 @click.option(
     "--repeats", default=10, type=click.IntRange(1), help="Number of seeds per method and size."
@@ -55,7 +57,11 @@ _SIZES = "1000,2000,5000,10000,20000"
 @click.option("--paper", is_flag=True, help="DATA are data sets of the paper, given as NAME=PATH.")
 @click.option("--seed", default=0, type=click.IntRange(0), help="First random seed.")
 @click.option(
-    "-o", "--output", default="comparison", help="Folder for results, tables and figures."
+    "-o",
+    "--output",
+    default="comparison",
+    type=PATH,
+    help="Folder for results, tables and figures.",
 )
 @options.reading
 @options.output
@@ -111,25 +117,41 @@ def compare(
     reader = _read_paper if paper else _reader(names, jobs, memory=memory, **reading)
     _make_folder(output)
     result, dropped = CompareResult(()), {}
-    for path, stem in names.items():
-        name, rows = reader(path, stem)
-        dropped[name] = rows.dropped
-        if not is_set("quiet"):
-            shape = f"{rows.n_rows:,} × {rows.n_features:,}"
-            write(f"{name}: {shape}{options.dropped_text(rows.dropped)}")
-        result += run(
-            rows,
-            **settings,
-            name=name,
-            path=f"{output}/{stem}.parquet",
-            **keywords(output),
-            n_jobs=jobs,
-            progress=progress(),
-        )
+    with _saying_what_is_kept([f"{output}/{stem}.parquet" for stem in names.values()]):
+        for path, stem in names.items():
+            name, rows = reader(path, stem)
+            dropped[name] = rows.dropped
+            if not is_set("quiet"):
+                shape = f"{rows.n_rows:,} × {rows.n_features:,}"
+                write(f"{name}: {shape}{options.dropped_text(rows.dropped)}")
+            result += run(
+                rows,
+                **settings,
+                name=name,
+                path=f"{output}/{stem}.parquet",
+                **keywords(output),
+                n_jobs=jobs,
+                progress=progress(),
+            )
     _report(result, output, holdout=holdout_rows > 0)
     if is_set("as_json"):
         records = [trial.record() for trial in result.trials]
         click.echo(json.dumps([{**each, "dropped": dropped[each["data"]]} for each in records]))
+
+
+@contextmanager
+def _saying_what_is_kept(files: Sequence[str]) -> Iterator[None]:
+    """After an interrupt, say which files have the solutions so far, and what they are for."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        found = [each for each in files if access_to(each).place(each).exists()]
+        if found:
+            stop.add_note(
+                f"the solutions found so far are kept in {' and '.join(found)}, so that the same "
+                "command goes on from there; remove the file to begin anew"
+            )
+        raise
 
 
 def _make_folder(output: str) -> None:
@@ -213,21 +235,20 @@ def _read_paper(path: str, name: str) -> tuple[str, LocalSource]:
 
 def _report(result: CompareResult, output: str, *, holdout: bool) -> None:
     """Write tables and figures, and print the tables."""
-    from rich.console import Console
-
+    from lwcs.cli.terminal import Terminal
     from lwcs.comparing.result import to_rich
     from lwcs.plotting.curves import CompareDisplay
     from lwcs.storage.atomic_write import explaining, replacing
 
     show = not (is_set("quiet") or is_set("as_json"))
-    console = Console(quiet=not show)
+    console = Terminal(quiet=not show)
     for table in to_rich(result):
-        console.print(table)
+        console.show(table)
     markdown = result.to_markdown()
     if holdout:
         console.print("On held-out rows:")
         for table in to_rich(result, holdout=True):
-            console.print(table)
+            console.show(table)
         markdown += "\nOn held-out rows:\n\n" + result.to_markdown(holdout=True)
     file = f"{output}/table.md"
     access = access_to(file)

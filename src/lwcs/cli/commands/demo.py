@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import lwcs
 from lwcs.cli import options
+from lwcs.cli.terminal import Terminal
 from lwcs.passes import euclidean_cost
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def demo(rows: int, size: int, repeats: int, seed: int) -> None:
     Compares the cost of several sets of centers on all rows with its estimate from coresets and
     from uniform samples.
     """
-    console = Console()
+    console = Terminal()
     X, seconds = _timed(heavy_tailed, rows, seed)
     console.print(f"Data: {rows:,} × {COLUMNS}, heavy-tailed, generated in {seconds:.1f} s")
     source = lwcs.scan(X)
@@ -72,7 +72,7 @@ def demo(rows: int, size: int, repeats: int, seed: int) -> None:
             _error([cost for cost, _ in estimates], full),
             _error([c.cost(centers) for c in uniform], full),
         )
-    console.print(table)
+    console.show(table)
     console.print(
         f"Errors: root mean square over {repeats} coresets and {repeats} uniform samples of the "
         "same size. The centers were chosen independently of all of them."

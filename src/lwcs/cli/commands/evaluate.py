@@ -10,8 +10,9 @@ import click
 
 from lwcs.cli import options
 from lwcs.cli.errors import Flags
-from lwcs.cli.inputs import coreset_of, given_flags, load_model, open_for
+from lwcs.cli.inputs import coreset_of, given_flags
 from lwcs.cli.logs import progress
+from lwcs.cli.models import in_order, load_model, open_for
 from lwcs.storage.fields import finite_or_none
 
 if TYPE_CHECKING:
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
     from lwcs.evaluation.drift_detection import Drift
     from lwcs.sources import Source
 
-MODEL_FIRST = "pass a file that `lwcs fit` or `lwcs mixture` wrote first, and then DATA"
-"""What to do if the first argument is not a model."""
 WORSE = 3
 """Exit code of `lwcs drift` if the regret is above --fail-above, and only then."""
 
 
 @click.command()
 @options.data
-@click.argument("model")
+@options.model
 @options.interval(
     size_help="Number of draws; DATA with no more rows are measured as a whole.  [default: 20000]",
     confidence_help="Probability that the interval has the true cost.",
@@ -58,6 +57,7 @@ def certify(
     import lwcs
 
     start = time.perf_counter()
+    data, model = in_order(data, model)
     fitted = load_model(model, data)
     rows: Any = drawn_coreset(data, reading)
     if rows is None:
@@ -111,8 +111,8 @@ def _certificate_facts(certificate: lwcs.Certificate) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("model")
 @options.data
+@options.model
 @click.option(
     "--fail-above",
     type=click.FloatRange(0.0),
@@ -127,8 +127,8 @@ def _certificate_facts(certificate: lwcs.Certificate) -> dict[str, Any]:
 @options.reading
 @options.output
 def drift(
-    model: str,
     data: tuple[str, ...],
+    model: str,
     fail_above: float | None,
     confidence: float,
     size: int | None,
@@ -138,11 +138,11 @@ def drift(
 ) -> None:
     """Tell whether MODEL is still good for the rows of DATA.
 
-    MODEL is a file written by `lwcs fit` or `lwcs mixture`. DATA are new rows: files, a folder, a
-    glob pattern, - for standard input, a coreset written by `lwcs build`, or a saved
-    StreamingCoreset of rows.
+    DATA are new rows: files, a folder, a glob pattern, - for standard input, a coreset written by
+    `lwcs build`, or a saved StreamingCoreset of rows. MODEL is a file written by `lwcs fit` or
+    `lwcs mixture`.
 
-    Example: lwcs drift model.parquet "today/*.parquet" --fail-above 0.1
+    Example: lwcs drift "today/*.parquet" model.parquet --fail-above 0.1
 
     Prints the cost per row at fit and now, the regret (how much more MODEL costs than a fresh fit
     of DATA with as many clusters), and an alarm if the cost or the shares of clusters have changed
@@ -158,7 +158,8 @@ def drift(
             f"--fail-above {fail_above:g} is never exceeded; pass a finite number such as 0.1"
         )
     start = time.perf_counter()
-    fitted = load_model(model, data, MODEL_FIRST)
+    data, model = in_order(data, model)
+    fitted = load_model(model, data)
     rows: Any = coreset_of(data, reading)
     if rows is None:
         rows = open_for(fitted, data, **reading)

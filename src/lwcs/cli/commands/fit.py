@@ -13,6 +13,7 @@ from lwcs.cli.commands.report import check_outputs, report_fit, seed_to_use
 from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
 from lwcs.cli.logs import progress
 from lwcs.cli.outputs import write_to
+from lwcs.cli.parameter_types import NumberOrWord
 
 
 @click.command()
@@ -26,7 +27,7 @@ from lwcs.cli.outputs import write_to
     "auto",
     help="Tolerance of convergence; auto: as accurate as the sample.",
     metavar="FLOAT|auto",
-    type=options.NumberOrWord(click.FloatRange(0.0), "auto", "auto"),
+    type=NumberOrWord(click.FloatRange(0.0), "auto", "auto"),
 )
 @options.with_default(
     "--polish",
@@ -157,7 +158,7 @@ def _error_text(error: float, bound: float, on_all: bool) -> str:
 @click.command()
 @options.data
 @click.option(
-    "-n", "-k", "--components", required=True, type=click.IntRange(1), help="Number of components."
+    "-k", "-n", "--components", required=True, type=click.IntRange(1), help="Number of components."
 )
 @options.model_output
 @options.family("Distribution of the components.", "Covariance type; Gaussian only.")
@@ -195,7 +196,7 @@ def mixture(
     DATA are files, a folder, a glob pattern, - for standard input, or coresets written by
     `lwcs build` (or a saved StreamingCoreset).
 
-    Example: lwcs mixture "events/*.parquet" -n 10 -o model.parquet
+    Example: lwcs mixture "events/*.parquet" -k 10 -o model.parquet
 
     `lwcs assign` then gives the most likely component and the log-likelihood of every row.
     """
@@ -208,7 +209,7 @@ def mixture(
         raise click.UsageError(
             f"--family {family} does not take {' or '.join(given)}; leave out {' and '.join(given)}"
         )
-    coreset_size = options.coreset_size(size, components, "-n")
+    coreset_size = options.coreset_size(size, components, "-k")
     parameters = {name: reading.pop(name) for name in options.FIT_PARAMETERS}
     coreset, seed = coreset_of(data, reading), seed_to_use(seed, report)
     rows = open_rows(data, **reading) if coreset is None else coreset

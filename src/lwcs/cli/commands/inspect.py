@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.inputs import NAME, access_to, keywords, open_rows, saved_file, standard_input
+from lwcs.cli.inputs import (
+    NAME,
+    access_to,
+    keywords,
+    open_rows,
+    saved_file,
+    standard_input,
+)
 from lwcs.cli.logs import is_set, progress
 from lwcs.runtime.formatting import shortened
 from lwcs.runtime.journal import TIMINGS, Journal, without_timings
@@ -18,8 +25,7 @@ from lwcs.sources.base import gathered
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.console import Console
-
+    from lwcs.cli.terminal import Terminal
     from lwcs.runtime.journal import Timings
     from lwcs.sources import Block
 
@@ -28,7 +34,7 @@ DIAGNOSIS, WORDS = "diagnosis", "words"
 
 
 @click.command()
-@click.argument("file")
+@options.file
 @options.selection
 @options.output
 def inspect(file: str, **reading: Any) -> None:
@@ -49,12 +55,15 @@ def inspect(file: str, **reading: Any) -> None:
     if is_set("as_json"):
         click.echo(json.dumps(facts))
     elif not is_set("quiet"):
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
+        from lwcs.cli.terminal import Terminal
+
         # As Text: in a plain string, rich would take a column [b] for markup.
         table = Table(title=Text(name, style="table.title"), show_header=False)
+        for _ in ("name", "value"):
+            table.add_column(overflow="fold")
         for name, value in facts.items():
             if name in _IN_OWN_TABLE:
                 continue
@@ -68,7 +77,7 @@ def inspect(file: str, **reading: Any) -> None:
             # A seed is a name rather than a number: it is copied.
             text = str(value) if name == "seed" else _value_text(value)
             table.add_row(Text(name.replace("_", " ")), Text(text))
-        console = Console()
+        console = Terminal()
         console.print(table)
         show_clusters(facts, console)
 
@@ -218,6 +227,7 @@ CENTERS = "centers"
 _IN_OWN_TABLE = (CLUSTERS, PAIRS, CENTERS)
 _STABILITY = ("score", "jaccard", "center_error")
 _LONGEST_NAME = 16
+_FEW, _UNLIMITED = 8, 10**9
 # The width of a cell of a table beside its text.
 _CELL_PADDING = 3
 
@@ -269,7 +279,7 @@ class _TableColumn:
         return max(map(cell_len, (self.title, *self.cells))) + _CELL_PADDING
 
 
-def show_clusters(facts: dict[str, Any], console: Console) -> None:
+def show_clusters(facts: dict[str, Any], console: Terminal) -> None:
     """Print a table of clusters: the least stable first, or without a stability the largest."""
     from rich.table import Table
     from rich.text import Text
@@ -283,20 +293,18 @@ def show_clusters(facts: dict[str, Any], console: Console) -> None:
     shown = order[:SHOWN]
     called = "component" if facts["kind"] == "mixture" else "cluster"
     known = [_TableColumn(called, [str(each) for each in shown]), *_known(columns, shown)]
-    # Columns without room are left out, the last ones first.
-    fitting, left_out = list(known), list[str]()
-    while len(fitting) > 1 and sum(each.width for each in fitting) + 1 > console.width:
-        left_out.insert(0, fitting.pop().title)
-    room = console.width - sum(each.width for each in fitting) - 1
+    # Beside what is known of them, as many columns of the centers as there is room for; or a few,
+    # one below the other.
+    room = console.width - sum(each.width for each in known) - 1
     features = _feature_columns(facts, shown, room)
+    if room < 0:
+        features = _feature_columns(facts, shown, _UNLIMITED)[:_FEW]
     table = Table()
-    for column in (*fitting, *features):
+    for column in (*known, *features):
         table.add_column(Text(column.title), justify="right", no_wrap=True)
-    for cells in zip(*(column.cells for column in (*fitting, *features)), strict=True):
+    for cells in zip(*(column.cells for column in (*known, *features)), strict=True):
         table.add_row(*map(Text, cells))
-    console.print(table)
-    if left_out:
-        console.print(f"A wider terminal also shows {', '.join(left_out)}; --json has all.")
+    console.show(table)
     if len(order) > SHOWN:
         console.print(f"and {len(order) - SHOWN} more, which {_rest(columns, order[SHOWN])}")
     if len(features) < len(centers[0]):

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.cli import options
-from lwcs.cli.commands.evaluate import MODEL_FIRST, drawn_coreset, open_in_units_of
+from lwcs.cli.commands.evaluate import drawn_coreset, open_in_units_of
 from lwcs.cli.errors import ARGUMENTS, without_passwords, without_queries
-from lwcs.cli.inputs import access_to, load_model
+from lwcs.cli.inputs import access_to
 from lwcs.cli.logs import progress
+from lwcs.cli.models import in_order, load_model
 from lwcs.cli.outputs import check_output, check_with, refuse_input
+from lwcs.cli.parameter_types import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model")
 @options.data
-@options.with_default("-o", "--output", default="report.html", help="HTML file to write.")
+@options.model
+@options.with_default(
+    "-o", "--output", default="report.html", type=PATH, help="HTML file to write."
+)
 @click.option("--title", help="Title of the report.  [default: the name of DATA]")
 @options.interval(
     size_help="Number of draws, if DATA are rows; all of them if there are no more.  "
@@ -37,8 +41,8 @@ if TYPE_CHECKING:
 @options.reading
 @options.output
 def report(
-    model: str,
     data: tuple[str, ...],
+    model: str,
     output: str,
     title: str | None,
     confidence: float,
@@ -49,11 +53,11 @@ def report(
 ) -> None:
     """Write a report about the clusters of MODEL: one HTML file for any browser.
 
-    MODEL is a file written by `lwcs fit` or `lwcs mixture`. DATA is the coreset that describes its
-    rows, written by `lwcs build` (or a saved StreamingCoreset); or the rows themselves, as files, a
-    folder, a glob pattern or - for standard input, which are then drawn from.
+    DATA is the coreset that describes the rows of MODEL, written by `lwcs build` (or a saved
+    StreamingCoreset); or the rows themselves, as files, a folder, a glob pattern or - for standard
+    input, which are then drawn from. MODEL is a file written by `lwcs fit` or `lwcs mixture`.
 
-    Example: lwcs report model.parquet coreset.parquet -o report.html
+    Example: lwcs report coreset.parquet model.parquet -o report.html
 
     If the coreset or the rows know nothing of the fit, the report has a certificate of the cost.
     """
@@ -61,13 +65,14 @@ def report(
     from lwcs.evaluation.certification_targets import as_target
 
     start = time.perf_counter()
-    check_report(output, (model, *data), "--output")
+    check_report(output, (*data, model), "--output")
+    data, model = in_order(data, model)
+    fitted = load_model(model, data)
     if not data:
         raise click.UsageError(
             "DATA is missing, and MODEL has no rows to describe its clusters by; pass a coreset "
             "that `lwcs build` wrote, or the rows"
         )
-    fitted = load_model(model, data, MODEL_FIRST)
     target = as_target(fitted, None)
     rows: Any = drawn_coreset(data, reading)
     left_out: tuple[str, ...] = ()

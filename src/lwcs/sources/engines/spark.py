@@ -14,7 +14,7 @@ import gc
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -26,6 +26,7 @@ from pyspark.sql.functions import coalesce, lit, struct, unwrap_udt, when
 from pyspark.sql.functions import col as column
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
+from lwcs.arrays.checks import translating
 from lwcs.sources.base import ROWS_CHANGED
 from lwcs.sources.column_types import SPARSE, is_spark_vector
 from lwcs.sources.columns import Selection
@@ -338,20 +339,20 @@ _MISSING_MODULE = re.compile(
 )
 
 
-@contextmanager
-def _explaining_workers() -> Iterator[None]:
+def _explaining_workers() -> AbstractContextManager[None]:
     """Raise the error of a worker about its versions without the text that Spark adds."""
-    try:
-        yield
-    except Exception as error:
-        found = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
-        if found is not None:
-            raise RuntimeError(found[1] + _HOW) from error
-        # Spark imports pyarrow before our own function can check for it.
-        lacking = _MISSING_MODULE.search(str(error))
-        if lacking is not None:
-            raise RuntimeError(
-                f"the Python of a worker has no module {lacking[1]!r}; install it, and the same "
-                f"version of lwcs, on all workers{_HOW}"
-            ) from error
-        raise
+    return translating(_of_a_worker)
+
+
+def _of_a_worker(error: Exception) -> Exception | None:
+    found = re.search(r"RuntimeError: (a worker on .* has .*lwcs.*)", str(error))
+    if found is not None:
+        return RuntimeError(found[1] + _HOW)
+    # Spark imports pyarrow before our own function can check for it.
+    lacking = _MISSING_MODULE.search(str(error))
+    if lacking is None:
+        return None
+    return RuntimeError(
+        f"the Python of a worker has no module {lacking[1]!r}; install it, and the same version "
+        f"of lwcs, on all workers{_HOW}"
+    )

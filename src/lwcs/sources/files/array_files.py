@@ -1,4 +1,4 @@
-"""Rows in files of arrays: .npy and .npz, memory-mapped where that is possible, HDF5 and zarr.
+"""Rows in files of arrays: .npy and .npz, read block by block where that is possible, HDF5, zarr.
 
 On a store, .npy is read in ranges of bytes, and zarr reads its chunks through fsspec. The header of
 an array is checked against the size of its file before memory is allocated.
@@ -16,7 +16,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.sources.files.change_detection import Stamps, stamps_of
-from lwcs.sources.files.chunked import StackedSource, open_hdf5, open_zarr
+from lwcs.sources.files.chunked import ChunkedSource, StackedSource, open_hdf5, open_zarr
+from lwcs.sources.files.stored_arrays import StoredArray
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.remote.remote_arrays import RemoteSource, RemoteStack, Windows
@@ -36,14 +37,17 @@ KINDS = ("npy", "npz", "hdf5", "zarr")
 
 def open_array_files(found: Found) -> LocalSource:
     """Open files of arrays; several are one sequence of rows, in order."""
-    open_file: Callable[[str], LocalSource] = partial(_open_file, kind=found.kind)
+    open_file: Callable[[str], LocalSource]
     open_stack: Callable[..., LocalSource] = StackedSource
-    if not found.is_local and found.kind == "npy":
-        stamps = stamps_of(found)
-        store = Store(found.filesystem, stamps)
-        windows = Windows.of(store, Stamps(found.filesystem, stamps, store, found.listings))
+    if found.is_local:
+        stamps = Stamps(found.filesystem, stamps_of(found), None)
+        open_file = partial(_open_file, kind=found.kind, stamps=stamps)
+    elif found.kind == "npy":
+        known = stamps_of(found)
+        store = Store(found.filesystem, known)
+        windows = Windows.of(store, Stamps(found.filesystem, known, store, found.listings))
         open_file, open_stack = partial(RemoteSource, windows), partial(RemoteStack, windows)
-    elif not found.is_local:
+    else:
         open_file = partial(_open_remote, found=found)
 
     def open_named(path: str) -> LocalSource:
@@ -71,12 +75,14 @@ def _open_remote(path: str, found: Found) -> LocalSource:
     )
 
 
-def _open_file(path: str, kind: str) -> LocalSource:
+def _open_file(path: str, kind: str, stamps: Stamps) -> LocalSource:
+    unchanged = partial(stamps.unchanged, path)
     if kind == "hdf5":
-        return open_hdf5(path)
+        return open_hdf5(path, unchanged)
     if kind == "zarr":
         return open_zarr(path)
-    return open_local(open_array_file(path, kind))
+    rows = open_array_file(path, kind)
+    return ChunkedSource(rows, unchanged) if isinstance(rows, StoredArray) else open_local(rows)
 
 
 @contextmanager
@@ -95,12 +101,12 @@ _CHUNK = 2**20
 _PLACES = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
 
 
-def open_array_file(path: str, kind: str) -> Rows:
-    """Open .npy and .npz: dense arrays memory-mapped where possible, sparse ones in memory."""
+def open_array_file(path: str, kind: str) -> Rows | StoredArray:
+    """Open .npy and .npz: sparse and compressed arrays in memory, others where they are."""
     try:
         if kind == "npy":
             with open(path, "rb") as file:
-                return _mapped(path, file, os.fstat(file.fileno()).st_size)
+                return _stored(path, file, os.fstat(file.fileno()).st_size)
         return _open_npz(path)
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
@@ -111,7 +117,7 @@ def open_array_file(path: str, kind: str) -> Rows:
         ) from error
 
 
-def _open_npz(path: str) -> Rows:
+def _open_npz(path: str) -> Rows | StoredArray:
     with zipfile.ZipFile(path) as packed:
         members = {each.filename.removesuffix(".npy"): each for each in packed.infolist()}
         if {"format", "shape"} <= set(members):
@@ -133,7 +139,7 @@ def _open_npz(path: str) -> Rows:
         file.seek(member.header_offset + 26)
         lengths = np.frombuffer(file.read(4), dtype="<u2")
         start = file.seek(member.header_offset + 30 + int(lengths.sum()))
-        return _mapped(path, file, start + member.file_size)
+        return _stored(path, file, start + member.file_size)
 
 
 def _open_sparse(path: str, packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Rows:
@@ -157,9 +163,9 @@ def _check_member(
 ) -> np.dtype[Any]:
     """Check the header of an array in an archive, before memory is allocated for the array.
 
-    With `to_the_end`, the array is read once, in order, so that its CRC is compared, which a memory
-    map does not do. That takes about half a second per gigabyte, and leaves the file in the cache
-    of the operating system for the pass that follows.
+    With `to_the_end`, the array is read once, in order, so that its CRC is compared, which reading
+    its rows does not do. That takes about half a second per gigabyte, and leaves the file in the
+    cache of the operating system for the pass that follows.
     """
     with packed.open(member) as file:
         _, _, dtype = header(file, member.file_size)
@@ -168,14 +174,13 @@ def _check_member(
     return dtype
 
 
-def _mapped(path: str, file: IO[bytes], end: int) -> Rows:
-    """Memory-map the array whose header is at the position of a file, and which goes to `end`."""
+def _stored(path: str, file: IO[bytes], end: int) -> Rows | StoredArray:
+    """The array whose header is at the position of a file, and which goes to `end`."""
     shape, fortran, dtype = header(file, end)
     check_dtype(dtype)
-    order: Any = "F" if fortran else "C"
     if not prod(shape):
-        return np.empty(shape, dtype, order)
-    return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+        return np.empty(shape, dtype, "F" if fortran else "C")
+    return StoredArray(path, shape, dtype, file.tell(), fortran and len(shape) == 2)
 
 
 def header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

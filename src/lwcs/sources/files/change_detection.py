@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import fs
 
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
-from lwcs.storage.locations import is_local, is_uri, reaching
+from lwcs.storage.locations import explaining, is_local, is_uri, reaching
 from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
@@ -147,6 +147,13 @@ class Stamps:
                     f"{path!r} changed while it was being read; wait until it is complete, and "
                     "build again"
                 )
+
+    @contextmanager
+    def unchanged(self, path: str) -> Iterator[None]:
+        """Read a part of a file on this machine: errors name it, or say that it changed."""
+        with explaining([path]), blaming_changes(lambda: self.check(path)):
+            yield
+            self.check(path)
 
     def before(self, path: str) -> None:
         """Check a file before a part of it is read."""

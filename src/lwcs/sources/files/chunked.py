@@ -1,4 +1,4 @@
-"""Rows of arrays that stay in their files: HDF5 and zarr, read block by block, and several files.
+"""Rows of arrays that stay in their files, read block by block, and several files as one.
 
 Memory does not grow with the arrays: blocks are read when they are asked for, and files that are
 read together are never put together as a whole.
@@ -6,23 +6,30 @@ read together are never put together as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lwcs.arrays.rows import container, stack
+from lwcs.runtime.parallel import as_threads
 from lwcs.sources.base import ROWS_CHANGED
-from lwcs.sources.blocks import RowOrigins
+from lwcs.sources.blocks import Budget, RowOrigins
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lwcs.arrays.checks import BadValueError
     from lwcs.arrays.types import DenseRows, IntArray, Rows
+    from lwcs.sources.base import Block, Task
+
+R = TypeVar("R")
+Unchanged = Callable[[], AbstractContextManager[None]]
 
 # Bytes of chunks that HDF5 caches: blocks of rows need not end where chunks do.
 _CACHE = 2**25
@@ -32,15 +39,51 @@ _OPEN_FILES = 16
 _NEAR = 64
 
 
-class ChunkedSource(LocalSource):
-    """A two-dimensional array in a file, of which slices of rows are read."""
+class BlockReader(LocalSource):
+    """Rows that threads read block by block, with no more threads than there is memory for."""
+
+    dtype: np.dtype[Any]
+    memory_limit: int | None = None
+
+    def limit_memory(self, limit: int) -> None:
+        """Limit the memory of blocks that are read."""
+        self.memory_limit = limit
+
+    def _block_bytes(self) -> int:
+        return min(self.block_rows, self.n_rows) * self.n_features * self.dtype.itemsize
+
+    def _jobs(self, n_jobs: int | None) -> int | None:
+        """Number of threads whose blocks fit in memory: one read and one waiting for each."""
+        if self.memory_limit is None:
+            return n_jobs
+        flight = Budget(self.memory_limit).flight(self._block_bytes(), as_threads(n_jobs))
+        return 1 if flight is None else max(1, flight.at_once // 2)
+
+    def each_block(
+        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every block, on as many threads as there is memory for."""
+        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
+
+    def gather(
+        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
+    ) -> Iterator[R]:
+        """Run a task over every partition, on as many threads as there is memory for."""
+        return super().gather(task, items, n_jobs=self._jobs(n_jobs))
+
+
+class ChunkedSource(BlockReader):
+    """A two-dimensional array in a file, of which slices of rows are read.
+
+    Every read is within `unchanged`, which raises an error if the file has changed.
+    """
 
     feature_names = None
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, unchanged: Unchanged = nullcontext) -> None:
         check_dtype(array.dtype, f" (type {type(array).__name__})")
         check_shape(array.shape)
-        self._array = array
+        self._array, self._unchanged = array, unchanged
         self.dtype = (
             np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
         )
@@ -50,7 +93,8 @@ class ChunkedSource(LocalSource):
 
     def read(self, start: int, stop: int) -> DenseRows:
         """Read consecutive rows."""
-        return np.asarray(self._array[start:stop]).astype(self.dtype, copy=False)
+        with self._unchanged():
+            return np.asarray(self._array[start:stop]).astype(self.dtype, copy=False)
 
     def take(self, rows: IntArray) -> DenseRows:
         """Read the requested rows, each chunk of the file once."""
@@ -58,7 +102,8 @@ class ChunkedSource(LocalSource):
         order = np.argsort(rows, kind="stable")
         if hasattr(self._array, "oindex"):
             # zarr reads each of its chunks once by itself.
-            taken[order] = self._array.oindex[rows[order]]
+            with self._unchanged():
+                taken[order] = self._array.oindex[rows[order]]
             return taken
         # h5py would read the rows one by one.
         for places in np.split(order, np.flatnonzero(np.diff(rows[order] // self._step)) + 1):
@@ -68,7 +113,7 @@ class ChunkedSource(LocalSource):
         return taken
 
 
-class StackedSource(LocalSource):
+class StackedSource(BlockReader):
     """Several files as one sequence of rows, cut as if they were one array.
 
     Files are opened when their rows are needed, and only a few stay open.
@@ -158,7 +203,7 @@ def open_chunked(data: Any) -> ChunkedSource:
     return ChunkedSource(data if _is_array(data) else _only_array(data, "the group"))
 
 
-def open_hdf5(path: str) -> ChunkedSource:
+def open_hdf5(path: str, unchanged: Unchanged) -> ChunkedSource:
     """Open the only dataset of an HDF5 file."""
     try:
         import h5py
@@ -169,7 +214,7 @@ def open_hdf5(path: str) -> ChunkedSource:
     except OSError as error:
         raise ValueError(f"{path!r} cannot be read as HDF5: {error}") from error
     try:
-        return ChunkedSource(_only_array(file, repr(path), f"h5py.File({path!r})"))
+        return ChunkedSource(_only_array(file, repr(path), f"h5py.File({path!r})"), unchanged)
     except Exception:
         file.close()
         raise

@@ -125,8 +125,7 @@ class ParquetFiles(Files):
             for group in range(len(file.groups)):
                 size = int(file.sizes(range(group, group + 1))[0] * width)
                 if size > budget.small:
-                    pages = _page_bytes(file, group, columns)
-                    most = max(most, min(_whole_bytes(size, pages, len(columns)), pages))
+                    most = max(most, self._large(file, group, columns, size, budget)[1])
         return most
 
     def _parts_of(
@@ -147,8 +146,8 @@ class ParquetFiles(Files):
             small = n_rows <= fitting
             whole = small
             if not small:
-                pages, largest = _page_bytes(file, run.start, columns), max(file.sizes(run)) * width
-                whole = _whole_bytes(largest, pages, len(columns)) <= pages
+                largest = max(file.sizes(run)) * width
+                whole, _ = self._large(file, run.start, columns, largest, budget)
             cut = [run] if small else [range(i, i + 1) for i in run]
             # A row group in memory is not cut: each batch has an overhead for each column.
             batch = batch_rows if whole else paged
@@ -158,6 +157,19 @@ class ParquetFiles(Files):
                 ahead, last=run.stop == groups.stop,
             )  # fmt: skip
             first += n_rows
+
+    def _large(
+        self, file: _File, group: int, columns: list[str], size: float, budget: Budget
+    ) -> tuple[bool, int]:
+        """Whether a row group of `size` bytes is read as a whole, and the memory that it takes.
+
+        From a store, whole ones need half as many requests: pages of all columns side by side leave
+        little room for each.
+        """
+        pages = _page_bytes(file, group, columns)
+        whole = _whole_bytes(size, pages, len(columns))
+        is_whole = whole <= (pages if self._store is None else max(pages, budget.limit // 3))
+        return is_whole, whole if is_whole else pages
 
     def _rows(
         self,

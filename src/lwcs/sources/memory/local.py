@@ -152,10 +152,13 @@ class LocalSource(Source):
     ) -> Iterator[R]:
         """Run a task over every block, numbered among all rows, on threads; yield results in order.
 
-        Finer than `gather`, so that few large partitions keep all threads busy. A task that cuts
-        rows into blocks by itself may get more `rows` at a time (`stretch_rows`).
+        A thread reads the block that it works on. Finer than `gather`, so that few large partitions
+        keep all threads busy. A task that cuts rows into blocks by itself may get more `rows` at a
+        time (`stretch_rows`).
         """
-        return ordered_map(task, self.all_blocks(rows), n_jobs)
+        step = self.block_rows if rows is None else rows
+        cut = pieces(self.n_rows, step)
+        return ordered_map(lambda piece: task(self._block(piece, 0)), cut, n_jobs)
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 _DEFAULT = ScanOptions()
+_DENSE = {"ArraySource", "ChunkedSource"}
+"""Sources of one kind of rows, in memory and in a file."""
 
 
 def open_parts(parts: Sequence[Any], options: ScanOptions = _DEFAULT) -> list[LocalSource]:
@@ -98,7 +100,7 @@ class PartitionedSource(Source):
                     f"{sources[0].feature_names}; all partitions must have the same columns"
                 )
             kinds = [type(getattr(each, "whole", each)).__name__ for each in (source, sources[0])]
-            if kinds[0] != kinds[1]:
+            if kinds[0] != kinds[1] and set(kinds) != _DENSE:
                 raise ValueError(
                     f"partition {i} is a {kinds[0]} but partition 0 is a {kinds[1]}; all "
                     "partitions must be of one type"

@@ -25,6 +25,7 @@ from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
 from lwcs.sources.scan_options import PACKED
 from lwcs.sources.tables.table_formats import TableDetector
 from lwcs.storage.locations import DEFAULT, Access, Place, is_local, reaching
+from lwcs.storage.path_errors import check_name, path_error
 from lwcs.storage.stores import container_of
 
 _HIDDEN = (".", "_")
@@ -192,7 +193,10 @@ class _Walk:
                 f"these links lead out of the folder {self._folder!r}, or nowhere, and are not "
                 f"followed: {some}{more}; to read them, too, name them in a list of paths"
             )
-        return sorted((self._found[True] | self._found[False]).values())
+        found = sorted((self._found[True] | self._found[False]).values())
+        for path in found:
+            check_name(path)
+        return found
 
     def _look_into(self, folder: _Folder) -> Iterator[_Folder]:
         for entry in os.scandir(folder.path):
@@ -376,7 +380,7 @@ def _expand(
         return known, path
     if path.startswith(_WEB) or not any(sign in path for sign in "*?["):
         _refuse_missing_bucket(place)
-        raise FileNotFoundError(f"{place.name!r} does not exist")
+        raise path_error(place)
     parts = path.split("/")
     fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
     folder = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
@@ -389,6 +393,8 @@ def _expand(
     tables.refuse(place.name, list(matching))
     if not matching:
         _refuse_missing_bucket(place)
+        if place.is_local and not os.path.isdir(folder):
+            raise path_error(Place(filesystem, folder, folder))
         raise FileNotFoundError(f"no file matches {place.name!r}")
     return matching, folder
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lwcs.runtime.parallel import as_threads
 from lwcs.sources.blocks import Budget
-from lwcs.sources.files.chunked import ChunkedSource, StackedSource
+from lwcs.sources.files.chunked import BlockReader, ChunkedSource, StackedSource
 from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.remote import prefetch
 from lwcs.sources.remote.prefetch import Piece, Store, merged
@@ -221,12 +220,10 @@ class RemoteArray:
         return taken.reshape(-1).view(self.dtype).reshape(-1, *self.shape[1:])
 
 
-class _LimitedSource(LocalSource):
-    """Rows of .npy files on a store: blocks that wait in memory for threads are limited."""
+class _LimitedSource(BlockReader):
+    """Rows of .npy files on a store: windows are limited, too."""
 
-    dtype: np.dtype[Any]
     windows: Windows
-    memory_limit: int | None = None
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows on their way; refuse a limit too small for a few blocks."""
@@ -237,31 +234,20 @@ class _LimitedSource(LocalSource):
                 f"column{'s' * (self.n_features != 1)}; pass memory_limit={-(-least // 10**6)}MB "
                 "or more"
             )
-        self.memory_limit = limit
+        super().limit_memory(limit)
         self.windows.limit(limit)
-
-    def _block_bytes(self) -> int:
-        return min(self.block_rows, self.n_rows) * self.n_features * self.dtype.itemsize
-
-    def _jobs(self, n_jobs: int | None) -> int | None:
-        """Number of threads whose blocks fit in memory: one read and one waiting for each."""
-        if self.memory_limit is None:
-            return n_jobs
-        flight = Budget(self.memory_limit).flight(self._block_bytes(), as_threads(n_jobs))
-        return 1 if flight is None else max(1, flight.at_once // 2)
 
     def each_block(
         self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
     ) -> Iterator[R]:
-        """Run a task over every block, on as many threads as there is memory for."""
-        blocks = super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
-        return self.windows.checked(blocks)
+        """Run a task over every block, and check the files at the end."""
+        return self.windows.checked(super().each_block(task, rows=rows, n_jobs=n_jobs))
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
     ) -> Iterator[R]:
-        """Run a task over every partition, on as many threads as there is memory for."""
-        return self.windows.checked(super().gather(task, items, n_jobs=self._jobs(n_jobs)))
+        """Run a task over every partition, and check the files at the end."""
+        return self.windows.checked(super().gather(task, items, n_jobs=n_jobs))
 
 
 class RemoteSource(_LimitedSource, ChunkedSource):

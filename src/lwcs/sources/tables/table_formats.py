@@ -170,8 +170,9 @@ class TableDetector:
         """Learn which folders are tables, by one look at all of them."""
         try:
             tables = {table.folder: table for table in self._tables_in(folders)}
-        except OSError:
-            # One may be allowed to read a folder, but not to look at those above.
+        except (OSError, UnicodeEncodeError):
+            # One may be allowed to read a folder, but not to look at those above; nor can pyarrow
+            # look at one whose name is not UTF-8.
             tables = {}
             if len(folders) > 1:
                 for folder in folders:

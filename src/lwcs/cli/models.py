@@ -1,0 +1,119 @@
+"""The MODEL of a command, beside its DATA: found in either order, loaded, and its rows opened."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import lwcs
+from lwcs.cli.inputs import NAME, access_to, keywords, open_rows, saved_file, standard_input
+from lwcs.cli.logs import is_set, write
+from lwcs.sources.scan_options import Fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lwcs.sources import Source
+
+_KINDS = ("kmeans", "mixture")
+_TABLES = (None, "parquet")
+"""Formats of files that may be a model, as their names say it."""
+
+
+def in_order(data: tuple[str, ...], model: str) -> tuple[tuple[str, ...], str]:
+    """DATA and MODEL; a model that was given first is found, with a hint."""
+    both_piped = model == "-" and "-" in data
+    if not data or both_piped or not _is_model(data[0]) or _is_model(model):
+        return data, model
+    if not is_set("quiet"):
+        ctx = click.get_current_context()
+        write(
+            f"Hint: MODEL comes last: lwcs {ctx.command.name} DATA {data[0]}",
+            level=logging.WARNING,
+            event="warning",
+        )
+    return (*data[1:], model), data[0]
+
+
+def _is_model(path: str) -> bool:
+    from lwcs.sources.remote.paths import format_of
+    from lwcs.storage.persistence import kind_of
+
+    if path == "-":
+        found = standard_input(click.get_current_context().params.get("format")).path
+        return found is not None and kind_of(found) in _KINDS
+    # A pattern may stand for many files of a store, of which none is a model.
+    if format_of(path) not in _TABLES or any(sign in path for sign in "*?["):
+        return False
+    with suppress(OSError, ValueError, ImportError):
+        return kind_of(path, access_to(path)) in _KINDS
+    return False
+
+
+def load_model(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.CoresetMixture:
+    """Load MODEL, or say what it is instead, and what to do."""
+    from lwcs.storage.persistence import NotOursError
+
+    if model == "-" and "-" in data:
+        raise click.UsageError(f"DATA and MODEL are both {NAME}; pass one of them as a file")
+    instead = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
+    if not data:
+        instead = f"fit one to it first: lwcs fit {model} -k 10 -o model.parquet"
+    try:
+        found = lwcs.load(saved_file(model), **keywords(model))
+    except NotOursError as error:
+        raise click.UsageError(
+            f"MODEL {model!r} is not a model that lwcs saved, or is damaged{_looks_like(model)}; "
+            f"{instead}"
+        ) from error
+    if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
+        raise click.UsageError(
+            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
+        )
+    return found
+
+
+def _looks_like(path: str) -> str:
+    """What a file seems to be that is no model."""
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = lwcs.scan(saved_file(path), **keywords(path))
+        names = ", ".join((rows.feature_names or ())[:5]) + ", …" * (rows.n_features > 5)
+        columns = f"{rows.n_features:,} column{'s' * (rows.n_features != 1)} of numbers"
+        return f"; it looks like rows, with {columns}{names and f' ({names})'}"
+    return ""
+
+
+def open_for(
+    model: lwcs.CoresetKMeans | lwcs.CoresetMixture,
+    data: tuple[str, ...],
+    columns: Sequence[str] | None,
+    **options: Any,
+) -> Source:
+    """Open DATA with the columns that a model was fitted on, by name unless they are given."""
+    if columns is None and hasattr(model, "feature_names_in_"):
+        columns = Fitted(map(str, model.feature_names_in_))
+    source = open_rows(data, columns=columns, **options)
+    _check_features(model, source)
+    return source
+
+
+def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Source) -> None:
+    """Refuse columns of another number or, if both have names, of another name or order."""
+    names = getattr(model, "feature_names_in_", None)
+    if source.n_features != model.n_features_in_:
+        raise ValueError(
+            f"DATA has {source.n_features} column{'s' * (source.n_features != 1)}, but MODEL was "
+            f"fitted on {model.n_features_in_}; choose the same columns with --columns"
+        )
+    if names is not None and source.feature_names not in (None, tuple(names)):
+        own = ",".join(map(str, names))
+        raise click.UsageError(
+            f"--columns selects {','.join(source.feature_names or ())}, but MODEL was fitted on "
+            f"{own}, in this order; leave out --columns, so that they are found by name (rename "
+            "columns of DATA that have other names)"
+        )
