@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from math import fsum
-from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +12,7 @@ from lwcs import kernels
 from lwcs.arrays.checks import BadValueError
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
-from lwcs.sources.base import GROUP, gathered, watched
+from lwcs.sources.base import gathered, summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +166,8 @@ def polish(
 ) -> Polished:
     """One Lloyd step on the full data; an empty cluster keeps its center."""
     with source.explaining():
-        sums = source.gather_sums(PolishTask(centers), n_jobs=n_jobs)
-        total = reduce(add, watched(sums, source, journal or Journal(), "polish", together=GROUP))
+        total = summed(
+            source, PolishTask(centers), "polish", journal=journal or Journal(), n_jobs=n_jobs
+        )
     moved = centers.geometry.means(centers, total.weights, total.points)
     return Polished(moved, total.cost)

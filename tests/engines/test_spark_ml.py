@@ -128,6 +128,58 @@ def test_transform_computes_nothing(vectors, never):
     assert model.transform(never).columns == ["features", "label", "prediction"]
 
 
+def test_a_prediction_that_is_not_used_is_not_computed(vectors, never):
+    answer = ours(coresetSize=100).fit(vectors).transform(never)
+    assert answer.count() == len(X)
+    assert answer.select("label").where("label = 1").count() == len(X) // 3 + 1
+
+
+@pytest.mark.parametrize("invalid", ["error", "keep", "skip"])
+def test_the_plan_computes_predictions_once_from_the_features_alone(vectors, invalid, capsys):
+    """And nowhere if they are not used, unless rows are left out by them."""
+    answer = ours(handleInvalid=invalid, coresetSize=100).fit(vectors).transform(vectors)
+
+    def plan(frame):
+        frame.explain()
+        return capsys.readouterr().out
+
+    assert "EvalPython" not in plan(answer.select("name")) or invalid == "skip"
+    found = plan(answer)
+    assert found.count("ArrowEvalPython") == 1
+    assert "MapInArrow" not in found
+    (call,) = (line for line in found.splitlines() if "ArrowEvalPython" in line)
+    assert "features" in call
+    assert "name" not in call
+
+
+def test_columns_that_arrow_does_not_have_pass_by(vectors):
+    odd = vectors.selectExpr("*", "make_ym_interval(1, 2) as age")
+    answer = ours().fit(vectors).transform(odd)
+    assert answer.where("prediction >= 0 and age > interval '0-1' year to month").count() == len(X)
+
+
+@pytest.mark.parametrize("gaps", ["dense", "dense among sparse"], indirect=True)
+def test_without_arrow_functions_labels_are_those_with_them(session, vectors, gaps, monkeypatch):
+    """As before pyspark 4.1."""
+    from lwcs.sources.engines import spark
+
+    model = ours(handleInvalid="keep", coresetSize=100).fit(vectors)
+    columns = lwcs.CoresetKMeans(5, coreset_size=100, random_state=0)
+    columns.fit(vectors.select("a", "b", "c"))
+
+    def labels():
+        given = model.transform(gaps).collect(), columns.predict(vectors).collect()
+        return [row.prediction for row in given[0]], [row["my label"] for row in given[1]]
+
+    monkeypatch.setattr(spark, "LABEL", "my label")
+    want = labels()
+    monkeypatch.setattr(spark, "arrow_udf", None)
+    assert labels() == want
+    assert [i for i, label in enumerate(want[0]) if label is None] == [0, 7, 9]
+    with pytest.raises(Exception, match=r"missing value in row 0"):
+        model.setHandleInvalid("error").transform(gaps).collect()
+
+
 @pytest.mark.parametrize("name", ["label", "Label", "features"])
 def test_a_prediction_column_that_exists_is_refused_before_anything_is_read(never, name):
     with pytest.raises(ValueError, match=rf"a column '{name}' already.*pass another predictionCol"):

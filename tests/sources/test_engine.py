@@ -5,16 +5,18 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lwcs
-from lwcs.sources.base import in_groups
+from lwcs.samplers import around_centers
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import ArrayReader, ArrowReader, EngineSource, RowWork, add_results
 from lwcs.sources.scan_options import ScanOptions
+from lwcs.sources.sums import joined_in_levels
 
 
 class Wire(EngineSource):
@@ -25,7 +27,7 @@ class Wire(EngineSource):
         self.parts, self.rounds = parts, []
 
     def run_sums(self, work):
-        return map(add_results, in_groups(self.run(work, None)))
+        return iter(joined_in_levels(self.run(work, None), add_results))
 
     def run(self, work, told):
         sent = pickle.dumps(work)
@@ -121,6 +123,52 @@ def test_polish_cost_and_labels_over_the_wire_are_those_of_the_partitioned_sourc
     assert models[0].inertia_ == models[1].inertia_
     labels = models[0].predict(wire(X, 50)), models[1].predict(cut)
     np.testing.assert_array_equal(np.concatenate(labels[0]), np.concatenate(labels[1]))
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_the_final_cost_of_many_partitions_is_added_up(few, monkeypatch):
+    """Where clusters times partitions are many numbers, the driver sees their sum alone."""
+    X, parts = rows()[:3_300], 1_100
+    monkeypatch.setattr(around_centers, "_MOST_KEPT", 2 * 3 * parts - (not few))
+    source = wire(X, parts)
+    source.partitions = parts
+    sums = []
+
+    def counted(work):
+        sums.append(work)
+        return Wire.run_sums(source, work)
+
+    monkeypatch.setattr(source, "run_sums", counted)
+    model = lwcs.CoresetKMeans(3, coreset_size=400, random_state=0).fit(source)
+    assert model.inertia_ == pytest.approx(-model.score(X))
+    assert len(source.rounds) == 3
+    assert len(sums) == (not few)
+
+
+def test_stages_of_a_fit_have_the_time_of_the_engine(monkeypatch):
+    """Also what an engine does before its first result is there, and before a pass begins."""
+
+    class Slow(Wire):
+        slept = 0.0
+
+        def ask_workers(self):
+            self.sleep(0.05)
+
+        def run(self, work, told):
+            self.sleep(0.1)
+            return super().run(work, told)
+
+        def sleep(self, seconds):
+            time.sleep(seconds)
+            self.slept += seconds
+
+    X = rows()
+    source = Slow([(part, None) for part in np.array_split(X, 4)], ArrayReader(X.shape[1]))
+    model = lwcs.CoresetKMeans(3, coreset_size=400, polish=1, random_state=0).fit(source)
+    assert source.slept == pytest.approx(0.6)
+    passes = [stage for stage in model.timings_.values() if stage["passes"] == 1]
+    assert len(passes) == 4
+    assert all(stage["seconds"] >= 0.15 for stage in passes)
 
 
 def test_sensitivity_says_how_many_rounds_it_takes():

@@ -261,7 +261,7 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
             check_rows(coreset, self.n_clusters)
             result = fit_coreset(coreset, self._geometry_for(coreset), request)
             return self._attributes(result, request)
-        source = scan_rows(self, X, sample_weight, reset=True)
+        source = scan_rows(self, X, sample_weight, reset=True, journal=request.params.journal)
         context = BuildContext.of(source, divergence, device, tf32=self.precision == TF32)
         if not context.source.rereadable:
             self._check_polish("these can be read only once", "write them to a file first")

@@ -266,7 +266,7 @@ class CoresetMixture(MixturePredictMixin, DensityMixin, BaseEstimator):
             given = self._given(family)
             check_rows(coreset, k, "n_components")
         else:
-            source = scan_rows(self, X, sample_weight, reset=True)
+            source = scan_rows(self, X, sample_weight, reset=True, journal=journal)
             given = self._given(family)
             sampler = as_sampler(self.method, k)
             # The centers of a pilot are rows, for which the divergence must be smoothed.

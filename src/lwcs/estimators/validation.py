@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lwcs.divergences import Divergence
     from lwcs.estimators.coreset_kmeans import CoresetKMeans
     from lwcs.estimators.coreset_mixture import CoresetMixture
+    from lwcs.runtime.journal import Journal
 
     Model: TypeAlias = CoresetKMeans | CoresetMixture
 
@@ -120,10 +121,13 @@ def coreset_of_stream(data: Any) -> Any:
     return data.coreset() if is_streaming_coreset(data) else data
 
 
-def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -> Source:
+def scan_rows(
+    model: Model, X: Any, sample_weight: Any = None, *, reset: bool, journal: Journal | None = None
+) -> Source:
     """Turn what scikit-learn's methods take into a Source; check its features.
 
-    After a fit (`reset` is False), the columns that were fitted are found by name.
+    After a fit (`reset` is False), the columns that were fitted are found by name. Data of an
+    engine, which may run a job to find its columns, is opened as a stage of the journal.
     """
     if isinstance(X, Tabular):
         raise X._refused_as_rows()
@@ -138,7 +142,9 @@ def scan_rows(model: Model, X: Any, sample_weight: Any = None, *, reset: bool) -
         fitted = None
         if names is not None and not isinstance(X, Source):
             fitted = Fitted.of(names, getattr(model, "reading_", {}))
-        source = scan(X, columns=fitted, weight=sample_weight)
+        timed = journal if engine_of(X) else None
+        with nullcontext() if timed is None else timed.stage("opening"):
+            source = scan(X, columns=fitted, weight=sample_weight)
         (set_features if reset else check_features)(model, source)
         return source
     if is_sparse(X) and X.format != "csr":

@@ -28,6 +28,7 @@ from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers import two_rounds
 from lwcs.samplers.sampler import Draws, Run, Summary, is_on_device
 from lwcs.samplers.two_rounds import Picked, Quota
+from lwcs.sources.base import summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray
     from lwcs.geometry import Centers, Measured
     from lwcs.sources import Block, LocalSource, Source
+
+
+_MOST_KEPT = 2**22
+"""Numbers per cluster and partition that are kept for a draw that may follow: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +172,23 @@ class DrawTask(_AroundCenters):
 
 
 def weigh(
-    source: Source, assignment: Assignment, run: Run, stage: str = "weighing"
+    source: Source,
+    assignment: Assignment,
+    run: Run,
+    stage: str = "weighing",
+    *,
+    by_partition: bool = True,
 ) -> list[ClusterTotals]:
-    """Weight and cost of every cluster, by partition."""
+    """Weight and cost of every cluster, by partition; or, where that is much, the sum of all."""
     if is_on_device(source) and assignment.labels is not None:
         from lwcs.samplers import device_draws
 
         return device_draws.weigh(source, assignment)
     task = ClustersTask(assignment, _starts(source, assignment))
-    return list(run.gather(source, task, stage))
+    if by_partition or 2 * len(assignment.centers) * (source.known_partitions or 0) <= _MOST_KEPT:
+        return list(run.gather(source, task, stage))
+    with source.explaining():
+        return [summed(source, task, stage, journal=run.journal, n_jobs=run.n_jobs)]
 
 
 def _starts(source: Source, assignment: Assignment) -> list[int] | None:

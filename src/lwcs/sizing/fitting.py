@@ -149,7 +149,9 @@ def draw_around(
         assignment = assign(source, centers, run)
     else:
         assignment = Assignment(centers)
-    weighed = weigh(source, assignment, run) if present.weighed is None else present.weighed
+    weighed = present.weighed
+    if weighed is None or len(weighed) < (source.known_partitions or 0):
+        weighed = weigh(source, assignment, run)
     known = Summary(
         before.n_samples, before.total_weight, geometry.mean, before.total_cost, before.scale
     )
@@ -242,7 +244,7 @@ def _priced(context: BuildContext, result: FitResult, request: FitRequest) -> Fi
             cost = fsum(blocks)
         return result.replaced(cost=cost, labels=labels)
     run = Run(params.seed, result.solution.geometry, params.n_jobs, params.journal)
-    weighed = weigh(source, Assignment(centers), run, "cost")
+    weighed = weigh(source, Assignment(centers), run, "cost", by_partition=False)
     cost = fsum(float(part.costs.sum()) for part in weighed)
     return result.replaced(cost=cost, weighed=weighed)
 

@@ -176,7 +176,7 @@ class FitResult:
     """The error by the cost on all rows alone."""
     labels: npt.NDArray[np.int32] | None = None
     weighed: Sequence[ClusterTotals] | None = None
-    """The clusters of every partition, where the final pass has weighed them."""
+    """The clusters of every partition, where the final pass has weighed them, or their sum."""
     reason: Reason = Reason.AS_REQUESTED
     """Why its rows were drawn as they were."""
     diagnosis: Diagnosis | None = None
@@ -277,7 +277,7 @@ class PresentCenters:
     points: DenseRows
     """The centers, in the units of the data."""
     weighed: Sequence[ClusterTotals] | None = None
-    """The clusters of every partition, where a pass has weighed them."""
+    """The clusters of every partition, where a pass has weighed them, or their sum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from itertools import islice
-from operator import add
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -24,6 +21,7 @@ import numpy as np
 from lwcs.arrays.checks import BadValueError, lost_digits_text, translating
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.warnings import warn
+from lwcs.sources.sums import GROUP, add_groups, add_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,15 +35,12 @@ if TYPE_CHECKING:
 
 PARTITION_ROWS = 65_536
 _BLOCK_VALUES = 2**21
-GROUP = 32
-"""Number of consecutive partitions whose results are added up first, wherever sums are taken."""
 
 NO_ROWS = "the data has no rows; at least one row is required"
 ALL_DROPPED = "every row has a missing value; select other columns, or fill the missing values"
 ROWS_CHANGED = "the rows changed between two passes over them"
 
 ScaleName = Literal["standard"]
-A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 
@@ -79,18 +74,6 @@ def block_rows(n_features: int) -> int:
     """
     fitting = max(1, _BLOCK_VALUES // max(1, n_features))
     return int(min(PARTITION_ROWS, max(64, 2 ** (fitting.bit_length() - 1))))
-
-
-def in_groups(items: Iterable[A]) -> Iterator[list[A]]:
-    """Yield lists of `GROUP` consecutive items, the last one shorter."""
-    remaining = iter(items)
-    while group := list(islice(remaining, GROUP)):
-        yield group
-
-
-def add_groups(results: Iterable[R]) -> Iterator[R]:
-    """Yield the sum of every `GROUP` consecutive results, added from left to right."""
-    return (reduce(add, group) for group in in_groups(results))
 
 
 class Source(ABC):
@@ -225,11 +208,11 @@ class Source(ABC):
         """
 
     def gather_sums(self, task: Task[R], *, n_jobs: int | None = None) -> Iterator[R]:
-        """Run a task over every partition; yield the sum of every 32 results.
+        """Run a task over every partition; yield sums of results, which `add_up` adds up.
 
-        A cluster adds up results on its workers, so that the memory of the driver does not grow
-        with the number of partitions. The groups are the same everywhere, so that sums are
-        identical to the last bit.
+        They are those of every 32 results. A cluster adds up all levels on its workers, and yields
+        a single sum: the memory of the driver does not grow with the number of partitions. The
+        groups are the same everywhere, so that sums are identical to the last bit.
         """
         return add_groups(self.gather(task, n_jobs=n_jobs))
 
@@ -346,6 +329,15 @@ def gathered(
     """Run a task over all partitions as a stage of a journal; without one, nothing is reported."""
     journal = Journal() if journal is None else journal
     return watched(source.gather(task, n_jobs=n_jobs), source, journal, stage)
+
+
+def summed(
+    source: Source, task: Task[R], stage: str, *, journal: Journal, n_jobs: int | None = None
+) -> R:
+    """The sum of what a task gives over all partitions, as a stage of a journal."""
+    together = GROUP if not source.on_cluster else max(source.known_partitions or 1, 1)
+    sums = source.gather_sums(task, n_jobs=n_jobs)
+    return add_up(watched(sums, source, journal, stage, together=together))
 
 
 def watched_blocks(

@@ -16,7 +16,6 @@ import dask
 import numpy as np
 from cloudpickle import dumps
 
-from lwcs.sources.base import in_groups
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import (
     LABEL,
@@ -29,9 +28,10 @@ from lwcs.sources.engines.engine import (
 from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
 from lwcs.sources.kinds import engine_of
 from lwcs.sources.scan_options import check_dtype, check_not_empty, check_one_level, check_shape
+from lwcs.sources.sums import in_groups, joined_in_levels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -116,11 +116,13 @@ class _DaskSource(EngineSource):
 
     def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Delay the work on every chunk, and fetch the results in groups."""
-        return chain.from_iterable(_compute_groups(self._calls(work, items), list))
+        groups = map(_delayed(list), in_groups(self._calls(work, items)))
+        return chain.from_iterable(dask.compute(*groups))
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
-        """Delay the work on every chunk, and the sum of every group."""
-        return iter(_compute_groups(self._calls(work, None), add_results))
+        """Delay the work on every chunk, and the sums of all levels."""
+        sums = joined_in_levels(self._calls(work, None), _delayed(add_results))
+        return iter(dask.compute(*sums))
 
     def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
         # One node of the graph, which is sent to a worker once, not with every chunk.
@@ -147,11 +149,10 @@ def _call(work: Callable[..., bytes], partition: int, item: bytes | None, *chunk
     return work(partition, item, *chunk)
 
 
-def _compute_groups(calls: Iterable[Any], join: Callable[[list[bytes]], Any]) -> tuple[Any, ...]:
-    """Compute delayed calls, joined in groups on the workers."""
-    delayed = dask.delayed(version_checked(join, dumps), pure=False)
-    results: tuple[Any, ...] = dask.compute(*[delayed(group) for group in in_groups(calls)])
-    return results
+def _delayed(join: Callable[[list[bytes]], Any]) -> Callable[[list[Any]], Any]:
+    """A function that joins results on a worker, whose calls are delayed."""
+    delayed: Callable[[list[Any]], Any] = dask.delayed(version_checked(join, dumps), pure=False)
+    return delayed
 
 
 def _as_pair(array: Any, weights: Any) -> tuple[Any, Any]:

@@ -291,9 +291,10 @@ class EngineSource(Source):
 
     @abstractmethod
     def run_sums(self, work: Work) -> Iterator[bytes]:
-        """Run ``work(rows, i, None)`` over every partition i; yield `add_results` of every `GROUP`.
+        """Run ``work(rows, i, None)`` over every partition i; yield the sum, if there are any.
 
-        The results of a group are added on the cluster.
+        `add_results` is run on the cluster: on groups of `GROUP` results, then on groups of sums,
+        until one is left.
         """
 
     @property
@@ -310,16 +311,17 @@ class EngineSource(Source):
     ) -> Iterator[Any]:
         """Run a task over every partition, on the cluster, which does not use `n_jobs`."""
         del n_jobs
+        # A generator: whatever takes time is done when results are asked for, in their stage.
         self.ask_workers()
         items = None if items is None else [pickle.dumps(item) for item in items]
         work = Work(self.reader, task, fingerprint=self.fingerprints is None)
-        return self._results(self.run(work, items))
+        yield from self._results(self.run(work, items))
 
     def gather_sums(self, task: Task[Any], *, n_jobs: int | None = None) -> Iterator[Any]:
         """Run a task over every partition, and add up the results on the cluster."""
         del n_jobs
         self.ask_workers()
-        return self._results(self.run_sums(Work(self.reader, task)))
+        yield from self._results(self.run_sums(Work(self.reader, task)))
 
     def _results(self, sent: Iterator[bytes]) -> Iterator[Any]:
         dropped = results = 0

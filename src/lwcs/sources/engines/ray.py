@@ -12,7 +12,7 @@ from ray.cloudpickle import dumps
 from ray.data.dataset import Dataset, MaterializedDataset
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from lwcs.sources.base import GROUP, NO_ROWS, in_groups
+from lwcs.sources.base import NO_ROWS
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import (
     LABEL,
@@ -23,6 +23,7 @@ from lwcs.sources.engines.engine import (
     refuse_column,
 )
 from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
+from lwcs.sources.sums import joined_in_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -100,12 +101,13 @@ class RaySource(EngineSource):
 
     def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Run a task on every block, near it."""
-        return _fetched(self._calls(work, items), _IN_FLIGHT)
+        return (ray.get(each) for each in _finished(self._calls(work, items)))
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
-        """Run a task on every block, and add up every group of results near them."""
-        groups = in_groups(self._calls(work, None))
-        return _fetched((_ADD.remote(*group) for group in groups), _IN_FLIGHT // GROUP)
+        """Run a task on every block, and add up results and sums near them."""
+        results = _finished(self._calls(work, None))
+        sums = joined_in_levels(results, lambda group: _ADD.remote(*group))
+        return (ray.get(each) for each in sums)
 
     def _calls(self, work: Work, items: Sequence[bytes] | None) -> Iterator[Any]:
         """Submit the work on every block, one after the other."""
@@ -126,19 +128,25 @@ class RaySource(EngineSource):
         return self.dataset.map_batches(label, batch_format="pyarrow", batch_size=None)
 
 
-def _fetched(submitted: Iterable[Any], at_most: int) -> Iterator[bytes]:
-    """Fetch results in order, with at most `at_most` of them submitted ahead."""
+def _finished(submitted: Iterable[Any]) -> Iterator[Any]:
+    """Yield references to results in order, each once it is there, with `_IN_FLIGHT` ahead."""
     waiting: deque[Any] = deque()
     try:
         for each in submitted:
             waiting.append(each)
-            if len(waiting) >= at_most:
-                yield ray.get(waiting.popleft())
+            if len(waiting) >= _IN_FLIGHT:
+                yield _awaited(waiting.popleft())
         while waiting:
-            yield ray.get(waiting.popleft())
+            yield _awaited(waiting.popleft())
     finally:
         for left in waiting:
             ray.cancel(left)
+
+
+def _awaited(result: Any) -> Any:
+    """A reference to a result, once it is there; it stays where it is."""
+    ray.wait([result], fetch_local=False)
+    return result
 
 
 def _call(work: Callable[..., bytes], partition: int, item: bytes | None, block: pa.Table) -> bytes:

@@ -1,5 +1,8 @@
 """Rows in a Spark DataFrame, classic or Connect: `mapInArrow` runs over its partitions.
 
+Labels are a column that an Arrow function computes from the features alone: other columns stay
+where they are, and Spark leaves the function out where nobody asks for labels.
+
 Most of the time of a build over many small partitions would be lost in two ways. Spark collects
 garbage after every task, through all that numba has loaded: workers freeze it. And it discards a
 worker that left rows unread, so that the next one loads everything again: tasks read to the end.
@@ -10,6 +13,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,13 +22,12 @@ from weakref import WeakSet
 import pyarrow as pa
 from pyspark.cloudpickle import dumps
 from pyspark.ml.functions import vector_to_array
+from pyspark.sql.functions import coalesce, lit, struct, unwrap_udt, when
 from pyspark.sql.functions import col as column
-from pyspark.sql.functions import when
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from lwcs.arrays.checks import translating
-from lwcs.sources.base import GROUP, ROWS_CHANGED
+from lwcs.sources.base import ROWS_CHANGED
 from lwcs.sources.column_types import SPARSE, is_spark_vector
 from lwcs.sources.columns import Selection
 from lwcs.sources.engines.engine import (
@@ -37,9 +40,15 @@ from lwcs.sources.engines.engine import (
     refuse_column,
 )
 from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
+from lwcs.sources.sums import GROUP
+
+try:
+    from pyspark.sql.functions import arrow_udf
+except ImportError:  # before pyspark 4.1
+    arrow_udf = None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lwcs.arrays.types import DenseRows
     from lwcs.sources.base import Block
@@ -47,7 +56,8 @@ if TYPE_CHECKING:
     from lwcs.sources.engines.workers import Versions
     from lwcs.sources.scan_options import ScanOptions
 
-_SENT = "part int, result binary"
+_SENT = "group int, part int, result binary"
+"""A result: its number, which is that of its partition or group, and the group that it is in."""
 _ASKED: WeakSet[Any] = WeakSet()
 """The sessions whose workers have been asked for their versions."""
 # Enough for a row in every partition.
@@ -107,14 +117,18 @@ class SparkSource(EngineSource):
         names = self.columns_to_read
         chosen = _with_numbered_columns(self.frame.select(*map(self._column_to_send, names)))
         over = version_checked(_partition_function(work, items, names), dumps)
-        return chosen.mapInArrow(over, f"group int, {_SENT}")
+        return chosen.mapInArrow(over, _SENT)
 
     def run_sums(self, work: Work) -> Iterator[bytes]:
-        """Add up every group of partitions on the workers."""
+        """Add up groups of partitions on the workers, then groups of sums, until one is left."""
+        add, left = version_checked(_add, dumps), self.count_partitions()
+        sums = self._mapped(work, None)
+        while left > 1:
+            sums, left = sums.groupBy("group").applyInArrow(add, _SENT), -(-left // GROUP)
         with _explaining_workers():
-            groups = self._mapped(work, None).groupBy("group")
-            sums = groups.applyInArrow(version_checked(_add, dumps), _SENT).collect()
-        return (bytes(row.result) for row in sorted(sums, key=lambda row: row.part))
+            rows = sums.collect()
+        # More than one if there are more partitions than before.
+        return (bytes(row.result) for row in sorted(rows, key=lambda row: row.part))
 
     def run(self, work: Work, items: Sequence[bytes] | None) -> Iterator[bytes]:
         """Collect one result per partition."""
@@ -131,12 +145,17 @@ class SparkSource(EngineSource):
 
     def _column_to_send(self, name: str) -> Any:
         """A column as it is sent to the workers; dense vectors are faster as arrays."""
-        kind = type(self.frame.schema[name].dataType).__name__
-        if kind == "VectorUDT" and not self.sparse:
-            # vector_to_array refuses nulls, which stay null here.
-            values = column(quoted(name))
-            return when(values.isNotNull(), vector_to_array(values))
-        return column(quoted(name))
+        given = column(quoted(name))
+        if type(self.frame.schema[name].dataType).__name__ != "VectorUDT":
+            return given
+        vector = unwrap_udt(given)
+        if not self.sparse:
+            dense = vector["values"]
+            return when(vector["type"] == SPARSE, vector_to_array(given)).otherwise(dense)
+        # Spark takes ten times as long to send lists that are null, as indices of dense vectors.
+        indices = coalesce(vector["indices"], lit([]).cast("array<int>")).alias("indices")
+        fields = [vector[each].alias(each) for each in ("type", "size", "values")]
+        return when(given.isNotNull(), struct(*fields, indices))
 
     def map_rows(self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None) -> Any:
         """Compute one value per row, as the DataFrame with a column of labels."""
@@ -145,14 +164,12 @@ class SparkSource(EngineSource):
 
     def with_values(self, task: Callable[[Block], DenseRows], name: str) -> Any:
         """The DataFrame with one more column of integers, lazily."""
-        schema = self.frame.schema
-        refuse_column(name, schema.names, f"frame.withColumnRenamed({name!r}, …)")
-        fields = [*schema.fields, StructField(name, IntegerType())]
-        work = RowWork(self.reader, task)
-        over = version_checked(
-            _label_function(work, schema.names, self.columns_to_read, name), dumps
-        )
-        return _with_numbered_columns(self.frame).mapInArrow(over, StructType(fields))
+        frame, names = self.frame, self.columns_to_read
+        refuse_column(name, frame.columns, f"frame.withColumnRenamed({name!r}, …)")
+        sent = [self._column_to_send(each).alias(f"c{i}") for i, each in enumerate(names)]
+        schema = None if arrow_udf is not None else to_arrow_schema(frame.select(*sent).schema)
+        over = _label_function(RowWork(self.reader, task), names, schema)
+        return frame.withColumn(name, _column_function(over)(struct(*sent)))
 
 
 def quoted(name: str) -> str:
@@ -238,22 +255,56 @@ def _result_batch(part: int, result: bytes) -> pa.RecordBatch:
 def _add(group: pa.Table) -> pa.Table:
     ordered = group.sort_by("part")
     total = add_results(ordered.column("result").to_pylist())
-    sent = _result_batch(ordered.column("part")[0].as_py(), total)
-    return pa.Table.from_batches([sent]).drop_columns("group")
+    return pa.Table.from_batches([_result_batch(ordered.column("group")[0].as_py(), total)])
 
 
 def _label_function(
-    work: RowWork, names: list[str], columns_to_read: list[str], name: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def over(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    work: RowWork, names: list[str], schema: pa.Schema | None
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The function over the structs of a partition; with a schema, they are DataFrames."""
+
+    def over(structs: Iterable[Any]) -> Iterator[Any]:
         part, done = _partition(), 0
-        for each in batches:
-            batch = each.rename_columns(names)
-            values = work([batch.select(columns_to_read)], part, done)
-            yield batch.append_column(name, pa.array(values, pa.int32()))
+        for each in structs:
+            if schema is None:
+                batch = pa.RecordBatch.from_struct_array(each)
+            else:
+                batch = pa.RecordBatch.from_pandas(each, schema, preserve_index=False)
+            values = work([batch.rename_columns(names)], part, done)
+            yield pa.array(values, pa.int32()) if schema is None else _series(values)
             done += batch.num_rows
+        _freeze()
 
     return over
+
+
+def _series(values: DenseRows) -> Any:
+    import pandas as pd
+
+    return pd.Series(values)
+
+
+def _column_function(over: Callable[[Iterable[Any]], Iterator[Any]]) -> Callable[[Any], Any]:
+    """The function as one over a column of structs, whose result is a column of integers."""
+    checked = version_checked(over, dumps)
+
+    def called(batches: Any) -> Any:
+        return checked(batches)
+
+    sent = by_value(called)
+    taken: Any
+    given: Any
+    if arrow_udf is not None:
+        taken, given, make = pa.Array, pa.Array, arrow_udf
+    else:
+        import pandas as pd
+        from pyspark.sql.functions import pandas_udf
+
+        taken, given, make = pd.DataFrame, pd.Series, pandas_udf
+    # Spark reads from the types that the function is called once per partition.
+    sent.__annotations__ = {"batches": Iterator[taken], "return": Iterator[given]}
+    function: Callable[[Any], Any] = make(sent, "int")
+    return function
 
 
 def _partition() -> int:
