@@ -170,11 +170,16 @@ def read_reading(fields: Fields) -> dict[str, Any]:
     return known
 
 
-def naming(place: str) -> AbstractContextManager[None]:
-    """Name in errors which of several tables they are about; bad values are named by the source."""
+def naming(place: str, unless: str | None = None) -> AbstractContextManager[None]:
+    """Name in errors which of several tables or files they are about, `unless` they say so already.
+
+    Errors about bad values are left to the source, which knows where its rows are.
+    """
 
     def translate(error: Exception) -> Exception | None:
         if isinstance(error, BadValueError) or not isinstance(error, (TypeError, ValueError)):
+            return None
+        if unless is not None and unless in str(error):
             return None
         kept = TypeError if isinstance(error, TypeError) else ValueError
         return kept(f"{place}: {error}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import IO, TYPE_CHECKING, Any
@@ -21,11 +20,11 @@ from lwcs.sources.files.stored_arrays import StoredArray
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.remote.remote_arrays import RemoteSource, RemoteStack, Windows
-from lwcs.sources.scan_options import check_dtype
+from lwcs.sources.scan_options import check_dtype, naming
 from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lwcs.arrays.types import Rows
     from lwcs.sources.memory.local import LocalSource
@@ -51,7 +50,7 @@ def open_array_files(found: Found) -> LocalSource:
         open_file = partial(_open_remote, found=found)
 
     def open_named(path: str) -> LocalSource:
-        with _naming(path):
+        with naming(f"{path!r} cannot be read", unless=path):
             return open_file(path)
 
     if len(found.paths) == 1:
@@ -83,18 +82,6 @@ def _open_file(path: str, kind: str, stamps: Stamps) -> LocalSource:
         return open_zarr(path)
     rows = open_array_file(path, kind)
     return ChunkedSource(rows, unchanged) if isinstance(rows, StoredArray) else open_local(rows)
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Name the file in errors, unless they do."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if path in str(error):
-            raise
-        kept = TypeError if isinstance(error, TypeError) else ValueError
-        raise kept(f"{path!r} cannot be read: {error}") from error
 
 
 _CHUNK = 2**20
