@@ -9,8 +9,7 @@ import pytest
 from benchmarks.structure_data import segment
 
 from lwcs.geometry import Geometry
-from lwcs.statistics.joining import join
-from lwcs.statistics.separation import resample, tell_apart
+from lwcs.statistics.separation import join, resample, tell_apart
 
 N = 3_000
 

@@ -6,7 +6,7 @@ score of a cluster is its Jaccard overlap with its best match there, by the weig
 the coreset, averaged over the replicates.
 
 k-means cuts an elongated cluster at the same place every time, and would call both halves stable.
-Parts of one cluster in a replicate that the draws cannot tell apart (`statistics.joining`) are
+Parts of one cluster in a replicate that the draws cannot tell apart (`statistics.separation`) are
 therefore counted as one: half of a cluster has an overlap of one half with the whole, and a whole
 cluster matches itself even in a replicate that has cut it. Parts of two clusters that the draws
 tell apart are never joined: the score of a cluster says nothing of what happens beside it.
@@ -27,9 +27,8 @@ from lwcs.runtime.randomness import Stage, generator, part_of
 from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
 from lwcs.solvers.lloyd import cheapest
 from lwcs.solvers.points import precisely
-from lwcs.statistics.joining import join, summed
 from lwcs.statistics.record import shares_on_draws
-from lwcs.statistics.separation import Neighbours, tell_apart
+from lwcs.statistics.separation import Neighbours, join, summed, tell_apart
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
