@@ -128,7 +128,7 @@ def check_memory_limit(memory_limit: object) -> int | None:
     return amount
 
 
-# float64 has so many binary digits.
+# Number of binary digits of float64.
 _DIGITS = 53
 _NAMED = 8
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _FALSE_ALARM = 1e-4
 # As part of the sampling noise: a solver may have ended before its centers were the means.
 _FAR_BELOW = 0.05
-# So many rows are not all among those of other draws by chance, if these are less than half of all.
+# This many rows are not all among other draws by chance, if those have less than half of all rows.
 _MANY = 30
 _INSTEAD = (
     "pass the data, a coreset that was built with another random_state, or a part of the draws "
@@ -196,7 +196,7 @@ class NotIndependentError(ValueError):
 
 
 def refuse_fitted(model: Any, coreset: Coreset) -> None:
-    """Refuse a coreset that a model of ours was fitted on, as far as it remembers."""
+    """Refuse a coreset that a model of this library was fitted on, by the record of its fit."""
     if coreset.exact:
         return
     record: FittedOn | None = getattr(model, "fitted_on_", None)

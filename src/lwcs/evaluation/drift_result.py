@@ -47,7 +47,7 @@ class Drift:
     notes : tuple of str
         What else has to be known, such as what could not be compared.
     confidence : float
-        Of the intervals, and of no alarm if nothing has changed.
+        Confidence of the intervals, and probability of no alarm if nothing has changed.
     n_samples, size : int
         Number of new rows, and of draws that were made of them.
     unit : str

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 RESAMPLES = 25
 _RUNNERS_UP = 3
-# A silhouette below is no substantial structure (Kaufman and Rousseeuw 1990).
+# A silhouette below this shows no substantial structure (Kaufman and Rousseeuw 1990).
 _SUBSTANTIAL = 0.25
-# Noise has clusters that are told apart in fewer resamples.
+# In noise, clusters are told apart in a smaller part of the resamples.
 _SOMETHING = 0.1
 
 
@@ -92,7 +92,7 @@ def _small_words(row: KRow) -> str:
 
 
 def _none(rows: Sequence[KRow], shares: dict[int | None, float]) -> tuple[Outcome, str]:
-    """Which of three answers it is if no k is recommended, and why."""
+    """The outcome if no k is recommended, and the reason."""
     tried = [row for row in rows if row.k > 1]
     if not tried:
         return "no structure", (

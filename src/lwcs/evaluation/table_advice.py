@@ -139,7 +139,7 @@ def _findings(
     sample: Sequence[FloatArray],
     options: Mapping[str, Any],
 ) -> Iterator[str]:
-    """What is noteworthy, one sentence per kind."""
+    """The noteworthy facts, one sentence per kind."""
     features = [each for each in judged if each.why is None]
 
     def because(*why: str) -> list[str]:

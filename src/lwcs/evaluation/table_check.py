@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 _SAMPLED, _SEED = 5_000, 0
 _FEWEST, _VALUES = 200, 2**22
 _FEW = 100
-"""Text with more values than this is no category."""
+"""Text with more distinct values than this is not categorical."""
 _TAILED = 20
-"""Fewer rows say nothing of tails."""
+"""Fewer rows say nothing about tails."""
 
 
 def check(

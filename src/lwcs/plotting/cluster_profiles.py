@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lwcs.description import Description
 
 
-# The strongest colour is at most at so many standard deviations.
+# The strongest colour stands for at most this many standard deviations.
 _MOST_DEVIATIONS = 3.0
 # Maximum number of clusters with values in cells, and with shares below their numbers.
 _WRITTEN, _SHARES = 12, 12

@@ -143,7 +143,7 @@ def moments_of(source: Source, run: Run) -> list[Moments]:
 
 
 def counted(run: Run, moments: list[Moments]) -> list[Moments]:
-    """The same moments, once it is checked that there are rows enough."""
+    """Check that there are rows enough; return the moments as they are."""
     if run.check_rows is not None:
         run.check_rows(sum(part.rows for part in moments))
     return moments

@@ -128,7 +128,7 @@ def _draw_by_sampler(
             context, step.size, params.k, method=request.sampler, seed=seed,
             n_jobs=params.n_jobs, journal=params.journal,
         )  # fmt: skip
-    # Uniform draws that are not enough were not the right ones.
+    # If uniform draws are not enough, the data is not as the pilot said.
     sampler = Lightweight() if request.chooses and last is not None else request.sampler
     draws = context.coreset(
         step.size, sampler, seed, n_jobs=params.n_jobs, journal=params.journal,

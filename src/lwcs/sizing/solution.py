@@ -1,8 +1,8 @@
 """Requests and results of fits, and how a coreset is solved.
 
-A coreset of a given size is solved on one level, as in the paper; one whose size is ours to choose
-on nested levels (`levels`): first the inner ones, whose unused draws say whether all draws are
-enough (`climb_coreset`), then the last one (`finish`).
+A coreset of a given size is solved on one level, as in the paper; one whose size is chosen is
+solved on nested levels (`levels`): first the inner ones, whose unused draws say whether all draws
+are enough (`climb_coreset`), then the last one (`finish`).
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 
 SMALL_ROWS = 10_000
-"""Data of no more rows is used itself: to sample it would save next to nothing."""
+"""Data with no more rows is not sampled, which would save next to nothing."""
 REDRAWS = 2
 """How often a larger sample may be drawn."""
 LARGEST = 16
-"""How many times the first draws there may be; a solver takes time in proportion."""
+"""Maximum number of draws, as a multiple of the first ones; a solver takes time in proportion."""
 # The first draws; the last inner level has a quarter of them, which is enough to know half of the
 # gap to unseen draws well enough to say whether all draws reach the target: it falls like 1/m.
 _DRAWS_PER_CLUSTER, _FEWEST_DRAWS = 400, 20_000
@@ -159,7 +159,7 @@ class FitRequest:
     asked: str = ""
     """The method that was asked for, by its name."""
     chooses: bool = False
-    """Whether the method is ours to choose; `sampler` is the one to begin with."""
+    """Whether the method is left to the library, which begins with `sampler`."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,7 @@ def climb_coreset(
 ) -> Climbed:
     """Solve the inner levels of a coreset; `present` are centers that may be good already."""
     geometry = draws.geometry(computed_as)
-    # All rows are no draws: some of them, chosen at random, may lack what matters.
+    # All rows are not draws: a random part of them may lack what matters.
     sizes = [] if draws.exact else level_sizes(draws.size, params.k)
 
     def levels(points: Points) -> Climbed:

@@ -57,7 +57,7 @@ COLUMN_WORDS = (
     f"{STABLE}, a cluster is found every time; below {DOUBTFUL}, it is a part of a larger one, or "
     "chance. center error: how far its center is off by the draws, typically."
 )
-"""What the columns of a table of stabilities mean."""
+"""Meaning of the columns in a table of stabilities."""
 # Draws of a replicate: in all, per cluster, and of the smallest cluster that counts. Fewer are
 # solved faster, and all draws judge what was found.
 _DRAWS, _PER_CLUSTER, _OF_SMALLEST = 5_000, 100, 40

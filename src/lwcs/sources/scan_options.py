@@ -28,7 +28,7 @@ READING = "reading"
 class Fitted(tuple[str, ...]):
     """The features that a model was fitted on, to be found by name in another table.
 
-    They are no patterns: v[0] is the first element of the vectors in v, not a column v0.
+    They are not patterns: v[0] is the first element of the vectors in v, not a column v0.
     """
 
     reading: Mapping[str, Any] = MappingProxyType({})

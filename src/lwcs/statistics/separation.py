@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 
 # Fewer draws than this are told apart from their nearest cluster only if they are far away...
 FEWEST_DRAWS = 13
-# ... beyond a gap of more than so many times the farthest draw from the center, on either side. Of
-# two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
+# ... beyond a gap of more than this many times the farthest draw from the center, on either side.
+# Of two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
 _FAR = 10.0
 # Resamples are not asked about pairs with such p-values, and a valley as deep as that.
 _SURELY, _SURELY_NOT, _DEEP = 1e-7, 0.9, 0.75
@@ -192,7 +192,7 @@ def resample(
 
 
 def _apart(entries: list[Entries], draws: JudgedDraws, times: FloatArray) -> bool:
-    """Whether some pairs are told apart if the weights of draws are so many times as large."""
+    """Whether some pairs are told apart if the weights of draws are multiplied by `times`."""
     weights, squares = draws.weights * times, draws.squares * times
     k = len(draws.totals)
     profiles = Histograms.together([each.profiles(weights, squares) for each in entries])

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 KINDS = ("npy", "npz", "hdf5", "zarr")
 """The kinds of files that hold arrays."""
-# Rows that are this close are read at once, which takes no longer than a second call; and so many
-# bytes at most, which stay in the cache of the processor until the rows are picked.
+# Rows within this many bytes are read at once, which takes no longer than a second call; at most
+# this many bytes at a time, which stay in the cache of the processor until the rows are picked.
 _NEAR = 2**15
 _LONGEST = 2**21
 

@@ -40,7 +40,7 @@ def stamp_of(info: fs.FileInfo, *, local: bool = False) -> Stamp:
 _PAGE = 1000
 # Requests of fsspec before a listing, which asks whether the folder is one.
 _BEFORE = 2
-# From so many files of one folder on, that were named one by one, the folder is listed.
+# A folder is listed if at least this many of its files were named one by one.
 _MANY = 16
 
 

@@ -208,7 +208,7 @@ def read_rows(
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 include_columns=chosen,
-                # Text is read only to be kept unchanged: there, NA is no missing value.
+                # Text is read only to be kept unchanged: there, NA is not a missing value.
                 strings_can_be_null=False,
                 null_values=MISSING,
                 true_values=TRUE,

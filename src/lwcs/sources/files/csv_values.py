@@ -140,7 +140,7 @@ def why_text(values: Sequence[str], spelling: Spelling) -> str | None:
 
 
 def other_spelling(values: Sequence[str], spelling: Spelling, part: float = 0.5) -> Spelling | None:
-    """Another spelling by which so many of the values that are present are numbers."""
+    """Another spelling by which at least this part of the values are numbers."""
     there = [value for value in values if not is_missing(value)]
     if not there or sum(map(spelling.is_number, there)) >= part * len(there):
         return None
@@ -153,7 +153,7 @@ def other_spelling(values: Sequence[str], spelling: Spelling, part: float = 0.5)
 
 
 def date_format(values: Iterable[str]) -> str | None:
-    """How all dates of a column are written; None if that is not known, or they are no dates."""
+    """How all dates of a column are written; None if they are not dates, or written otherwise."""
     there = [value for value in values if not is_missing(value)]
     if iso := _all_match(_ISO_DATE, there):
         zones = {match[1] is not None for match in iso}
@@ -173,7 +173,7 @@ def date_format(values: Iterable[str]) -> str | None:
 
 
 def _all_match(pattern: re.Pattern[str], values: list[str]) -> list[re.Match[str]]:
-    """The matches of all values; none if there is one that does not match."""
+    """The matches of all values; empty if any value does not match."""
     found = [match for value in values if (match := pattern.fullmatch(value)) is not None]
     return found if len(found) == len(values) else []
 
@@ -186,7 +186,7 @@ def parsed_dates(text: pa.Array, form: str) -> pa.Array:
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:
-        # One of them is none: each alone, to find it.
+        # Some are not dates: values are parsed one by one.
         return pa.array([_one_date(value, kind) for value in text], kind)
 
 

@@ -79,7 +79,7 @@ class FileSource(SequenceSource):
         return self._files.suggested if isinstance(self._files, DelimitedFiles) else {}
 
     def keep(self, columns: Sequence[str]) -> None:
-        """Keep columns beside the rows; those of CSV that are no features stay text."""
+        """Keep columns beside the rows; those of CSV that are not features stay text."""
         assert self.selection is not None
         names = matched(columns, self._files.schema.names, "keep")
         if isinstance(self._files, DelimitedFiles):

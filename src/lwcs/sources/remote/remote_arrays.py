@@ -60,7 +60,7 @@ class Windows:
     size: int
     """Bytes of a window."""
     held: dict[tuple[str, int], _ArrayWindow] = field(default_factory=dict)
-    """By path and number, the oldest first."""
+    """The windows that are held by path and number, the oldest first."""
     lock: Any = field(default_factory=Lock)
     passes: int = 0
     """Number of passes at this time whose files are checked together."""
