@@ -1,4 +1,4 @@
-"""What the tests share: real data where there is some, kernels, small partitions."""
+"""Fixtures of all tests: real data where it is available, kernels, small partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.same
 
 @pytest.fixture(autouse=True, scope="session")
 def _kernels_are_announced():
-    """Whether a test is the first to compile a kernel is not its business."""
+    """Hide the announcement of compiling, which comes with the first test that needs a kernel."""
     try:
         from lwcs.kernels.compiled import jit
     except ImportError:
