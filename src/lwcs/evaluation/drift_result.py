@@ -202,7 +202,7 @@ def _percent(part: float | None) -> str:
 def _unlike(one: float, other: float) -> tuple[str, str]:
     """Two different parts as percentages, with as many digits as it takes to tell them apart."""
     for digits in range(3, 17):
-        first, second = (f"{100.0 * part:.{digits}g} %" for part in (one, other))
+        first, second = (markup.plain_percent(part, digits) for part in (one, other))
         if first != second:
             break
     return first, second

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.evaluation.k_selection_result import KRow, Outcome, RunnerUp, Verdict
+from lwcs.runtime.formatting import plain_percent
 from lwcs.sizing.stability import STABLE
 from lwcs.statistics.separation import FEWEST_DRAWS
 
@@ -147,7 +148,9 @@ def _others(rows: Sequence[KRow], chosen: KRow | None) -> tuple[RunnerUp, ...]:
     shares = {row.k: row.chosen or 0.0 for row in rows}
     for k in sorted(shares, key=shares.__getitem__, reverse=True):
         if shares[k] > _SOMETHING:
-            reasons.setdefault(k, []).append(f"chosen in {100.0 * shares[k]:.0f} % of resamples")
+            reasons.setdefault(k, []).append(
+                f"chosen in {plain_percent(shares[k], 2)} of resamples"
+            )
     own = None if chosen is None else chosen.k
     below = [row for row in rows if passes(row) and (own is None or row.k < own)]
     if below:
