@@ -371,14 +371,14 @@ def _is_full(error: BaseException) -> bool:
 def _advice(error: BaseException) -> str:
     message = " ".join(str(error).split(". ")[0].split())
     return (
-        f"the memory of the device is full{_amounts()}; for rows on the device, pass a smaller "
+        f"the memory of the device is full{_memory_use()}; for rows on the device, pass a smaller "
         "coreset_size or fewer clusters, or keep X on the host and pass device='cuda', with "
         "lwcs.scan(…, memory_limit='512MB') to bound the blocks that go through the device "
         f"(torch says: {message or 'out of memory'})"
     )
 
 
-def _amounts() -> str:
+def _memory_use() -> str:
     cuda = sys.modules["torch"].cuda
     if not cuda.is_available():
         return ""

@@ -61,8 +61,8 @@ def judge_clusters(rows: Sequence[KRow], chosen: IntArray) -> Verdict:
         outcome, reason = _none(rows, shares)
     else:
         outcome, reason = "structure", _chosen(rows, k_row)
-    told = with_shares(rows, shares, [_why_not(row, k_row) for row in rows])
-    return Verdict(best, reason, _others(told, k_row), outcome, shares, told)
+    complete = with_shares(rows, shares, [_why_not(row, k_row) for row in rows])
+    return Verdict(best, reason, _others(complete, k_row), outcome, shares, complete)
 
 
 def _chosen(rows: Sequence[KRow], row: KRow) -> str:
@@ -72,7 +72,7 @@ def _chosen(rows: Sequence[KRow], row: KRow) -> str:
     )
     if row.stability is not None:
         reason += f", and that recur in bootstrap coresets (stability {row.stability:.2f})"
-    reason += _small_words(row)
+    reason += _tiny_cluster_words(row)
     if len(rows) > 1 and row is rows[-1]:
         reason += "; it is the largest k that was tried, so there may be more"
     return reason
@@ -83,7 +83,7 @@ def passes(row: KRow) -> bool:
     return bool(row.separated) and (row.stability is None or row.stability > STABLE)
 
 
-def _small_words(row: KRow) -> str:
+def _tiny_cluster_words(row: KRow) -> str:
     """A remark on a cluster of very few rows, which may be errors in the data."""
     if row.smallest is None or row.smallest >= FEWEST_DRAWS:
         return ""

@@ -133,7 +133,7 @@ class MomentsTask:
 
 def first_pass(source: Source, run: Run) -> Summary:
     """Make a pass for the mean and, for squared distances, for Φ and the scale."""
-    return summarise(moments_of(source, run), source, run.geometry)
+    return summary_of(moments_of(source, run), source, run.geometry)
 
 
 def moments_of(source: Source, run: Run) -> list[Moments]:
@@ -149,7 +149,7 @@ def counted(run: Run, moments: list[Moments]) -> list[Moments]:
     return moments
 
 
-def summarise(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:
+def summary_of(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:
     """The summary of all rows from the moments of the partitions."""
     total = reduce(add, moments)
     check_total(total.weight, total.rows)

@@ -163,7 +163,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Climbed:
+class InnerSolution:
     """The solution of the inner levels."""
 
     found: Clustering
@@ -191,9 +191,9 @@ class Climbed:
         )  # fmt: skip
 
 
-def climb(
+def solve_inner(
     sample: LevelSample, sizes: Sequence[int], params: SolverParams, present: Sequence[Centers] = ()
-) -> Climbed:
+) -> InnerSolution:
     """Solve the inner levels of a sample, which have these sizes.
 
     `present` are further centers to start from. Without inner levels, starts are compared on the
@@ -210,7 +210,7 @@ def climb(
     with workers(sample.points.rows.threads(params.n_jobs)) as run:
         found = _best_start(levels[0], unseen[0] if unseen else None, params, run, present)
     if not unseen:
-        return Climbed(found)
+        return InnerSolution(found)
 
     short = Limits(_LEVEL_ITERATIONS, _LEVEL_GAIN)
     for level in levels:
@@ -219,7 +219,7 @@ def climb(
         found = search_level(level.points, found, params, short)
     with workers(sample.points.rows.threads(params.n_jobs)) as run:
         others = unseen[-1].distances(found.centers, run)
-    return Climbed(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
+    return InnerSolution(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
 
 
 @dataclass(frozen=True, slots=True)

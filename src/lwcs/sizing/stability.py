@@ -24,7 +24,7 @@ from lwcs.geometry import Centers
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
-from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
+from lwcs.sizing.levels import LevelSample, Limits, SolverParams, solve_inner, solve_level
 from lwcs.solvers.lloyd import cheapest
 from lwcs.solvers.points import precisely
 from lwcs.statistics.record import shares_on_draws
@@ -343,7 +343,7 @@ def _replicate(
 
     def solve(points: Points) -> Clustering:
         """The cheaper one of a solution from fresh starts, and that from the original centers."""
-        best = climb(LevelSample(points, part.counts), [], params).found
+        best = solve_inner(LevelSample(points, part.counts), [], params).found
         limits = Limits(_ITERATIONS, 0.0, _TOL)
         starts = ((best.centers, best.cost), (original.centers, np.inf))
         both = [solve_level(points, *start, params, limits) for start in starts]
