@@ -1,6 +1,6 @@
 """Inputs of commands: rows, coresets and models in files, on stores and from standard input.
 
-Here are also the options of file systems (``--storage-option``), which outputs use as well.
+Options of file systems (``--storage-option``) are here too; outputs use them as well.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from lwcs.geometry import Centers, Geometry, Measured
     from lwcs.statistics.record import FittedOn
 
-# Probability that centers which are independent of the draws are so close to the means there.
+# Probability that centers which are independent of the draws pass for fitted on them.
 _FALSE_ALARM = 1e-4
-# As part of the sampling noise: a solver may have ended before its centers were the means.
+# Allowance, as a part of the sampling noise: a solver may end before its centers are the means.
 _FAR_BELOW = 0.05
 # This many rows are not all among other draws by chance, if those have less than half of all rows.
 _MANY = 30

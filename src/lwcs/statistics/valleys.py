@@ -1,6 +1,6 @@
 """Histograms of draws on the lines between neighbouring centers, and the valleys they show.
 
-What is projected, and why, stands in `separation`. An entry of a draw says in which cell of which
+`separation` explains what is projected, and why. An entry of a draw says in which cell of which
 pair it is; with weights, entries become histograms, for all draws or for a resample of them.
 """
 
