@@ -30,7 +30,7 @@ pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.same
 
 @pytest.fixture(autouse=True, scope="session")
 def _kernels_are_announced():
-    """Hide the announcement of compiling, which comes with the first test that needs a kernel."""
+    """Whether a test is the first to compile a kernel is not its business."""
     try:
         from lwcs.kernels.compiled import jit
     except ImportError:

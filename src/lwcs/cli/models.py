@@ -1,4 +1,4 @@
-"""The MODEL and the DATA of a command: recognized in either order, loaded, and opened."""
+"""The MODEL of a command, beside its DATA: found in either order, loaded, and its rows opened."""
 
 from __future__ import annotations
 

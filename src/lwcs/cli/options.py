@@ -312,7 +312,7 @@ def wrote_lines(*files: str | None) -> list[str]:
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
 
-def print_result(facts: dict[str, Any], text: str) -> None:
+def print_answer(facts: dict[str, Any], text: str) -> None:
     """Print the result on standard output: as text or, with --json, as JSON."""
     if not _printed_as_json(facts):
         write_result(text, result=facts)

@@ -97,7 +97,7 @@ class StreamingCoreset(Savable):
         self.size, self.seed = check_count(size, "size"), as_seed(random_state)
         check_choice(method, "method", METHODS)
         self.method, self.divergence = method, as_divergence(divergence)
-        # One kernel throughout, since the number of rows is not known in advance.
+        # One kernel throughout, since nobody knows how many rows are to come.
         self._geometry = Geometry(self.divergence, kernel=kernels.choose(kernels.COMPILED_FROM))
         # The mean is known only once the rows are gone, so they are drawn by squared distances.
         run = Run(self.seed, squared_bound(self._geometry))

@@ -53,7 +53,7 @@ _AROUND = 3
 _MUCH_BETTER = 0.7
 # A pass over all rows around centers takes as long as this many iterations on as many draws.
 _ITERATIONS = 10
-# With this many values, a pass (0.1 s of 0.7 s for 50 million) is worth a pilot that may save it.
+# Values from which on a pass (0.1 s of 0.7 s for 50 million) is worth a pilot that may save it.
 _WORTH_VALUES = 2**25
 # The uniform pilot: rows, clusters, and iterations.
 _PILOT_ROWS, _PILOT_CLUSTERS, _PILOT_ITERATIONS = 1_000, 8, 3

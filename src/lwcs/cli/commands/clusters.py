@@ -48,7 +48,7 @@ def summary(model: str, output: str | None, storage_option: tuple[str, ...]) -> 
     called = found.facts.called
     facts = {f"{called}s": _records(table), "rows": found.facts.n_rows}
     if target is None:
-        options.print_result(facts, str(found))
+        options.print_answer(facts, str(found))
         return
     s = "s" * (len(found) != 1)
     sentence = f"Summarized {len(found):,} {called}{s}{options.wrote_text(output)}"
@@ -106,7 +106,7 @@ def exemplars(
         "seconds": round(time.perf_counter() - start, 3),
     }
     if target is None:
-        options.print_result(facts, str(found) + options.dropped_text(source.dropped))
+        options.print_answer(facts, str(found) + options.dropped_text(source.dropped))
         return
     rows = options.rows_text(found.n_rows, source.dropped)
     sentence = f"Chose {len(found):,} of {rows}{options.dropped_text(source.dropped)}"

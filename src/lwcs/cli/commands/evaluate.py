@@ -72,7 +72,7 @@ def certify(
         "seconds": round(time.perf_counter() - start, 3),
     }
     text = Flags(click.get_current_context().command).rewrite(str(certificate))
-    options.print_result(facts, text.removesuffix(".") + options.dropped_text(dropped))
+    options.print_answer(facts, text.removesuffix(".") + options.dropped_text(dropped))
 
 
 def drawn_coreset(data: tuple[str, ...], reading: dict[str, Any]) -> Coreset | None:
@@ -185,7 +185,7 @@ def drift(
         "dropped": dropped,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    options.print_result(facts, _sentences(found, fail_above, failed, dropped))
+    options.print_answer(facts, _sentences(found, fail_above, failed, dropped))
     if failed:
         raise click.exceptions.Exit(WORSE)
 
