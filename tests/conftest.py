@@ -1,4 +1,4 @@
-"""What the tests share: real data where there is some, kernels, small partitions."""
+"""Fixtures of all tests: real data where it is available, kernels, small partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input: each error names the value, the bound and the way out."""
+"""Bad input: each error names the value, the bound and the remedy."""
 
 from __future__ import annotations
 

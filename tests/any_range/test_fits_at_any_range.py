@@ -48,7 +48,7 @@ def test_inertia_is_the_cost_of_its_own_centers(name: str, dtype: str, container
 @EACH
 @EVERY
 def test_polish_does_not_raise_the_cost(name: str, dtype: str, container: str) -> None:
-    """By more than 1e-9, or than rounding the exact means to the dtype of centers raises it."""
+    """By at most 1e-9, or by what rounding the exact means to the dtype of centers adds."""
     given, bound = obvious(name, dtype), None
     for steps in (0, 1, 2):
         # One method, so that all start from the same solution.

@@ -1,4 +1,4 @@
-"""The same promise for what stands next to a fit: streams, unions, methods, other coordinates."""
+"""The same promise beside fits: streams, unions, methods, other coordinates."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from tests.cli.answers import numbers, rows_of
+from tests.cli.rows import numbers, rows_of
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 import lwcs
 from lwcs.cli.commands.evaluate import WORSE
-from tests.cli.answers import arrow_stream, rows_of
+from tests.cli.rows import arrow_stream, rows_of
 from tests.cli.running import run
 
 

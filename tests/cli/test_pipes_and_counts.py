@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import lwcs
 from lwcs.cli import main
-from tests.cli.answers import ROWS, arrow_stream, numbers, rows_of
+from tests.cli.rows import ROWS, arrow_stream, numbers, rows_of
 from tests.cli.running import run
 
 LWCS = [sys.executable, "-m", "lwcs"]

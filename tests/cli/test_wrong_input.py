@@ -1,4 +1,4 @@
-"""Commands that are given something else than they take: what was given, and what to do."""
+"""Wrong inputs of commands: the error says what was given, and what to do."""
 
 from __future__ import annotations
 

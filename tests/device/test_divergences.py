@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 
 def there(array):
-    """An array on a GPU, or where there is none, a tensor in host memory."""
+    """An array on a GPU or, without one, a tensor in host memory."""
     return DeviceArray(torch.from_numpy(np.array(array)).to(WHERE))
 
 

@@ -25,7 +25,7 @@ X = torch.from_numpy(ROWS)
 
 @pytest.fixture(params=["host", "device"])
 def mode(request, monkeypatch):
-    """Tensors in host memory, computed with as NumPy arrays are, and as those on a GPU are."""
+    """Tensors in host memory, treated like NumPy arrays, and like tensors on a GPU."""
     if request.param == "device":
         monkeypatch.setenv("LWCS_KERNEL", "device")
     return request.param

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*non-writable.*:UserWarning")
 
 @pytest.fixture(autouse=True)
 def _on_device(monkeypatch):
-    """Tensors in host memory are computed with as those on a GPU are."""
+    """Treat tensors in host memory like those on a GPU."""
     monkeypatch.setenv("LWCS_KERNEL", "device")
 
 

@@ -72,7 +72,7 @@ class DaskArrays:
 
 
 class Tables(ABC):
-    """What engines whose partitions are tables share."""
+    """Base class of engines whose partitions are tables."""
 
     @abstractmethod
     def tables(self, parts: list[pa.Table]) -> Any:

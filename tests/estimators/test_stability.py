@@ -55,7 +55,7 @@ def test_whole_clusters_score_high_parts_low(k: int, d: int, stretch: float, siz
         scores = model.stability(n_bootstrap=FEW).score
         table = np.zeros((many, k))
         np.add.at(table, (model.labels_, whose), 1)
-        # Of one Gaussian, and how much of it: two small ones may share a center.
+        # The part that is of one Gaussian: two small ones may share a center.
         pure = table.max(axis=1) > 0.9 * table.sum(axis=1)
         part = table.max(axis=1) / table.sum(axis=0)[table.argmax(axis=1)]
         whole = pure & (part > 0.9)

@@ -1,4 +1,5 @@
-"""certify(): a price for any centers, from any data, and nothing from draws that know them."""
+"""certify(): the cost of any centers, from any data, but not from draws that they were fitted
+on."""
 
 from __future__ import annotations
 

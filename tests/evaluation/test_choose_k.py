@@ -32,7 +32,7 @@ def choice(four) -> lwcs.KChoice:
     ("k", "columns", "ratio"), [(3, 2, 1.0), (3, 50, 20.0), (10, 10, 20.0), (10, 2, 1.0)]
 )
 def test_the_number_of_separated_clusters_is_found(k, columns, ratio):
-    """The benchmark has the rates of errors, below 5 %; with these seeds there is none."""
+    """The benchmark has the rates of errors, below 5 %; these seeds make none."""
     X = separated(20_000, columns, k, seed=1, ratio=ratio)
     choice = lwcs.choose_k(X, range(2, k + 4), size=8_000, n_bootstrap=3, random_state=1)
     assert choice.k == k
@@ -42,7 +42,7 @@ def test_the_number_of_separated_clusters_is_found(k, columns, ratio):
 @pytest.mark.parametrize("columns", [2, 20])
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
 def test_noise_has_no_structure(kind, columns):
-    """The benchmark has the rate of false alarms, below 5 %; with these seeds there is none."""
+    """The benchmark has the rate of false alarms, below 5 %; these seeds raise none."""
     X = getattr(np.random.default_rng(columns), kind)(size=(20_000, columns))
     choice = lwcs.choose_k(X, range(2, 7), size=SIZE, random_state=0)
     assert choice.k is None

@@ -1,4 +1,4 @@
-"""What may happen to a mutated input: success, or an error that tells somebody what is wrong."""
+"""Allowed outcomes of a mutated input: success, or an error that says what is wrong with it."""
 
 from __future__ import annotations
 

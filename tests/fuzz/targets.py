@@ -1,4 +1,4 @@
-"""What is fuzzed; every target makes one input from a generator, and judges what becomes of it."""
+"""Targets of fuzzing: each makes one input from a generator, and judges the outcome."""
 
 from __future__ import annotations
 

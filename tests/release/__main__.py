@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.versions import ROOT
 
 
-def complaint(tag: str, root: Path = ROOT) -> str:
+def problem_with(tag: str, root: Path = ROOT) -> str:
     """Why this checkout must not be published under a tag; "" if it may be."""
     package = (root / "src/lwcs/__init__.py").read_text("utf-8")
     version = re.search(r'^__version__ = "(.*)"$', package, re.MULTILINE)[1]
@@ -26,4 +26,4 @@ def complaint(tag: str, root: Path = ROOT) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(complaint(sys.argv[1]) or 0)
+    sys.exit(problem_with(sys.argv[1]) or 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.release.__main__ import complaint
+from tests.release.__main__ import problem_with
 
 
 @pytest.fixture
@@ -19,20 +19,20 @@ def checkout(tmp_path) -> Path:
 
 
 def test_the_tag_of_the_version_is_published(checkout):
-    assert complaint("v1.2.3", checkout) == ""
+    assert problem_with("v1.2.3", checkout) == ""
 
 
 @pytest.mark.parametrize("tag", ["1.2.3", "v1.2.4", "v1.2.3rc1"])
 def test_any_other_tag_is_refused(tag, checkout):
-    assert f"the tag {tag} is not v1.2.3" in complaint(tag, checkout)
+    assert f"the tag {tag} is not v1.2.3" in problem_with(tag, checkout)
 
 
 def test_a_version_without_a_date_is_refused(checkout):
     (checkout / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 — not released\n")
-    assert "write '## 1.2.3 — year-month-day'" in complaint("v1.2.3", checkout)
+    assert "write '## 1.2.3 — year-month-day'" in problem_with("v1.2.3", checkout)
 
 
 @pytest.mark.parametrize("text", ["version: 1.2.2\ndate-released: 2026-12-24", "version: 1.2.3"])
 def test_a_citation_of_another_version_or_without_a_date_is_refused(text, checkout):
     (checkout / "CITATION.cff").write_text(f"{text}\n")
-    assert "CITATION.cff has no line" in complaint("v1.2.3", checkout)
+    assert "CITATION.cff has no line" in problem_with("v1.2.3", checkout)

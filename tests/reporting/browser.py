@@ -27,7 +27,7 @@ class Opened:
 
     page: Any
     requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def shown_points(self) -> int:
         """Number of points on the map in the colours of their clusters."""
@@ -77,7 +77,7 @@ def opened(browser: Any, path: Path, *, graphics: bool = False, **options: Any) 
 
     def log(message: Any) -> None:
         if message.type in ("error", "warning") and NOT_OURS not in message.text:
-            found.complaints.append(message.text)
+            found.problems.append(message.text)
 
     def ask(request: Any) -> None:
         if not request.url.startswith(("file:", "data:", "blob:")):
@@ -86,7 +86,7 @@ def opened(browser: Any, path: Path, *, graphics: bool = False, **options: Any) 
     if graphics:
         found.page.add_init_script(PRETENDING)
     found.page.on("console", log)
-    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    found.page.on("pageerror", lambda error: found.problems.append(str(error)))
     found.page.on("request", ask)
     try:
         found.page.goto(path.as_uri())

@@ -18,13 +18,13 @@ def page_of(browser, report):
     """The report, open; every test leaves it as it was."""
     with opened(browser, report) as found:
         yield found
-        assert found.complaints == []
+        assert found.problems == []
         assert found.requests == []
 
 
-def test_opens_without_complaints_and_without_the_network(page_of):
+def test_opens_without_problems_and_without_the_network(page_of):
     assert page_of.page.locator("canvas").count() > 0
-    assert page_of.complaints == []
+    assert page_of.problems == []
     assert page_of.requests == []
 
 
@@ -85,7 +85,7 @@ def test_draws_by_webgl_where_there_is_a_graphics_processor(browser, report):
         assert found.page.evaluate(BACKEND) == "webgl"
         assert found.page.evaluate(BY_WEBGL)
         assert coloured_pixels(found.page) > 1_000
-        assert found.complaints == []
+        assert found.problems == []
 
 
 def test_draws_by_itself_where_a_graphics_processor_is_imitated(browser, report):

@@ -75,7 +75,7 @@ def test_opens_in_a_browser(browser, folder, kind):
     assert path.stat().st_size <= MOST_BYTES
     with opened(browser, path) as found:
         page = found.page
-        assert found.complaints == []
+        assert found.problems == []
         assert found.requests == []
         assert page.locator("#table tbody tr").count() == k
         points = len(model.coreset_) if coreset is None else 100_000
@@ -84,7 +84,7 @@ def test_opens_in_a_browser(browser, folder, kind):
         page.select_option("#alone", str(k - 1))
         assert 0 < found.shown_points() < points or k == 1
         assert WORDS.get(kind, "") in page.locator("main").inner_text()
-        assert found.complaints == []
+        assert found.problems == []
 
 
 def test_many_clusters_are_shown_at_first_in_part(browser, folder):

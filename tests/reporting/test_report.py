@@ -185,7 +185,7 @@ def test_a_file_stays_as_it_was_if_the_report_fails(model, tmp_path, monkeypatch
     def fail(*_, **__):
         raise RuntimeError("stop")
 
-    monkeypatch.setattr("lwcs.reporting.answers", fail)
+    monkeypatch.setattr("lwcs.reporting.quality_sections", fail)
     with pytest.raises(RuntimeError, match="stop"):
         lwcs.report(model, path)
     assert path.read_text() == "before"

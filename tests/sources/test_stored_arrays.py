@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.sources.files import stored_arrays
+from lwcs.sources.files import array_files
 
 
 def X() -> np.ndarray:
@@ -32,8 +32,8 @@ KINDS = ["npy", "npz", "Fortran"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("near", "longest"), [(2**16, 2**21), (48, 480), (0, 1)])
 def test_rows_by_number_are_those_of_the_array(kind, near, longest, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_arrays, "_NEAR", near)
-    monkeypatch.setattr(stored_arrays, "_LONGEST", longest)
+    monkeypatch.setattr(array_files, "_NEAR", near)
+    monkeypatch.setattr(array_files, "_LONGEST", longest)
     source = lwcs.scan(saved(tmp_path, kind))
     rng = np.random.default_rng(1)
     for rows in ([], [4_999], [7, 7, 7, 3], rng.permutation(5_000), rng.integers(0, 5_000, 300)):

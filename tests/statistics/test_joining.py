@@ -9,14 +9,13 @@ import pytest
 from benchmarks.structure_data import segment
 
 from lwcs.geometry import Geometry
-from lwcs.statistics.joining import join
-from lwcs.statistics.separation import resample, tell_apart
+from lwcs.statistics.separation import join, resample, tell_apart
 
 N = 3_000
 
 
-def told(X: np.ndarray, centers: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
-    """What is found between some centers, and the draws that it was found by."""
+def neighbours_of(X: np.ndarray, centers: np.ndarray) -> tuple[Any, tuple[Any, ...]]:
+    """The neighbours among some centers, and the draws that were tested."""
     rows = Geometry().measured(X)
     own = rows.geometry.centers(np.asarray(centers, dtype=float))
     draws = rows, np.ones(len(X)), np.ones(len(X), dtype=np.int64), own, rows.labels(own)
@@ -27,7 +26,9 @@ def test_a_segment_is_not_joined_with_the_halves_of_its_neighbour():
     """The lines to both halves are askew and show no valley; that to the whole shows one."""
     X, whose = segment(48)
     halves = [[4.7, 1.3], [4.8, -0.5]]
-    found, draws = told(X, [*halves, X[whose == 0].mean(axis=0), X[whose == 2].mean(axis=0)])
+    found, draws = neighbours_of(
+        X, [*halves, X[whose == 0].mean(axis=0), X[whose == 2].mean(axis=0)]
+    )
     assert found.joined == [(0, 1), (1, 3)]
     assert join(found, *draws).tolist() == [0, 0, 1, 2]
 
@@ -35,26 +36,26 @@ def test_a_segment_is_not_joined_with_the_halves_of_its_neighbour():
 def test_parts_of_one_cluster_are_one_group():
     X = np.random.default_rng(0).normal(size=(N, 2))
     for k in (2, 5, 9):
-        found, draws = told(X, X[:k])
+        found, draws = neighbours_of(X, X[:k])
         assert len(set(join(found, *draws))) == 1
 
 
 def test_clusters_that_are_apart_stay_so():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(at, 1.0, (500, 2)) for at in (0.0, 8.0, 16.0)])
-    found, draws = told(X, [[0, -1], [0, 1], [8, 8], [15, 16], [17, 16]])
+    found, draws = neighbours_of(X, [[0, -1], [0, 1], [8, 8], [15, 16], [17, 16]])
     assert join(found, *draws).tolist() == [0, 0, 1, 2, 2]
 
 
 def test_only_clusters_within_the_same_one_are_joined():
     X = np.random.default_rng(0).normal(size=(N, 2))
-    found, draws = told(X, [[-1.5, 0.0], [0.0, 0.0], [1.5, 0.0]])
+    found, draws = neighbours_of(X, [[-1.5, 0.0], [0.0, 0.0], [1.5, 0.0]])
     one, two, three = join(found, *draws, within=np.array([0, 0, 1]))
     assert one == two != three
 
 
 def resampled(X: np.ndarray, centers: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-    found, draws = told(X, centers)
+    found, draws = neighbours_of(X, centers)
     again = np.random.default_rng(1).multinomial(len(X), np.full(len(X), 1 / len(X)), 40)
     return resample(found, again, *draws, n_jobs=n_jobs)
 
@@ -90,6 +91,6 @@ def test_few_draws_are_unclear():
     rng = np.random.default_rng(0)
     for n, unclear in ((15, True), (400, False)):
         X = np.vstack([rng.normal([at, 0.0], 1.0, (n, 2)) for at in (0.0, 2.0)])
-        found, _ = told(X, [[0.0, 0.0], [2.0, 0.0]])
+        found, _ = neighbours_of(X, [[0.0, 0.0], [2.0, 0.0]])
         assert found.joined == [(0, 1)]
         assert found.unclear.tolist() == [unclear]

@@ -256,7 +256,7 @@ def test_a_few_draws_that_no_tail_reaches_are_apart(far: Any) -> None:
 
 @pytest.mark.parametrize("columns", [2, 10])
 def test_the_tail_of_a_cluster_is_not_apart(columns: int) -> None:
-    """The farthest row of t with 3 degrees, alone, is so in less than 1 of 1,331 data sets."""
+    """The farthest row of t with 3 degrees, alone, is apart in less than 1 of 1,331 data sets."""
     X = heavy_tailed(np.random.default_rng(0), 500, columns)
     lengths = np.linalg.norm(X, axis=1)
     far = np.argsort(lengths)[-3:]

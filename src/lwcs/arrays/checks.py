@@ -24,18 +24,18 @@ Translate = Callable[[Exception], "Exception | None"]
 
 @contextmanager
 def translating(translate: Translate) -> Iterator[None]:
-    """Raise what `translate` makes of an error in its place; the error passes if that is None.
+    """Raise the translation of an error instead of it, unless that is None.
 
-    Every context in which an error gets the name of a file, a row or a parameter is one of these.
+    Every context that names a file, a row or a parameter in errors is made by this one.
     """
     try:
         yield
     except Exception as error:
-        told = translate(error)
-        if told is None or told is error:
+        translated = translate(error)
+        if translated is None or translated is error:
             raise
-        # A bad value is told with its place: the error before that has no more to say.
-        raise told from (None if isinstance(error, BadValueError) else error)
+        # Nothing is lost: the message about a bad value says all that the original error says.
+        raise translated from (None if isinstance(error, BadValueError) else error)
 
 
 _LARGEST_WEIGHT = 1e200
@@ -128,7 +128,7 @@ def check_memory_limit(memory_limit: object) -> int | None:
     return amount
 
 
-# float64 has so many binary digits.
+# Number of binary digits of float64.
 _DIGITS = 53
 _NAMED = 8
 

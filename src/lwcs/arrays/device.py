@@ -6,7 +6,7 @@ array, through `__array__`: the result is correct, at the cost of a copy. torch 
 a tensor or a device is passed.
 
 Tensors in host memory are read as NumPy arrays, without a copy; with LWCS_KERNEL=device they are
-computed with as tensors on a device are.
+treated like tensors on a device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
 
 
-# Dtypes that are computed with on a device; integers become float64.
+# Dtypes of computations on a device; integers become float64.
 _COMPUTED = ("float32", "float64")
 # Copies up to this size go to the host by pinned memory, which torch keeps for the next ones.
 _PINNED_BYTES = 2**23
@@ -79,7 +79,7 @@ class DeviceArray:
         return on_device(at, self.tensor) if isinstance(at, np.ndarray | list) else at
 
     def copy(self) -> DeviceArray:
-        """A copy on the same device."""
+        """Copy the values, on the same device."""
         return DeviceArray(self.tensor.clone())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> DenseRows:
@@ -371,14 +371,14 @@ def _is_full(error: BaseException) -> bool:
 def _advice(error: BaseException) -> str:
     message = " ".join(str(error).split(". ")[0].split())
     return (
-        f"the memory of the device is full{_amounts()}; for rows on the device, pass a smaller "
+        f"the memory of the device is full{_memory_use()}; for rows on the device, pass a smaller "
         "coreset_size or fewer clusters, or keep X on the host and pass device='cuda', with "
         "lwcs.scan(…, memory_limit='512MB') to bound the blocks that go through the device "
         f"(torch says: {message or 'out of memory'})"
     )
 
 
-def _amounts() -> str:
+def _memory_use() -> str:
     cuda = sys.modules["torch"].cuda
     if not cuda.is_available():
         return ""

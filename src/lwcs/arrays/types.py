@@ -12,5 +12,5 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 Labels: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 DenseRows: TypeAlias = npt.NDArray[Any]
-# A dense array or a scipy CSR array: what the two have in common is no type that scipy has.
+# A dense array or a scipy CSR array, which have no common type in scipy.
 Rows: TypeAlias = Any

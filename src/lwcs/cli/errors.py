@@ -80,18 +80,18 @@ def ending_on_signals() -> Iterator[None]:
 
 @contextmanager
 def ending_on_broken_pipes() -> Iterator[None]:
-    """End with the exit code of SIGPIPE, in silence, if nobody reads what a command writes."""
+    """Exit silently, with the code of SIGPIPE, if nobody reads what a command writes."""
     try:
         yield
     except BrokenPipeError as error:
         if error.filename is not None:
-            # That of a store.
+            # The connection to a store is closed, not the output.
             raise
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except BrokenPipeError:
-                # What is left in its buffer is not tried again, and reported, at the end of Python.
+                # At exit, Python would write the rest of the buffer and report an error.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise click.exceptions.Exit(_BROKEN_PIPE) from error
 
@@ -102,7 +102,7 @@ _USUAL = {"--k": "-k", "--n-clusters": "-k", "--n_clusters": "-k"}
 
 
 def with_usual_options(words: list[str]) -> list[str]:
-    """The words of a command line, with the usual spelling of options, and a hint."""
+    """Replace other spellings of options by the usual one, with a hint."""
     end = words.index("--") if "--" in words else len(words)
     usual, hinted = [], set[str]()
     for word in words[:end]:
@@ -138,7 +138,7 @@ class Commands(click.Group):
     """The group of all commands, which reports their errors and warnings."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the words before the command, which may print a help."""
+        """Parse the words before the command; --help among them prints a page."""
         with ending_on_broken_pipes():
             return super().make_context(*args, **extra)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_PARTITIONS = 10_000
 # A process may have about a thousand files open.
 _OPEN_FILES = 200
-# Rows wait until they have so many bytes together, so that row groups are not tiny.
+# Rows wait until they have this many bytes, so that row groups are not tiny.
 _WAITING_BYTES = 2**26
 # Hive's name for a missing value.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"

@@ -1,6 +1,6 @@
 """Inputs of commands: rows, coresets and models in files, on stores and from standard input.
 
-Here are also the options of file systems (``--storage-option``), which outputs use as well.
+Options of file systems (``--storage-option``) are here too; outputs use them as well.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _opened_pipe(path: str) -> IO[bytes]:
     pipe = open(path, "rb")  # noqa: SIM115  # closed with the command
 
     def close() -> None:
-        # It would wait for a thread that waits for the pipe.
+        # Closing would wait for the thread that is reading the pipe.
         if not is_reading():
             pipe.close()
 
@@ -148,7 +148,7 @@ def _opened_pipe(path: str) -> IO[bytes]:
 
 
 def pipe_as_input(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Take a pipe for standard input, which a command reads once, too: - instead of its path."""
+    """Replace the path of a pipe by -: it is read once, as standard input is."""
     del param
     words = value if isinstance(value, tuple) else (value,)
     for word in filter(is_pipe, words):

@@ -56,7 +56,7 @@ def report(error: Exception, message: str) -> None:
 
 
 def progress() -> bool | Callback:
-    """What commands pass to functions as `progress`, and to models as `verbose`."""
+    """The value of `progress` for functions, and of `verbose` for models."""
     if is_set("quiet") or not is_set(AS_JSON):
         return not is_set("quiet")
     pace = Pace(LINES_EVERY)

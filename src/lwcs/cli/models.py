@@ -86,7 +86,7 @@ def load_model(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.C
 
 
 def _looks_like(path: str) -> str:
-    """What a file seems to be that is no model."""
+    """What a file that is not a model seems to be."""
     with suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = lwcs.scan(saved_file(path), **keywords(path))

@@ -1,4 +1,4 @@
-"""What options and arguments take: lists, amounts, files, and names, of which errors tell one."""
+"""Types of options and arguments: lists, amounts, files, and names."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class NumberOrWord(click.ParamType):  # type: ignore[type-arg]
 
 
 class Choice(click.Choice):  # type: ignore[type-arg]
-    """Parameter type: one of several names, of which an error tells the nearest.
+    """Parameter type: one of several names; an error suggests the nearest one.
 
     Names are given, or looked up when they are needed, where that imports scipy.
     """

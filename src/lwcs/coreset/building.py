@@ -25,7 +25,7 @@ from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import Stage, as_seed
 from lwcs.runtime.warnings import decided
 from lwcs.samplers import Draws, Run, as_sampler
-from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summarise, without_rounding
+from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summary_of, without_rounding
 from lwcs.samplers.sampler import is_on_device
 from lwcs.sources import Block, LocalSource, Source, scan
 from lwcs.sources.base import gathered, watched_blocks
@@ -134,7 +134,7 @@ class BuildContext:
             moments = MomentsTask(source.n_features, geometry)(iter([block]), 0)
         except BadValueError as bad:
             raise source.explain_row(bad) from None
-        summary = summarise([moments], source, geometry)
+        summary = summary_of([moments], source, geometry)
         if summary.cost is None:
             geometry = summary.geometry(geometry)
             mean = Centers(moments.mean[None, :], geometry)

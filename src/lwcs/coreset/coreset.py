@@ -313,7 +313,7 @@ class Coreset(Savable, Tabular):
             return quantization_error(self.host_points, self.host_weights, measured)
 
     def __add__(self, other: Coreset) -> Coreset:
-        """Coreset of the union of two disjoint data sets; rows of `other` come after ours."""
+        """Coreset of the union of two disjoint data sets; rows of `other` come second."""
         if not isinstance(other, Coreset):
             return NotImplemented
         from lwcs.coreset.combine import united
@@ -397,7 +397,7 @@ class Coreset(Savable, Tabular):
         return deal(self.counts, [size], generator(seed, Stage.REDUCE))[0]
 
     def _some_draws(self, counts: IntArray, seed: int) -> Coreset:
-        """The coreset of so many draws of every row, with their weights scaled up."""
+        """The coreset of the given number of draws per row, with their weights scaled up."""
         part = part_of(self.host_weights, self.counts, counts)
         # Parts of one seed, unlike other coresets, may be independent of each other.
         details = {**without_timings(self.details), "part_of": self.size}
@@ -419,8 +419,8 @@ class Coreset(Savable, Tabular):
         """Say why two coresets of data of an engine differ: the seed, or which partitions.
 
         Partitions are compared by the fingerprints that the first round has taken of their rows
-        (``details["partitions"]``): it is said which have other rows, or the same ones in another
-        order. Coresets that were saved have them, too.
+        (``details["partitions"]``): the text names those that have other rows, or the same rows in
+        another order. Saved coresets have fingerprints, too.
         """
         from lwcs.coreset.inspection import explain_difference
 

@@ -1,4 +1,4 @@
-"""What users are told about coresets: whether and why two differ, and their view in a notebook."""
+"""Comparison of coresets, with the differences in words, and their view in a notebook."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def is_same(one: Coreset, other: Coreset) -> bool:
-    """Whether all fields of two coresets are equal, wherever their arrays are."""
+    """Whether all fields of two coresets are equal, on whatever device their arrays are."""
     return all(same(_compared(one, f.name), _compared(other, f.name)) for f in fields(one))
 
 

@@ -80,7 +80,7 @@ def from_table(table: pa.Table, metadata: dict[str, Any], name: str) -> Coreset:
 
 
 def read_shape(table: pa.Table, fields: Fields, n_others: int) -> tuple[bool, int]:
-    """Whether rows are sparse, and their number of features; `n_others` columns are no features."""
+    """Whether rows are sparse, and their number of features, beside `n_others` columns."""
     sparse = fields.boolean("sparse")
     d = fields.integer("n_features", least=1, most=MOST_FEATURES)
     if not sparse:

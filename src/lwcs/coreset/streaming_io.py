@@ -35,7 +35,7 @@ _ALL_DTYPES = (
 )
 # Reservoirs are allocated by the size that a file states, which nothing else in it bounds.
 _MOST_DRAWS = 10**8
-# Two coresets of one level become one of the next, so that no stream fills so many levels.
+# Two coresets of one level become one of the next, so that no stream has this many levels.
 _MOST_LEVELS = 64
 
 

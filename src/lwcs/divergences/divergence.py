@@ -1,4 +1,4 @@
-"""What a Bregman divergence is: a convex φ, and the gap between φ and its tangent.
+"""The contract of a Bregman divergence: a convex φ, and the gap between φ and its tangent.
 
     d(x, y) = φ(x) − φ(y) − ⟨∇φ(y), x − y⟩,   φ a sum over the columns (section 6 of the paper).
 

@@ -192,7 +192,7 @@ class ItakuraSaito(Divergence):
             raise BadValueError.found_in(rows, first_row, 0)
 
     def first_refused(self, rows: Any) -> int | None:
-        """Likewise, by the smallest value or by those that are not finite."""
+        """The first row that is not finite or, without a floor, has a value that is not > 0."""
         if self.floor:
             return first_of(~rows.isfinite().all(dim=1))
         row = super().first_refused(rows)

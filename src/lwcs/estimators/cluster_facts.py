@@ -191,7 +191,7 @@ def known_facts(model: Any) -> ClusterFacts | None:
 
 
 def saved_row_facts(model: Any) -> dict[str, Any] | None:
-    """What the file of a model keeps of its coreset, as metadata."""
+    """The facts about a coreset that the file of its model keeps, as metadata."""
     known: RowFacts | None = vars(model).get("_row_facts")
     if (own := own_coreset(model)) is not None:
         with single_threaded_blas():

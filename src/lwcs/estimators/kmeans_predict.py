@@ -316,11 +316,11 @@ class _Prepared:
 
 
 _PREPARED: WeakKeyDictionary[Any, _Prepared] = WeakKeyDictionary()
-"""Beside the models, since `predict` changes no attribute, and files are to have none of it."""
+"""Not an attribute of the model: `predict` sets none, and files must not contain it."""
 
 
 def _parts(model: Any) -> tuple[Any, Any, Any]:
-    """What labels depend on."""
+    """The objects that labels depend on."""
     return model.cluster_centers_, model.geometry_, model.n_jobs
 
 
@@ -329,10 +329,10 @@ def _arrays(parts: tuple[Any, Any, Any]) -> tuple[Any, Any]:
 
 
 def _labels_of_few(model: Any, X: Any) -> Any:
-    """Labels of a few plain rows; None for others, and where there is something to complain of.
+    """Labels of a few plain rows; None for other rows, and where an error or a warning is due.
 
-    All that a pass would check is checked here, at a cost that one row can bear: whatever is not
-    as it should be takes the way of all rows, whose errors and warnings name it.
+    All that a pass would check is checked here, quickly enough for a single row. Where a check
+    fails, the caller makes the pass, which raises the error or warns.
     """
     rows = _few_rows(model, X)
     if rows is None or get_config()["array_api_dispatch"]:

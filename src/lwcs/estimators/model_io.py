@@ -1,4 +1,4 @@
-"""What the files and the notebook views of both estimators share.
+"""Common parts of the files and the notebook views of both estimators.
 
 A file holds the parameters of the model, which are checked as `fit` checks them, its sampling error
 and the record of its rows. A notebook shows scikit-learn's diagram, and the quality of the fit

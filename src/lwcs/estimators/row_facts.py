@@ -1,4 +1,4 @@
-"""What the rows of a coreset say about the clusters of a model, beside the record of its fit.
+"""Facts about the clusters of a model that come from the rows of a coreset, not from its record.
 
 The file of a model keeps it, so that a loaded model is described by the same numbers.
 """
@@ -74,7 +74,7 @@ class LabelledCoreset:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowFacts:
-    """What the rows of a coreset say about clusters, beside the record of a fit."""
+    """Facts about clusters from the rows of a coreset, beside the record of a fit."""
 
     mean: FloatArray
     """Mean of all rows, as they are measured."""

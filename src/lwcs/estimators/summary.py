@@ -182,7 +182,7 @@ class ClusterSummary(Tabular):
         return f"{facts.k:,} {facts.called}{'s' * (facts.k != 1)} of {rows}{largest}"
 
     def _block(self, cluster: int) -> str:
-        """What is known of a cluster, and a table of the columns that tell it apart."""
+        """The facts about a cluster as text, and a table of the columns that tell it apart."""
         facts = self.facts
         lines = [f"{facts.called} {cluster}: {name_within(self.names[cluster], _NAME)}"]
         lines += [f"  {each}" for each in self.sentences(cluster)]

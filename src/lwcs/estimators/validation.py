@@ -1,4 +1,4 @@
-"""Validation of what both estimators are given: parameters, rows, and the names of features."""
+"""Validation of the arguments of both estimators: parameters, rows, and the names of features."""
 
 from __future__ import annotations
 

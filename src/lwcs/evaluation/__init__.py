@@ -1,5 +1,5 @@
-"""Evaluation of fitted models and of data: `certify`, `drift` and `choose_k`.
+"""Evaluation of data and of fitted models: `check`, `choose_k`, `certify`, `drift`, `exemplars`.
 
-Each has a module that begins with the public function: `certification`, `drift_detection` and
-`k_selection`. The modules beside them have its targets, its steps and its result.
+Each has a module with the public function: `table_check`, `k_selection`, `certification`,
+`drift_detection` and `typical_rows`. The modules beside them have its steps and its result.
 """

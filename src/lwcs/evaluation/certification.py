@@ -261,7 +261,6 @@ class _Estimate:
 
 
 def _cost(coreset: Coreset, target: CentersTarget, confidence: float, *, given: bool) -> _Estimate:
-    """The cost of centers."""
     distances, draws = target.distances(coreset), coreset.size
     drawn = coreset.host_weights, coreset.counts, distances.to_nearest
     with np.errstate(over="ignore"):

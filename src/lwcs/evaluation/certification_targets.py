@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from lwcs.geometry import Centers, Geometry, Measured
     from lwcs.statistics.record import FittedOn
 
-# Probability that centers which are independent of the draws are so close to the means there.
+# Probability that centers which are independent of the draws pass for fitted on them.
 _FALSE_ALARM = 1e-4
-# As part of the sampling noise: a solver may have ended before its centers were the means.
+# Allowance, as a part of the sampling noise: a solver may end before its centers are the means.
 _FAR_BELOW = 0.05
-# So many rows are not all among those of other draws by chance, if these are less than half of all.
+# This many rows are not all among other draws by chance, if those have less than half of all rows.
 _MANY = 30
 _INSTEAD = (
     "pass the data, a coreset that was built with another random_state, or a part of the draws "
@@ -196,7 +196,7 @@ class NotIndependentError(ValueError):
 
 
 def refuse_fitted(model: Any, coreset: Coreset) -> None:
-    """Refuse a coreset that a model of ours was fitted on, as far as it remembers."""
+    """Refuse a coreset that a model of this library was fitted on, by the record of its fit."""
     if coreset.exact:
         return
     record: FittedOn | None = getattr(model, "fitted_on_", None)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Drift", "drift"]
 
-# So many fresh fits, of as few rows as the old fit had, tell how much fits of so few rows differ.
+# Number of fresh fits on as few rows as the old fit had: they tell how much such fits differ.
 _MOST_FITS = 8
 _UNKNOWN_WEIGHTS = (
     "the rows that {} count as rows of equal weight, since how much their weights vary is not "
@@ -86,7 +86,7 @@ def drift(
         by name; or a coreset of them that `lwcs.build` has made, or a stream of rows. Rows are
         measured as the model measures them, with its divergence and its scale.
     confidence : float, default=0.95
-        Of the intervals, and of no alarm where nothing has changed.
+        Confidence of the intervals, and probability of no alarm where nothing has changed.
     size : int or "auto", default="auto"
         Number of draws; at least twice the number of clusters. "auto" is 800 × n_clusters, and at
         least 40,000. If there are no more rows than that, all of them are used: the fresh model is
@@ -216,7 +216,7 @@ class _Reference:
         shares = drift_tests.Shares(record.shares, record.share_variances, n_rows, record.n_draws)
         cost = drift_tests.recorded_cost(record)
         notes = () if record.rows.known else (_UNKNOWN_WEIGHTS.format("the model was fitted on"),)
-        # 0 where the cost is that on all rows, and not known where nothing is of the draws' error.
+        # 0 where the cost is that on all rows; not known where the error of the draws is not.
         bound = float(getattr(model, "sampling_error_bound_", nan)) if record.cost.variance else 0.0
         if not bound < inf:
             why = (
@@ -378,7 +378,7 @@ def _optimism(
     then: _Reference, new: _NewRows, model: FittedCenters | FittedMixture, costs: RowCosts,
     trials: list[FloatArray], few: list[IntArray],
 ) -> Mean:  # fmt: skip
-    """What centers cost more on other rows than on as many as the old ones were fitted on."""
+    """How much more centers cost on other rows than on as many as the old ones were fitted on."""
     assert then.cost is not None
     second, elsewhere = new.half(new.second), new.second
     outside = np.array([each[elsewhere] for each in trials])

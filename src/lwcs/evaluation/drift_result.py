@@ -47,7 +47,7 @@ class Drift:
     notes : tuple of str
         What else has to be known, such as what could not be compared.
     confidence : float
-        Of the intervals, and of no alarm if nothing has changed.
+        Confidence of the intervals, and probability of no alarm if nothing has changed.
     n_samples, size : int
         Number of new rows, and of draws that were made of them.
     unit : str
@@ -202,7 +202,7 @@ def _percent(part: float | None) -> str:
 def _unlike(one: float, other: float) -> tuple[str, str]:
     """Two different parts as percentages, with as many digits as it takes to tell them apart."""
     for digits in range(3, 17):
-        first, second = (f"{100.0 * part:.{digits}g} %" for part in (one, other))
+        first, second = (markup.plain_percent(part, digits) for part in (one, other))
         if first != second:
             break
     return first, second

@@ -129,9 +129,9 @@ def judge_mixtures(rows: Sequence[KRow], chosen: IntArray) -> Verdict:
     runners_up = sorted((each for each in near if each is not row), key=_bic)[:_RUNNERS_UP]
     whys = [f"its BIC is {_bic(each) - _bic(row):+.3g}, within noise" for each in runners_up]
     others = (RunnerUp(each.k, why) for each, why in zip(runners_up, whys, strict=True))
-    told = with_shares(rows, shares, [_why_not(each, row, best) for each in rows])
+    complete = with_shares(rows, shares, [_why_not(each, row, best) for each in rows])
     outcome: Outcome = "no structure" if k == 1 else "structure"
-    return Verdict(k, reason, tuple(others), outcome, shares, told)
+    return Verdict(k, reason, tuple(others), outcome, shares, complete)
 
 
 def _why_not(row: KRow, chosen: KRow, best: KRow) -> str | None:

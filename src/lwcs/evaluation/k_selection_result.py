@@ -145,7 +145,7 @@ class KChoice(Tabular):
     def resample_words(self) -> str:
         """Which k the resamples choose, such as k = 4 in 62 % of resamples, 3 in 38 %."""
         parts = [
-            f"{'none' if k is None else f'k = {k}'} in {100.0 * share:.0f} %"
+            f"{'none' if k is None else f'k = {k}'} in {markup.plain_percent(share, 2)}"
             for k, share in self.resamples.items()
         ]
         parts[0] += " of resamples"
@@ -169,7 +169,9 @@ class KChoice(Tabular):
 
     def __repr__(self) -> str:
         tried = f"{self.ks[0]} to {self.ks[-1]}" if len(self.ks) > 1 else str(self.ks[0])
-        chosen = f"k={self.k} in {100.0 * self.resamples.get(self.k, 0.0):.0f} % of resamples"
+        chosen = (
+            f"k={self.k} in {markup.plain_percent(self.resamples.get(self.k, 0.0), 2)} of resamples"
+        )
         return f"KChoice({chosen}, of {tried}, by {self.model_kind})"
 
 
@@ -262,7 +264,7 @@ class KRow:
 def _cost(cost: Interval) -> str:
     """A cost and the half-width of its interval, in percent of it."""
     exact = cost.low == cost.high or not cost.value
-    percent = "" if exact else f" ± {100.0 * (cost.high / cost.value - 1.0):.2g} %"
+    percent = "" if exact else f" ± {markup.plain_percent(cost.high / cost.value - 1.0, 2)}"
     return f"{cost.value:.5g}{percent}"
 
 
@@ -281,7 +283,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("davies_bouldin", "Davies–\nBouldin", "{:.3f}".format),
     ("separated", "told\napart", lambda value: "yes" if value else "no"),
     ("stability", "stability", "{:.2f}".format),
-    ("chosen", "chosen", lambda value: f"{100.0 * value:.0f} %"),
+    ("chosen", "chosen", lambda value: markup.plain_percent(value, 2)),
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.evaluation.k_selection_result import KRow, Outcome, RunnerUp, Verdict
+from lwcs.runtime.formatting import plain_percent
 from lwcs.sizing.stability import STABLE
 from lwcs.statistics.separation import FEWEST_DRAWS
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 RESAMPLES = 25
 _RUNNERS_UP = 3
-# A silhouette below is no substantial structure (Kaufman and Rousseeuw 1990).
+# A silhouette below this shows no substantial structure (Kaufman and Rousseeuw 1990).
 _SUBSTANTIAL = 0.25
-# Noise has clusters that are told apart in fewer resamples.
+# In noise, clusters are told apart in a smaller part of the resamples.
 _SOMETHING = 0.1
 
 
@@ -60,8 +61,8 @@ def judge_clusters(rows: Sequence[KRow], chosen: IntArray) -> Verdict:
         outcome, reason = _none(rows, shares)
     else:
         outcome, reason = "structure", _chosen(rows, k_row)
-    told = with_shares(rows, shares, [_why_not(row, k_row) for row in rows])
-    return Verdict(best, reason, _others(told, k_row), outcome, shares, told)
+    complete = with_shares(rows, shares, [_why_not(row, k_row) for row in rows])
+    return Verdict(best, reason, _others(complete, k_row), outcome, shares, complete)
 
 
 def _chosen(rows: Sequence[KRow], row: KRow) -> str:
@@ -71,7 +72,7 @@ def _chosen(rows: Sequence[KRow], row: KRow) -> str:
     )
     if row.stability is not None:
         reason += f", and that recur in bootstrap coresets (stability {row.stability:.2f})"
-    reason += _small_words(row)
+    reason += _tiny_cluster_words(row)
     if len(rows) > 1 and row is rows[-1]:
         reason += "; it is the largest k that was tried, so there may be more"
     return reason
@@ -82,7 +83,7 @@ def passes(row: KRow) -> bool:
     return bool(row.separated) and (row.stability is None or row.stability > STABLE)
 
 
-def _small_words(row: KRow) -> str:
+def _tiny_cluster_words(row: KRow) -> str:
     """A remark on a cluster of very few rows, which may be errors in the data."""
     if row.smallest is None or row.smallest >= FEWEST_DRAWS:
         return ""
@@ -92,7 +93,7 @@ def _small_words(row: KRow) -> str:
 
 
 def _none(rows: Sequence[KRow], shares: dict[int | None, float]) -> tuple[Outcome, str]:
-    """Which of three answers it is if no k is recommended, and why."""
+    """The outcome if no k is recommended, and the reason."""
     tried = [row for row in rows if row.k > 1]
     if not tried:
         return "no structure", (
@@ -147,7 +148,9 @@ def _others(rows: Sequence[KRow], chosen: KRow | None) -> tuple[RunnerUp, ...]:
     shares = {row.k: row.chosen or 0.0 for row in rows}
     for k in sorted(shares, key=shares.__getitem__, reverse=True):
         if shares[k] > _SOMETHING:
-            reasons.setdefault(k, []).append(f"chosen in {100.0 * shares[k]:.0f} % of resamples")
+            reasons.setdefault(k, []).append(
+                f"chosen in {plain_percent(shares[k], 2)} of resamples"
+            )
     own = None if chosen is None else chosen.k
     below = [row for row in rows if passes(row) and (own is None or row.k < own)]
     if below:

@@ -46,7 +46,7 @@ def advised(
     """Say which of these columns to use, and how; `sample` has values of those with numbers."""
     days = () if source.selection is None else source.selection.dates
     judged = [replace(each, why=_why(each, days)) for each in facts]
-    doubles = _doubles({each.name: sample[each.name] for each in judged if each.why is None})
+    doubles = _duplicates({each.name: sample[each.name] for each in judged if each.why is None})
     judged = [
         replace(each, why=f"{_SAME}{doubles[each.name]!r}") if each.name in doubles else each
         for each in judged
@@ -88,7 +88,7 @@ def _why(facts: ColumnFacts, days: Sequence[str]) -> str | None:
     return _GAPS if (facts.gaps or 0.0) > _GAPPY else None
 
 
-def _doubles(values: Mapping[str, FloatArray]) -> dict[str, str]:
+def _duplicates(values: Mapping[str, FloatArray]) -> dict[str, str]:
     """Columns that say the same as one before them, which is named."""
     if not values:
         return {}
@@ -139,7 +139,7 @@ def _findings(
     sample: Sequence[FloatArray],
     options: Mapping[str, Any],
 ) -> Iterator[str]:
-    """What is noteworthy, one sentence per kind."""
+    """The noteworthy facts, one sentence per kind."""
     features = [each for each in judged if each.why is None]
 
     def because(*why: str) -> list[str]:

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 _SAMPLED, _SEED = 5_000, 0
 _FEWEST, _VALUES = 200, 2**22
 _FEW = 100
-"""Text with more values than this is no category."""
+"""Text with more distinct values than this is not categorical."""
 _TAILED = 20
-"""Fewer rows say nothing of tails."""
+"""Fewer rows say nothing about tails."""
 
 
 def check(
@@ -140,9 +140,9 @@ def checked(
     if suggested:
         source = opened(**suggested)
     with source.explaining():
-        seen = _seen(source, n_jobs, Journal(progress))
-    values = {name: seen.sample.numbers[:, j] for j, name in enumerate(seen.names)}
-    return advised(_facts(seen, source), seen.rows, values, source, paths, n_clusters)
+        table = _statistics_of(source, n_jobs, Journal(progress))
+    values = {name: table.sample.numbers[:, j] for j, name in enumerate(table.names)}
+    return advised(_facts(table, source), table.rows, values, source, paths, n_clusters)
 
 
 def sampled(width: int) -> int:
@@ -232,8 +232,8 @@ class SampledRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a pass has seen of some rows."""
+class TableStatistics:
+    """Exact sums over some rows of a table, and a sample of them."""
 
     names: tuple[str, ...]
     """Columns of numbers, also those that are no features."""
@@ -249,30 +249,30 @@ class Seen:
         """Number of rows."""
         return self.sums.rows
 
-    def __add__(self, other: Seen) -> Seen:
+    def __add__(self, other: TableStatistics) -> TableStatistics:
         gaps = {name: n + other.gaps[name] for name, n in self.gaps.items()}
         sums, sample = self.sums + other.sums, self.sample + other.sample
         return replace(self, sums=sums, sample=sample, gaps=gaps)
 
 
-def _seen(source: Source, n_jobs: int | None, journal: Journal) -> Seen:
-    """Make the pass."""
+def _statistics_of(source: Source, n_jobs: int | None, journal: Journal) -> TableStatistics:
+    """The statistics of all rows, in one pass."""
     vectors = source.selection is not None and any(source.selection.widths)
     if isinstance(source, SequenceSource) and source.selection is not None and not vectors:
         # All columns come with the rows, whether they are features or not.
         kept = source.kept
         try:
             source.keep(["*"])
-            return reduce(add, watched(_of_table(source), source, journal, "check"))
+            return reduce(add, watched(_of_batches(source), source, journal, "check"))
         finally:
             source.kept = kept
     names = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
-    parts = gathered(source, _Look(names), "check", journal=journal, n_jobs=n_jobs)
+    parts = gathered(source, StatisticsTask(names), "check", journal=journal, n_jobs=n_jobs)
     return reduce(add, parts)
 
 
-def _of_table(source: SequenceSource) -> Iterator[Seen]:
-    """What is seen of every batch of a table, in order."""
+def _of_batches(source: SequenceSource) -> Iterator[TableStatistics]:
+    """The statistics of every batch of a table, in order."""
     rng = generator(_SEED, Stage.CHECK)
     schema: pa.Schema = source.kept
     kinds = {each.name: plain_type(each.type) for each in schema}
@@ -291,7 +291,7 @@ def _of_table(source: SequenceSource) -> Iterator[Seen]:
         at = np.flatnonzero(keys <= smallest.max())
         part = SampledRows(keys[at], numbers[at], rows.select(rest).take(pa.array(at)))
         gaps = {name: _missing(rows[name]) for name in rest}
-        yield Seen(names, Sums.of(numbers), part, kinds, gaps)
+        yield TableStatistics(names, Sums.of(numbers), part, kinds, gaps)
 
 
 def _pieces(source: SequenceSource) -> Iterator[pa.Table]:
@@ -321,16 +321,16 @@ def _floats(column: pa.Array) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """A task that looks at the rows of a partition that has nothing beside them."""
+class StatisticsTask:
+    """Task for the statistics of a partition whose rows are nothing but features."""
 
     names: tuple[str, ...]
 
-    def __call__(self, blocks: Iterator[Block], partition: int) -> Seen:
-        """Look at every block."""
+    def __call__(self, blocks: Iterator[Block], partition: int) -> TableStatistics:
+        """Add up the statistics of the blocks."""
         rng = generator(_SEED, Stage.CHECK, 0, partition)
         none = np.empty((0, len(self.names)))
-        seen = Seen(self.names, Sums.of(none), SampledRows(np.empty(0), none))
+        table = TableStatistics(self.names, Sums.of(none), SampledRows(np.empty(0), none))
         for block in blocks:
             rows: Any = block.points
             keys = rng.random(rows.shape[0])
@@ -341,23 +341,23 @@ class _Look:
             most = sampled(len(self.names))
             at = np.argsort(keys)[:most]
             part = SampledRows(keys[at], as_dense(rows[at]))
-            seen += Seen(self.names, Sums.of(rows), part)
-        return seen
+            table += TableStatistics(self.names, Sums.of(rows), part)
+        return table
 
 
-def _facts(seen: Seen, source: Source) -> list[ColumnFacts]:
+def _facts(table: TableStatistics, source: Source) -> list[ColumnFacts]:
     """The facts about every column, in the order of the table."""
-    sums, sample = seen.sums, seen.sample
-    own = _numbers(seen)
-    if not seen.kinds:
+    sums, sample = table.sums, table.sample
+    own = _numbers(table)
+    if not table.kinds:
         return [*own.values(), *(ColumnFacts(str(name), "left out") for name in source.skipped)]
     assert source.selection is not None
     index, weight, facts = source.selection.index, source.selection.weight, []
-    for name, kind in seen.kinds.items():
+    for name, kind in table.kinds.items():
         if name in own:
             found = own[name]
         else:
-            found = _other(name, kind, sample.others, seen.gaps[name] / max(sums.rows, 1))
+            found = _other(name, kind, sample.others, table.gaps[name] / max(sums.rows, 1))
         if name in index:
             found = replace(found, kind="index")
         elif name == weight:
@@ -368,10 +368,10 @@ def _facts(seen: Seen, source: Source) -> list[ColumnFacts]:
     return facts
 
 
-def _numbers(seen: Seen) -> dict[str, ColumnFacts]:
+def _numbers(table: TableStatistics) -> dict[str, ColumnFacts]:
     """The facts about columns of numbers."""
-    sums, rows = seen.sums, seen.sample.numbers
-    values = {name: rows[:, j][np.isfinite(rows[:, j])] for j, name in enumerate(seen.names)}
+    sums, rows = table.sums, table.sample.numbers
+    values = {name: rows[:, j][np.isfinite(rows[:, j])] for j, name in enumerate(table.names)}
     identifiers = set(identifiers_among({name: each for name, each in values.items() if len(each)}))
     facts = {}
     for j, (name, each) in enumerate(values.items()):

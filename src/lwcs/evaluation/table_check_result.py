@@ -22,7 +22,7 @@ _NUMBERS = ("gaps", "low", "high", "mean", "deviation", "share", "skew", "kurtos
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """What a column holds; what does not apply to it is None."""
+    """Facts about a column; None where one does not apply."""
 
     name: str
     kind: str

@@ -1,6 +1,6 @@
 """exemplars(): the rows nearest to each center and the farthest ones of each cluster, in one pass.
 
-Every partition sends home the best n of each kind and cluster, which are merged in the order of
+Every partition returns the best n of each kind and cluster, which are merged in the order of
 partitions. Of equally far rows, those that come first are chosen, so that the result does not
 depend on how the rows are cut.
 """

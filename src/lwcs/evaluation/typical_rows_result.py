@@ -28,7 +28,7 @@ SIGNS = (1.0, -1.0)
 # Columns of the data beside row and distance in the text, and the longest of their names and texts.
 _COLUMNS, _LONGEST, _NAME = 4, 16, 48
 DENSITY = "log_density"
-"""What the distance of a row from a component of a mixture is called, with its sign."""
+"""Name of the quantity for mixtures, and its sign as a distance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,11 +140,11 @@ class Exemplars(Tabular):
     feature_names: tuple[str, ...] | None
     called: str
     quantity: str
-    """What `distance` is called in the table."""
+    """Name of the column of distances."""
     order: IntArray
     """The clusters, the largest first."""
     summary: ClusterSummary | None = None
-    """What is known of the clusters."""
+    """Facts about the clusters."""
     columns: Any = None
     """Kept columns of tables in memory, which are looked up by row."""
 

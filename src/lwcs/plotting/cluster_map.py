@@ -15,7 +15,7 @@ from lwcs.plotting.style import (
     SMALL,
     Display,
     axes_of,
-    look,
+    figure_style,
     name_text,
     number_tick,
     number_ticks,
@@ -101,7 +101,7 @@ class ClusterMapDisplay(Display):
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
         colours = cluster_colours(description.k)
         shown = projection_of(description)
-        with look(ax):
+        with figure_style(ax):
             own = [colours[label] for label in description.labels]
             self.points_ = draw_points(self.ax_, shown, description.coreset.host_weights, own)
             if shown.outside > 0.0:

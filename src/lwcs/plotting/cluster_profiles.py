@@ -10,7 +10,16 @@ import numpy as np
 from lwcs.arrays.checks import check_choice, check_count
 from lwcs.description import describe
 from lwcs.description.projection import cluster_colours, colour_limit
-from lwcs.plotting.style import INK, MUTED, SMALL, Display, axes_of, dress, look, name_text
+from lwcs.plotting.style import (
+    INK,
+    MUTED,
+    SMALL,
+    Display,
+    axes_of,
+    figure_style,
+    name_text,
+    style_axes,
+)
 from lwcs.runtime.formatting import percent, signed
 
 if TYPE_CHECKING:
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from lwcs.description import Description
 
 
-# The strongest colour is at most at so many standard deviations.
+# The strongest colour stands for at most this many standard deviations.
 _MOST_DEVIATIONS = 3.0
 # Maximum number of clusters with values in cells, and with shares below their numbers.
 _WRITTEN, _SHARES = 12, 12
@@ -116,7 +125,7 @@ class ProfileDisplay(Display):
         self.figure_, self.ax_ = axes_of(ax, size)
         largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
         limit = min(colour_limit(values), _MOST_DEVIATIONS)
-        with look(ax):
+        with figure_style(ax):
             self.im_ = self.ax_.imshow(
                 values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto",
                 interpolation="nearest",
@@ -139,7 +148,7 @@ class ProfileDisplay(Display):
         ax.set_yticks(range(len(names)), names)
         order = " and its share" if len(self.clusters) <= _SHARES else ", largest first"
         ax.set_xlabel(f"{description.called}{order}")
-        dress(ax, grid=None)
+        style_axes(ax, grid=None)
         ax.tick_params(which="both", length=0.0)
         ax.spines[:].set_visible(False)
         # Thin lines between cells.
@@ -313,7 +322,7 @@ class SilhouetteDisplay(Display):
         )
         self.figure_, self.ax_ = axes_of(ax, _SIZE)
         shown = [int(each) for each in description.by_size if totals[each] > 0.0][: self.clusters]
-        with look(ax):
+        with figure_style(ax):
             self._blocks(shown, totals)
             self._mark(len(shown))
         return self
@@ -356,7 +365,7 @@ class SilhouetteDisplay(Display):
             f", the {shown:,} largest of {description.k:,} {what}s" if shown < description.k else ""
         )
         ax.set_title(f"mean silhouette {self.mean_:.2f}{cut}")
-        dress(ax, grid="x")
+        style_axes(ax, grid="x")
         ax.tick_params(axis="y", length=0.0)
         ax.spines["left"].set_visible(False)
         ax.axvline(0.0, color=MUTED, linewidth=0.8)

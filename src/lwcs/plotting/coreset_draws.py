@@ -14,7 +14,16 @@ from lwcs.description.projection import BLUE, ORANGE, view_of, within
 from lwcs.estimators.coreset_kmeans import CoresetKMeans
 from lwcs.estimators.validation import coreset_of_stream
 from lwcs.plotting.cluster_map import draw_points, projection_of, remark, weight_legend
-from lwcs.plotting.style import INK, MUTED, Display, dress, log_ticks, look, number_tick, pyplot
+from lwcs.plotting.style import (
+    INK,
+    MUTED,
+    Display,
+    figure_style,
+    log_ticks,
+    number_tick,
+    pyplot,
+    style_axes,
+)
 from lwcs.runtime.formatting import percent, plain_percent
 
 if TYPE_CHECKING:
@@ -88,14 +97,14 @@ class CoresetDisplay(Display):
 
     def plot(self) -> CoresetDisplay:
         """Plot the coreset again."""
-        with look():
+        with figure_style():
             self.figure_, panels = pyplot().subplot_mosaic(
                 [["map", "parts"], ["map", "weights"]],
                 figsize=_SIZE, layout="constrained", width_ratios=(5, 4), height_ratios=(2, 3),
             )  # fmt: skip
             self.axes_ = np.array([panels[name] for name in ("map", "parts", "weights")])
             for ax in self.axes_:
-                dress(ax)
+                style_axes(ax)
             self._map(self.axes_[0])
             self.distances_ = self._distances()
             if self.distances_.any():

@@ -15,9 +15,9 @@ from lwcs.plotting.style import (
     INK,
     MUTED,
     Display,
+    figure_style,
     legend_columns,
     log_ticks,
-    look,
     name_text,
     number_tick,
     number_ticks,
@@ -129,7 +129,7 @@ class CompareDisplay(Display):
             len(names), len(ks), size=(size[0] + 1.8 * alone, size[1] + 0.6 * (not alone))
         )
         self._steps = sorted({t.key.polish for t in self.result.trials if t.key.method in drawn})
-        with look():
+        with figure_style():
             for row, name in zip(self.axes_, names, strict=True):
                 for ax, k in zip(row, ks, strict=True):
                     self._panel(ax, name, k, drawn)
@@ -325,7 +325,7 @@ class ElbowDisplay(Display):
         """Plot the curves again."""
         self.figure_, axes = subplots(2, size=(6.4, 4.6), sharex=True, height_ratios=(3, 2))
         self.axes_ = axes[:, 0]
-        with look():
+        with figure_style():
             self._draw(*self.axes_)
         return self
 

@@ -46,7 +46,7 @@ _LOOK = {
 
 
 @contextmanager
-def look(ax: Any = None) -> Iterator[None]:
+def figure_style(ax: Any = None) -> Iterator[None]:
     """Draw in the style of this library with the user's fonts; axes `ax` keep their own style."""
     plt = pyplot()
     if ax is not None:
@@ -61,12 +61,12 @@ def subplots(
     n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float], **options: Any
 ) -> tuple[Any, Any]:
     """A figure of `size` inches in the style of this library, and an array of its axes."""
-    with look():
+    with figure_style():
         figure, axes = pyplot().subplots(
             n_rows, n_columns, figsize=size, squeeze=False, layout="constrained", **options
         )
     for ax in axes.flat:
-        dress(ax)
+        style_axes(ax)
     return figure, axes
 
 
@@ -83,7 +83,7 @@ def axes_of(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
-def dress(ax: Any, grid: str | None = "both") -> None:
+def style_axes(ax: Any, grid: str | None = "both") -> None:
     """Set ticks and grid: matplotlib makes them when it draws, in the style of that moment."""
     ax.tick_params(which="both", labelsize=SMALL, color=MUTED, labelcolor=INK)
     ax.tick_params(which="major", length=3.0, width=0.8)

@@ -28,7 +28,7 @@ from lwcs.reporting.cluster_table import (
     table_of,
     typical_of,
 )
-from lwcs.reporting.facts import Origin, answers
+from lwcs.reporting.facts import Origin, quality_sections
 from lwcs.reporting.figures import (
     Profiles,
     bokeh,
@@ -105,7 +105,7 @@ def render(description: Description, certificate: Certificate | None, origin: Or
         mixture=description.is_mixture,
         headline=facts.headline(description),
         stages=facts.stages(description),
-        answers=answers(description, certificate, typed=typed),
+        answers=quality_sections(description, certificate, typed=typed),
         table=table_of(description, colours),
         telling=TELLING,
         shown_rows=SHOWN_ROWS,

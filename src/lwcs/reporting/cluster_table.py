@@ -59,7 +59,7 @@ class Row:
 
     number: int
     name: str
-    """What it is like, in plain words."""
+    """Its name, in plain words."""
     light: str
     dark: str
     cells: list[TableCell]

@@ -48,7 +48,7 @@ def distances(measured: Geometry | Coreset) -> str:
     return text if measured.scale is None else f"{text} in standard deviations"
 
 
-def answers(
+def quality_sections(
     description: Description, certificate: Certificate | None, *, typed: bool = False
 ) -> list[Section]:
     """Sections on how good the clusters are; with `typed`, they advise commands, not Python."""

@@ -1,1 +1,1 @@
-"""What runs a job: threads, randomness, progress, warnings and the log."""
+"""Services of a running job: threads, randomness, progress, warnings and the log."""

@@ -58,7 +58,7 @@ def aligned(values: Sequence[float], digits: int = 3) -> list[str]:
 
 
 def _decimals(value: float, decimals: int) -> str:
-    """A number with so many decimals; one that they would round to 0, with two digits."""
+    """A number with this many decimals; with two digits if they would round it to 0."""
     if not isfinite(value) or (value and abs(value) < 0.5 * 10.0**-decimals):
         return number(value, 2)
     return _with_minus(f"{value:,.{decimals}f}")

@@ -133,7 +133,7 @@ class MomentsTask:
 
 def first_pass(source: Source, run: Run) -> Summary:
     """Make a pass for the mean and, for squared distances, for Φ and the scale."""
-    return summarise(moments_of(source, run), source, run.geometry)
+    return summary_of(moments_of(source, run), source, run.geometry)
 
 
 def moments_of(source: Source, run: Run) -> list[Moments]:
@@ -143,13 +143,13 @@ def moments_of(source: Source, run: Run) -> list[Moments]:
 
 
 def counted(run: Run, moments: list[Moments]) -> list[Moments]:
-    """The same moments, once it is checked that there are rows enough."""
+    """Check that there are rows enough; return the moments as they are."""
     if run.check_rows is not None:
         run.check_rows(sum(part.rows for part in moments))
     return moments
 
 
-def summarise(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:
+def summary_of(moments: list[Moments], source: Source, geometry: Geometry) -> Summary:
     """The summary of all rows from the moments of the partitions."""
     total = reduce(add, moments)
     check_total(total.weight, total.rows)

@@ -33,7 +33,7 @@ from lwcs.samplers.first_pass import (
     first_pass,
     moments_of,
     refuse_underflow,
-    summarise,
+    summary_of,
     why_not_one_pass,
     without_rounding,
 )
@@ -152,7 +152,7 @@ class Lightweight(Sampler):
 
     def _draw_in_two_rounds(self, source: Source, size: int, run: Run) -> tuple[Picked, Summary]:
         moments = moments_of(source, run)
-        summary = summarise(moments, source, run.geometry)
+        summary = summary_of(moments, source, run.geometry)
         assert summary.mean is not None
         assert summary.cost is not None
         geometry = summary.geometry(run.geometry)

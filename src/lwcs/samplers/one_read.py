@@ -62,7 +62,7 @@ class Rejection:
 
     @classmethod
     def of(cls, weight: float, slip: float, cost: float) -> Rejection:
-        """From Ω, δ and Φ > 0."""
+        """Choose both constants from Ω, δ and Φ > 0."""
         rho = weight * slip / cost
         c = max(float(np.sqrt(rho / (1.0 + rho))), _LEAST_C)
         acceptance = float((np.sqrt(1.0 + rho) - np.sqrt(rho)) ** 2)
@@ -125,7 +125,7 @@ class RunningWeights:
 
 @dataclass(frozen=True, slots=True)
 class PivotSums:
-    """What a scan around the pivot gives: the cost of every cell, and the totals.
+    """Result of a scan around the pivot: the cost of every cell, and the totals.
 
     On a device, pivot, cells and center are tensors.
     """

@@ -124,7 +124,7 @@ class Refined(Sampler):
             check_count(self.pilot_size, "pilot_size")
 
     def passes(self, source: Source, geometry: Geometry) -> int:
-        """Those of the lightweight coreset, and one over rows in memory, or two over others.
+        """Those of the lightweight sampler, and one over rows in memory, or two over others.
 
         Up to two further pilots, where clusters were missed, take as many again each.
         """

@@ -19,7 +19,7 @@ from lwcs.samplers.first_pass import (
     check_total,
     counted,
     needs_first_pass,
-    summarise,
+    summary_of,
     why_not_one_pass,
 )
 from lwcs.samplers.lightweight import MeanDrawTask
@@ -110,7 +110,7 @@ class Uniform(Sampler):
         picked = merge(drawn, [part.rows for part in moments])
         summary = Summary(total.rows, total.weight)
         if needs_first_pass(source, run.geometry):
-            summary = summarise(moments, source, run.geometry)
+            summary = summary_of(moments, source, run.geometry)
         return _weighted(picked.points, picked.rows, picked.counts, size, summary)
 
 

@@ -1,1 +1,1 @@
-"""How large a sample has to be: nested levels, and what the draws not used say of them."""
+"""The path of a fit: how many draws, by which method, and what unused draws say of the result."""

@@ -1,4 +1,4 @@
-"""The decision what a fit of rows does next, and why; it is made nowhere else.
+"""Decides what a fit does next, and why; no other module does.
 
 Lightweight draws come first: one pass, and no solution is needed for them. The draws that were not
 used say whether all of them are enough; the final pass over all rows, where it is made, says it
@@ -48,10 +48,10 @@ FAR_OFF = 10.0
 """A gap between all rows and draws of a given size is expected; one of this size is not."""
 # How often rows may be drawn around the present centers, before and after all rows have judged.
 _AROUND = 3
-# Draws around the centers are clearly better with this part of the error. On RNA it was predicted
-# to be 0.47, and came out at 0.67.
-_CLEARLY = 0.7
-# A pass over all rows around centers takes as long as about so many iterations on as many draws.
+# Draws around the centers are clearly better if they have at most this part of the error. On RNA it
+# was predicted to be 0.47, and came out at 0.67.
+_MUCH_BETTER = 0.7
+# A pass over all rows around centers takes as long as this many iterations on as many draws.
 _ITERATIONS = 10
 # Values from which on a pass (0.1 s of 0.7 s for 50 million) is worth a pilot that may save it.
 _WORTH_VALUES = 2**25
@@ -114,7 +114,7 @@ def decide(context: BuildContext, request: FitRequest, trial: FitTrial) -> Step:
     if trial.result is None:
         return _after_levels(context, request, trial)
     if trial.judged:
-        failed = not trial.settled and _all_rows_object(request, trial.result)
+        failed = not trial.settled and _costs_too_much(request, trial.result)
     else:
         failed = _draws_failed(context, request, trial)
     around = _around_next(request, trial)
@@ -159,14 +159,15 @@ def _around_next(request: FitRequest, trial: FitTrial) -> Step | None:
 
 
 def _draws_failed(context: BuildContext, request: FitRequest, trial: FitTrial) -> bool:
-    """Whether draws of a given size, whose method is ours to choose, have missed clusters.
+    """Whether draws of a given size, whose method was not given, have missed clusters.
 
-    Others are kept as in the paper: on KDD with 1,000 draws, drawing around the centers gains 5 %
-    of the cost and takes five times as long; more lightweight draws gain more in that time.
+    If they have not, they are kept as in the paper: on KDD with 1,000 draws, drawing around the
+    centers gains 5 % of the cost and takes five times as long; more lightweight draws gain more in
+    that time.
     """
     coreset = trial.solved.solution.coreset
-    ours = request.chooses and context.source.rereadable and not coreset.exact
-    if request.size is None or not ours or trial.judged_before is not None:
+    may_change = request.chooses and context.source.rereadable and not coreset.exact
+    if request.size is None or not may_change or trial.judged_before is not None:
         return False
     if trial.step.action is Action.DRAW_AROUND:
         return trial.missed
@@ -186,8 +187,8 @@ def _asks_all_rows(context: BuildContext, request: FitRequest, trial: FitTrial) 
     return _may_miss(trial.solved.statistics, coreset, request.target)
 
 
-def _all_rows_object(request: FitRequest, result: FitResult) -> bool:
-    """Whether all rows cost more than what the draws have promised allows."""
+def _costs_too_much(request: FitRequest, result: FitResult) -> bool:
+    """Whether all rows cost more than the target allows, or far more than the draws."""
     if request.size is None:
         return result.on_all.estimate > request.target
     return request.chooses and result.on_all.gap > FAR_OFF
@@ -211,14 +212,14 @@ def _final_reason(context: BuildContext, request: FitRequest, result: FitResult)
 def _draws_around(
     statistics: DrawStatistics | None, draws: Coreset, error: float, target: float, most: int
 ) -> int | None:
-    """How many rows to draw around the present centers; None: more by the same method are better.
+    """How many rows to draw around the present centers; None if more of the same are better.
 
     `error` is that of the present draws, above the target.
     """
     if statistics is None:
         return None
     errors = errors_by_method(statistics, draws.method, draws.size, error)
-    if not errors or errors["refined"] > _CLEARLY * error:
+    if not errors or errors["refined"] > _MUCH_BETTER * error:
         return None
     more = min(most, enough_draws(draws.size, error, target))
     around = min(most, max(draws.size, enough_draws(draws.size, errors["refined"], target)))
@@ -253,7 +254,7 @@ def sampler_of(method: str | Sampler, k: int | None = None) -> Sampler:
 
 
 def is_auto(method: str | Sampler) -> bool:
-    """Whether the choice is ours."""
+    """Whether the method is left to the library."""
     return isinstance(method, str) and method == AUTO
 
 
@@ -277,7 +278,7 @@ def first_sampler(context: BuildContext, request: FitRequest) -> Sampler:
     try:
         isotropic = _isotropic(pilot, context, params)
     except BadValueError:
-        # So are rows so far apart that their distances overflow.
+        # The draws also refuse rows so far apart that their distances overflow.
         return request.sampler
     decided("method", "a pilot of %d rows is %sisotropic", pilot.size, "" if isotropic else "not ")
     return Uniform() if isotropic else request.sampler

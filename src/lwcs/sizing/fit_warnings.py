@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 CHANCE = 4.0
-"""A gap of more standard errors is no chance: they are estimates, and too small for heavy tails."""
+"""A gap of more standard errors is not chance; these are estimates, too small for heavy tails."""
 
 
 def warn_of_result(result: FitResult, request: FitRequest, *, rereadable: bool) -> None:
@@ -79,7 +79,7 @@ def warn_of_method(diagnosis: Diagnosis, request: FitRequest, *, rereadable: boo
     """Warn if the draws are wrong for the data, and say what to do instead."""
     first = diagnosis.used == Lightweight.name and request.size is not None
     if request.chooses and rereadable and not first:
-        # The choice was ours: draws of a given size that stay as they are were not chosen.
+        # The method was chosen for the data, unless draws of a given size were kept.
         return
     # For rows that can be read only once, a method that needs one read is the nearest remedy.
     at_once = None if rereadable else diagnosis.better(METHODS[:2])

@@ -31,9 +31,9 @@ from lwcs.sizing.solution import (
     PresentCenters,
     another_seed,
     check_n_rows,
-    climb_coreset,
     finish,
     first_size,
+    solve_inner_levels,
     solve_on_one_level,
     summarize,
 )
@@ -81,7 +81,7 @@ def fit_coreset(coreset: Coreset, computed_as: ComputedAs, request: FitRequest) 
             draws = coreset.reduce(
                 min(first_size(params.k), coreset.size // 2), random_state=params.seed
             )
-        levels = climb_coreset(draws, computed_as, params)
+        levels = solve_inner_levels(draws, computed_as, params)
         solution = finish(levels, draws, coreset, computed_as, params, request.target)
         result = FitResult.of(solution, Reason.GIVEN)
     return replace(result, diagnosis=_diagnose(result, request, Reason.GIVEN))
@@ -128,7 +128,7 @@ def _draw_by_sampler(
             context, step.size, params.k, method=request.sampler, seed=seed,
             n_jobs=params.n_jobs, journal=params.journal,
         )  # fmt: skip
-    # Uniform draws that are not enough were not the right ones.
+    # If uniform draws are not enough, the data is not as the pilot said.
     sampler = Lightweight() if request.chooses and last is not None else request.sampler
     draws = context.coreset(
         step.size, sampler, seed, n_jobs=params.n_jobs, journal=params.journal,
@@ -176,7 +176,7 @@ def solve(context: BuildContext, request: FitRequest, trial: FitTrial) -> FitTri
     params = request.params
     if request.size is None:
         present = () if trial.last is None else (trial.last.present.points,)
-        levels = climb_coreset(trial.draws, context.geometry, params, present)
+        levels = solve_inner_levels(trial.draws, context.geometry, params, present)
         return replace(trial, levels=levels)
     # All rows are the better referee, and all draws the better sample.
     judged = context.source.rereadable and (request.labels or request.polish)

@@ -52,7 +52,7 @@ does not rise below 2, and slow directions converge almost twice as fast: on KDD
 
 @dataclass(frozen=True, slots=True)
 class SolverParams:
-    """How weighted points are clustered: the parameters of an estimator, as far as they matter."""
+    """The parameters of an estimator that say how weighted points are clustered."""
 
     k: int
     init: Any
@@ -67,7 +67,7 @@ class SolverParams:
 
     @property
     def chooses_init(self) -> bool:
-        """Whether the way to start is left to us."""
+        """Whether the initialization is left to the library."""
         return isinstance(self.init, str) and self.init == "auto"
 
     @property
@@ -92,7 +92,7 @@ class LevelSample:
     points: Points
     counts: IntArray
     at: IntArray | None = None
-    """Which rows they are of the sample that they are a part of, if of any."""
+    """Their row numbers in the sample that they are a part of, if any."""
 
     def __len__(self) -> int:
         return int(self.counts.sum())
@@ -163,7 +163,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Climbed:
+class InnerSolution:
     """The solution of the inner levels."""
 
     found: Clustering
@@ -191,15 +191,15 @@ class Climbed:
         )  # fmt: skip
 
 
-def climb(
+def solve_inner(
     sample: LevelSample, sizes: Sequence[int], params: SolverParams, present: Sequence[Centers] = ()
-) -> Climbed:
+) -> InnerSolution:
     """Solve the inner levels of a sample, which have these sizes.
 
     `present` are further centers to start from. Without inner levels, starts are compared on the
     draws that they were made on, and the error is not known.
     """
-    # As many unseen draws as the last inner level has are enough of a referee.
+    # As many unseen draws as the last inner level has are enough to judge it.
     ends = [0, *sizes, 2 * sizes[-1]] if sizes else [0, len(sample)]
     dealt = deal(sample.counts, np.diff(ends).tolist(), generator(params.seed, Stage.LEVELS))
     levels = [sample.part(kept) for kept in np.cumsum(dealt, axis=0)[: max(len(sizes), 1)]]
@@ -210,7 +210,7 @@ def climb(
     with workers(sample.points.rows.threads(params.n_jobs)) as run:
         found = _best_start(levels[0], unseen[0] if unseen else None, params, run, present)
     if not unseen:
-        return Climbed(found)
+        return InnerSolution(found)
 
     short = Limits(_LEVEL_ITERATIONS, _LEVEL_GAIN)
     for level in levels:
@@ -219,7 +219,7 @@ def climb(
         found = search_level(level.points, found, params, short)
     with workers(sample.points.rows.threads(params.n_jobs)) as run:
         others = unseen[-1].distances(found.centers, run)
-    return Climbed(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
+    return InnerSolution(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ On mixtures of 8 Gaussians this makes the standard deviation of the estimate fou
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.checks import BadValueError, translating
 from lwcs.coreset.coreset import explaining_points
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided, warn
@@ -33,8 +33,6 @@ from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import NONE, UNKNOWN, Mean, SamplingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.coreset.building import BuildContext
     from lwcs.coreset.coreset import Coreset
@@ -136,14 +134,16 @@ class MixtureDraws:
         """The mean of a value of every row, as an estimate for all rows of the data."""
         return Mean.on_draws(self.weights, self.counts, values)
 
-    @contextmanager
-    def _in_coreset(self) -> Iterator[None]:
-        """Errors name the row of the coreset."""
-        try:
-            yield
-        except BadValueError as bad:
+    def _in_coreset(self) -> AbstractContextManager[None]:
+        """Name the row of the coreset in errors about a bad value."""
+
+        def translate(bad: Exception) -> Exception | None:
+            if not isinstance(bad, BadValueError):
+                return None
             row = int(self.indices[bad.row])
-            raise BadValueError(bad.partition, row, bad.column, bad.value, bad.wants) from None
+            return BadValueError(bad.partition, row, bad.column, bad.value, bad.wants)
+
+        return translating(translate)
 
 
 def fit_on_one_level(

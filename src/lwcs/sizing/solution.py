@@ -1,8 +1,8 @@
 """Requests and results of fits, and how a coreset is solved.
 
-A coreset of a given size is solved on one level, as in the paper; one whose size is ours to choose
-on nested levels (`levels`): first the inner ones, whose unused draws say whether all draws are
-enough (`climb_coreset`), then the last one (`finish`).
+A coreset of a given size is solved on one level, as in the paper; one whose size is chosen is
+solved on nested levels (`levels`): first the inner ones, whose unused draws say whether all draws
+are enough (`solve_inner_levels`), then the last one (`finish`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.samplers import as_sampler
 from lwcs.sizing.levels import (
-    Climbed,
+    InnerSolution,
     LevelSample,
     Limits,
     SolverParams,
-    climb,
     level_sizes,
     search_level,
+    solve_inner,
     solve_level,
 )
 from lwcs.solvers.lloyd import cluster
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 
 SMALL_ROWS = 10_000
-"""Data of no more rows is used itself: to sample it would save next to nothing."""
+"""Data with no more rows is not sampled, which would save next to nothing."""
 REDRAWS = 2
 """How often a larger sample may be drawn."""
 LARGEST = 16
-"""How many times the first draws there may be; a solver takes time in proportion."""
+"""Maximum number of draws, as a multiple of the first ones; a solver takes time in proportion."""
 # The first draws; the last inner level has a quarter of them, which is enough to know half of the
 # gap to unseen draws well enough to say whether all draws reach the target: it falls like 1/m.
 _DRAWS_PER_CLUSTER, _FEWEST_DRAWS = 400, 20_000
@@ -159,7 +159,7 @@ class FitRequest:
     asked: str = ""
     """The method that was asked for, by its name."""
     chooses: bool = False
-    """Whether the method is ours to choose; `sampler` is the one to begin with."""
+    """Whether the method is left to the library, which begins with `sampler`."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ class FitTrial:
     """The trial before, whose centers are a start for this one."""
     missed: bool = False
     """Whether the last centers cost far more on all rows than on their own draws."""
-    levels: Climbed | None = None
+    levels: InnerSolution | None = None
     """The inner levels, where the size is chosen."""
     result: FitResult | None = None
     judged: bool = False
@@ -367,27 +367,27 @@ def solve_on_one_level(
     return Solution(coreset, geometry, found, own, error)
 
 
-def climb_coreset(
+def solve_inner_levels(
     draws: Coreset, computed_as: ComputedAs, params: SolverParams, present: Sequence[DenseRows] = ()
-) -> Climbed:
+) -> InnerSolution:
     """Solve the inner levels of a coreset; `present` are centers that may be good already."""
     geometry = draws.geometry(computed_as)
-    # All rows are no draws: some of them, chosen at random, may lack what matters.
+    # All rows are not draws: a random part of them may lack what matters.
     sizes = [] if draws.exact else level_sizes(draws.size, params.k)
 
-    def levels(points: Points) -> Climbed:
+    def levels(points: Points) -> InnerSolution:
         own = points.rows.geometry
         starts = [own.own_centers(centers) for centers in present]
-        return climb(LevelSample(points, draws.counts), sizes, params, starts)
+        return solve_inner(LevelSample(points, draws.counts), sizes, params, starts)
 
     with explaining_points(draws):
-        climbed = precisely(draws.host_points, draws.host_weights, geometry, levels)
+        inner = precisely(draws.host_points, draws.host_weights, geometry, levels)
     # The parts of a union are not independent of each other.
-    return replace(climbed, judged=None) if draws.depth else climbed
+    return replace(inner, judged=None) if draws.depth else inner
 
 
 def finish(
-    climbed: Climbed,
+    inner: InnerSolution,
     draws: Coreset,
     top: Coreset,
     computed_as: ComputedAs,
@@ -398,10 +398,10 @@ def finish(
 
     `top` are the draws themselves, or all rows.
     """
-    geometry, start = top.geometry(computed_as), climbed.found.centers
-    error = NONE if top.exact else climbed.error()
+    geometry, start = top.geometry(computed_as), inner.found.centers
+    error = NONE if top.exact else inner.error()
     # Without levels, iterations on these rows have begun already.
-    spent = climbed.found.n_iter if top.exact and top is draws else 0
+    spent = inner.found.n_iter if top.exact and top is draws else 0
     with explaining_points(top):
         if top is not draws:
             start = geometry.own_centers(start.geometry.to_data(start))
@@ -412,13 +412,13 @@ def finish(
             cheap = len(points) * start.points.size < _CHEAP
             least = max(error.estimate if error.known else 0.0, _PART_OF_TARGET * target)
             if spent >= params.max_iter:
-                return climbed.found
+                return inner.found
             limits = Limits(
                 params.max_iter - spent,
                 0.0 if params.tol is not None or cheap else _GAIN_OF_ERROR * least,
                 TOL if params.tol is None else params.tol,
             )
-            found = solve_level(points, start, climbed.cost, params, limits)
+            found = solve_level(points, start, inner.cost, params, limits)
             found = replace(found, n_iter=found.n_iter + spent)
             # Draws of all rows may lack clusters, and nothing else would tell.
             searched = top.exact and top is not draws and params.searches
@@ -426,11 +426,11 @@ def finish(
 
         found = precisely(top.host_points, top.host_weights, geometry, last_level)
     own = Price.on_draws(top.host_weights, top.counts, found.distances)
-    if not top.exact and climbed.judged is not None:
+    if not top.exact and inner.judged is not None:
         average, error = own.cost / float(top.host_weights.sum()), UNKNOWN
         # Draws that cost nothing say nothing of others.
         if average > 0.0:
-            error = climbed.judged.error_beside(found.distances, average)
+            error = inner.judged.error_beside(found.distances, average)
     if not top.exact:
         error = error.unfinished(found.remaining)
     return Solution(top, geometry, found, own, error)

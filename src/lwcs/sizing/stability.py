@@ -6,7 +6,7 @@ score of a cluster is its Jaccard overlap with its best match there, by the weig
 the coreset, averaged over the replicates.
 
 k-means cuts an elongated cluster at the same place every time, and would call both halves stable.
-Parts of one cluster in a replicate that the draws cannot tell apart (`statistics.joining`) are
+Parts of one cluster in a replicate that the draws cannot tell apart (`statistics.separation`) are
 therefore counted as one: half of a cluster has an overlap of one half with the whole, and a whole
 cluster matches itself even in a replicate that has cut it. Parts of two clusters that the draws
 tell apart are never joined: the score of a cluster says nothing of what happens beside it.
@@ -24,12 +24,11 @@ from lwcs.geometry import Centers
 from lwcs.runtime import formatting as markup
 from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, generator, part_of
-from lwcs.sizing.levels import LevelSample, Limits, SolverParams, climb, solve_level
+from lwcs.sizing.levels import LevelSample, Limits, SolverParams, solve_inner, solve_level
 from lwcs.solvers.lloyd import cheapest
 from lwcs.solvers.points import precisely
-from lwcs.statistics.joining import join, summed
 from lwcs.statistics.record import shares_on_draws
-from lwcs.statistics.separation import Neighbours, tell_apart
+from lwcs.statistics.separation import Neighbours, join, summed, tell_apart
 from lwcs.storage.persistence import Tabular
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ COLUMN_WORDS = (
     f"{STABLE}, a cluster is found every time; below {DOUBTFUL}, it is a part of a larger one, or "
     "chance. center error: how far its center is off by the draws, typically."
 )
-"""What the columns of a table of stabilities mean."""
+"""Meaning of the columns in a table of stabilities."""
 # Draws of a replicate: in all, per cluster, and of the smallest cluster that counts. Fewer are
 # solved faster, and all draws judge what was found.
 _DRAWS, _PER_CLUSTER, _OF_SMALLEST = 5_000, 100, 40
@@ -344,7 +343,7 @@ def _replicate(
 
     def solve(points: Points) -> Clustering:
         """The cheaper one of a solution from fresh starts, and that from the original centers."""
-        best = climb(LevelSample(points, part.counts), [], params).found
+        best = solve_inner(LevelSample(points, part.counts), [], params).found
         limits = Limits(_ITERATIONS, 0.0, _TOL)
         starts = ((best.centers, best.cost), (original.centers, np.inf))
         both = [solve_level(points, *start, params, limits) for start in starts]

@@ -133,7 +133,7 @@ def fit_mixture(
         step = partial(_step, rows, weights)
     known, own = list(bounds), list(bounds[-1:])
     with (journal or Journal()).stage("EM") as stage:
-        while not (converged := _at_rest(known, tol)) and len(own) < max_iter:
+        while not (converged := _has_converged(known, tol)) and len(own) < max_iter:
             bound, mixing = step(family, mixing)
             known.append(bound)
             own.append(bound)
@@ -141,7 +141,7 @@ def fit_mixture(
     return Mixture(family, mixing, own[-1], tuple(own), len(own), converged)
 
 
-def _at_rest(bounds: list[float], tol: float) -> bool:
+def _has_converged(bounds: list[float], tol: float) -> bool:
     return len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < tol
 
 

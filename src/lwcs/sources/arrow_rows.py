@@ -215,7 +215,7 @@ def as_lists(
     column: Any, width: int, name: str, place: str = "", first_row: int = 0
 ) -> pa.FixedSizeListArray:
     """Convert a column of vectors to lists of a fixed size; missing vectors stay null."""
-    where = _Where(width, name, place, first_row)
+    where = _VectorLength(width, name, place, first_row)
     if pa.types.is_fixed_size_list(column.type):
         where.check(np.array([column.type.list_size]))
         return column
@@ -291,7 +291,7 @@ def as_csr(
     lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     sizes = column.field("size").fill_null(0).to_numpy(zero_copy_only=False)
     found = np.where(there, np.where(sparse, sizes, lengths), width)
-    _Where(width, name, place, first_row).check(found.astype(np.int64))
+    _VectorLength(width, name, place, first_row).check(found.astype(np.int64))
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     places = np.empty(indptr[-1], dtype=np.int32)
     of_sparse = np.repeat(sparse, lengths)
@@ -312,7 +312,7 @@ def as_csr(
 
 
 @dataclass(frozen=True, slots=True)
-class _Where:
+class _VectorLength:
     """The length that vectors of a column must have, and how to name rows that differ."""
 
     width: int

@@ -126,13 +126,13 @@ class Source(ABC):
     selection: Selection | None = None
     """The columns that are used, if rows come from a table."""
     identifiers: tuple[str, ...] = ()
-    """Columns that look like identifiers, as far as passes have seen them."""
+    """Columns that look like identifiers to the passes so far."""
     lost_digits: bool = False
-    """Whether whole numbers of rows without names have lost digits, as far as passes have seen."""
+    """Whether whole numbers of columns without names have lost digits in the passes so far."""
     version: str | None = None
     """Version of the table that rows are read from, if it has versions."""
     dropped: int = 0
-    """Number of rows that were dropped for a missing value, as far as passes have seen them."""
+    """Number of rows that the passes so far have dropped for a missing value."""
     dropping: ClassVar[str] = "lwcs.scan(…, missing='drop')"
     """Advice on how to drop rows with missing values, for messages."""
     like: ArrayOrigin | None = None

@@ -56,9 +56,9 @@ def _are_integers(values: Any) -> bool:
 
 
 def _never_repeat(values: Any) -> bool:
-    """Whether values are all different as numbers that were given out are: evenly over a range.
+    """Whether values never repeat, and are spread evenly, as numbers that were assigned are.
 
-    Amounts that never repeat crowd where most of them are.
+    Amounts that never repeat are denser in some parts of their range than in others.
     """
     distinct, n = np.unique(values).astype(np.float64), len(values)
     if n < 100 or len(distinct) < n:

@@ -76,7 +76,7 @@ class Selection:
     index: tuple[str, ...] = ()
     """Columns that are the index of a pandas table, and no features."""
     lost: set[str] = field(default_factory=set, compare=False)
-    """Columns whose whole numbers have lost digits, as far as passes have seen them."""
+    """Columns whose whole numbers have lost digits in the passes so far."""
 
     @classmethod
     def of(

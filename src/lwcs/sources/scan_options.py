@@ -28,7 +28,7 @@ READING = "reading"
 class Fitted(tuple[str, ...]):
     """The features that a model was fitted on, to be found by name in another table.
 
-    They are no patterns: v[0] is the first element of the vectors in v, not a column v0.
+    They are not patterns: v[0] is the first element of the vectors in v, not a column v0.
     """
 
     reading: Mapping[str, Any] = MappingProxyType({})
@@ -170,11 +170,16 @@ def read_reading(fields: Fields) -> dict[str, Any]:
     return known
 
 
-def naming(place: str) -> AbstractContextManager[None]:
-    """Name in errors which of several tables they are about; bad values are named by the source."""
+def naming(place: str, unless: str | None = None) -> AbstractContextManager[None]:
+    """Name in errors which of several tables or files they are about, `unless` they say so already.
+
+    Errors about bad values are left to the source, which knows where its rows are.
+    """
 
     def translate(error: Exception) -> Exception | None:
         if isinstance(error, BadValueError) or not isinstance(error, (TypeError, ValueError)):
+            return None
+        if unless is not None and unless in str(error):
             return None
         kept = TypeError if isinstance(error, TypeError) else ValueError
         return kept(f"{place}: {error}")

@@ -171,7 +171,7 @@ class CoresetKMeansParams(
             "divergence": self.divergence(),
             "target_error": check_number(self.getTargetError(), "targetError", above=0.0),
             "max_iter": check_count(self.getMaxIter(), "maxIter"),
-            # "auto" is the default of 1e-4, which is no promise: the last level may end earlier.
+            # With "auto", the last level may end before the default of 1e-4 is reached.
             "tol": check_number(self.getTol(), "tol") if self.isSet(self.tol) else "auto",
             "polish": check_count(self.getPolish(), "polish", least=0),
             # Spark allows any integer.

@@ -63,7 +63,7 @@ class ConfidenceInterval:
 
     @classmethod
     def unknown(cls, reason: str, low: float = 0.0) -> ConfidenceInterval:
-        """Nothing can be said."""
+        """No interval, for a reason."""
         return cls(low, inf, "none", reason)
 
 

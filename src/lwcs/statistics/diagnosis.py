@@ -46,8 +46,9 @@ class Reason(StrEnum):
 # Measured error over the formula: 1.5–3.5 on KDD, RNA, covtype and GloVe with 20 to 200 clusters,
 # 1 for clusters far apart. Where draws had missed rows that matter, 5 and more.
 _TOUCHING, _MOST = 2.0, 4.0
-# A method is clearly better with half of the error, and by so many points, whatever the noise of
-# what was measured: two standard errors of it. The one to name is the first that is about as good.
+# A method is clearly better if the error of the one in use, less two standard errors of it, is more
+# than twice as large, and larger by 3 points. The first with at most 1.5 times the least error is
+# named.
 _TIMES, _POINTS, _CHANCE, _ABOUT = 2.0, 0.03, 2.0, 1.5
 # Above this, the bound on the spread says that lightweight draws may miss clusters. With 400 draws
 # per cluster it was 0.01–0.3 on KDD, RNA, covtype and GloVe, 0.13 where single rows are far away,
@@ -78,11 +79,11 @@ def errors_by_method(
     *,
     on_all_rows: bool = False,
 ) -> dict[str, float]:
-    """Predict the error of every method with so many draws; nothing if nothing is known.
+    """Predict the error of every method with this many draws; empty if nothing is known.
 
     `measured` is that of the method in use. Where it is far above the formula, the draws have
-    missed what matters, and a method that looks at the rows more closely would have seen it. Only
-    if it was measured on all rows, it includes what clusters cost that no draw is of.
+    missed what matters, and a method that looks at the rows more closely would have seen it. It
+    includes the cost of clusters without draws only if it was measured on all rows.
     """
     found, name = statistics.formulas(draws), family_of(used)
     if not found:

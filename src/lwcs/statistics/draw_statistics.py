@@ -34,7 +34,7 @@ OWN = "own"
 """The key of the formula for the draws themselves."""
 HEAVIEST = 10
 """The number of draws in `DrawStatistics.heaviest`."""
-# A cluster with so many expected draws will not be missed.
+# A cluster with this many expected draws will not be missed.
 _SURE = 20.0
 
 
@@ -42,9 +42,9 @@ class Formula(NamedTuple):
     """The two parts of a predicted error."""
 
     means: float
-    """From means of clusters that are means of draws."""
+    """The part of centers that are means of draws."""
     missed: float
-    """From clusters that no draw is of."""
+    """The part of clusters without draws."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ class DrawStatistics:
         return float(np.partition(costs, len(costs) - few)[-few:].sum())
 
     def spread(self, draws: int) -> float:
-        """Bound on the standard deviation of φ_C(Q)/φ(Q) for so many lightweight draws.
+        """Bound on the standard deviation of φ_C(Q)/φ(Q) for this many lightweight draws.
 
         √(2(Φ + Ω·d(mean, nearest center))/(m·φ(Q))), for squared distances.
         """
@@ -112,7 +112,7 @@ class DrawStatistics:
         return sqrt(2.0 * most / average / draws) if average else inf
 
     def formulas(self, draws: int) -> dict[str, Formula]:
-        """The module's formula by method for so many draws; nothing where nothing costs anything.
+        """The module's formula by method for this many draws; empty where the cost is zero.
 
         Beside those of `METHODS` there is the one of the draws themselves, `OWN`, however they were
         made: r = m·w per draw.

@@ -282,12 +282,12 @@ def optimism(
 ) -> Mean:  # fmt: skip
     """The difference in cost per row between other rows and those that centers were fitted on.
 
-    `fresh` are the costs of one or more fits: of every row of `own` for the fit on the part that it
-    is of, and of all rows of the independent sample `other`, one row per fit. `old` are those of
-    centers that are independent of both. `part` is the size of a part relative to the number of
-    rows that the old centers were fitted on. The difference is in proportion to the cost inside,
-    so that new rows that cost more do not explain themselves: `unit` is the cost of the old
-    centers on their own rows, ∞ for log-likelihoods, of which differences count.
+    `fresh` are the costs of one or more fits: of every row of `own` for the fit on its part, and of
+    all rows of the independent sample `other`, one row per fit. `old` are those of centers that are
+    independent of both. `part` is the size of a part relative to the number of rows that the old
+    centers were fitted on. The difference is in proportion to the cost inside, so that new rows
+    that cost more do not explain themselves: `unit` is the cost of the old centers on their own
+    rows, ∞ for log-likelihoods, of which differences count.
     """
     elsewhere = np.atleast_2d(fresh[1])
     level = own.mean(fresh[0]).value

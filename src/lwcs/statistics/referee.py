@@ -117,7 +117,7 @@ class SamplingError:
         return max(self.gap, 0.0) + self.noise
 
     def scaled(self, factor: float) -> SamplingError:
-        """That of a sample of other size: the error is in proportion to 1/m."""
+        """The error of a sample of another size: it is in proportion to 1/m."""
         return SamplingError(self.estimate * factor, self.gap * factor, self.noise * factor)
 
     def unfinished(self, remaining: float) -> SamplingError:

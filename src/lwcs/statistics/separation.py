@@ -23,6 +23,12 @@ without that draw, which multiplies d by (1 − share of the draw in the cluster
 A few draws cannot show a valley, and count with their nearest cluster, unless an empty gap between
 them is several times as long as the extent of either side: then no tail of that cluster reaches
 them.
+
+Parts of one cluster are joined again (`join`), the strongest pairs first, and the others are tested
+anew with the common center of both. Where a cluster was cut in two, the line from a third one to
+either half runs askew, and may show no valley although there is one between the third and the
+whole: joined at once, all three would count as one. So two parts are joined only if neither has a
+stronger pair. Cells of any centers are convex, so that the test holds for the common ones, too.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.arrays.rows import pieces
+from lwcs.geometry import Centers
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.parallel import workers
 from lwcs.statistics.valleys import (
@@ -48,12 +55,12 @@ from lwcs.statistics.valleys import (
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
-    from lwcs.geometry import Centers, Measured
+    from lwcs.geometry import Measured
 
 # Fewer draws than this are told apart from their nearest cluster only if they are far away...
 FEWEST_DRAWS = 13
-# ... beyond a gap of more than so many times the farthest draw from the center, on either side. Of
-# two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
+# ... beyond a gap of more than this many times the farthest draw from the center, on either side.
+# Of two values in the tail of t with 3 degrees, one is so far beyond the other in 1 of 1,331 cases.
 _FAR = 10.0
 # Resamples are not asked about pairs with such p-values, and a valley as deep as that.
 _SURELY, _SURELY_NOT, _DEEP = 1e-7, 0.9, 0.75
@@ -185,7 +192,7 @@ def resample(
 
 
 def _apart(entries: list[Entries], draws: JudgedDraws, times: FloatArray) -> bool:
-    """Whether some pairs are told apart if the weights of draws are so many times as large."""
+    """Whether some pairs are told apart if the weights of draws are multiplied by `times`."""
     weights, squares = draws.weights * times, draws.squares * times
     k = len(draws.totals)
     profiles = Histograms.together([each.profiles(weights, squares) for each in entries])
@@ -263,4 +270,71 @@ def _nearest_of(
             own = np.where((first == cluster) | (second == cluster), seconds.sum(axis=1), 0.0)
         if own.any():
             found.append(int(np.argmax(own)))
+    return found
+
+
+def join(
+    found: Neighbours,
+    rows: Measured,
+    weights: FloatArray,
+    counts: IntArray,
+    centers: Centers,
+    labels: Labels,
+    *,
+    within: IntArray | None = None,
+    fitted: FloatArray | None = None,
+    n_jobs: int | None = 1,
+) -> IntArray:
+    """The number of the group of every cluster, from what `tell_apart` has found for the same.
+
+    Only clusters that it could not tell apart are joined: for a long cluster that was joined, the
+    middle between centers may not be where the border is. With `within`, a number for every
+    cluster, only those with the same number are.
+    """
+    groups, linked = np.arange(found.k), found.keys
+    within = np.zeros(found.k, dtype=np.int64) if within is None else within
+    while True:
+        few = found.draws < FEWEST_DRAWS
+        again = few[found.first] | few[found.second] | np.isin(found.keys, linked)
+        again &= within[found.first] == within[found.second]
+        at = np.flatnonzero(~found.apart & again)
+        if not len(at):
+            return groups
+        first, second = found.first[at], found.second[at]
+        pairs = _strongest(first, second, found.depth[at], found.contact[at])
+        into = np.arange(found.k)
+        into[second[pairs]] = first[pairs]
+        kept, into = np.unique(into, return_inverse=True)
+        within = within[kept]
+        sizes = np.maximum(np.bincount(labels, weights, found.k), np.finfo(float).tiny)
+        shares = sizes / np.bincount(into, sizes)[into]
+        centers = Centers(summed(shares[:, None] * centers.points, into), centers.geometry)
+        groups, ends = into[groups], np.sort([into[first], into[second]], axis=0)
+        linked = ends[0] * len(centers) + ends[1]
+        if len(centers) < 2:
+            return groups
+        labels = rows.labels(centers)
+        found = tell_apart(rows, weights, counts, centers, labels, fitted=fitted, n_jobs=n_jobs)
+
+
+def _strongest(
+    first: IntArray, second: IntArray, depth: FloatArray, contact: FloatArray
+) -> IntArray:
+    """The pairs of which neither cluster is in a pair with less of a valley, or with more contact.
+
+    There is always one, and no cluster is in two of them.
+    """
+    order = np.lexsort((-contact, depth))
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    best = np.full(int(second.max()) + 1, len(order))
+    np.minimum.at(best, first, ranks)
+    np.minimum.at(best, second, ranks)
+    return np.flatnonzero((best[first] == ranks) & (best[second] == ranks))
+
+
+def summed(values: FloatArray, groups: IntArray) -> FloatArray:
+    """Sums of the rows of every group."""
+    found = np.zeros((int(groups.max()) + 1, *values.shape[1:]))
+    np.add.at(found, groups, values)
     return found

@@ -1,6 +1,6 @@
 """Histograms of draws on the lines between neighbouring centers, and the valleys they show.
 
-What is projected, and why, stands in `separation`. An entry of a draw says in which cell of which
+`separation` explains what is projected, and why. An entry of a draw says in which cell of which
 pair it is; with weights, entries become histograms, for all draws or for a resample of them.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Cells of a histogram of t, from the first to the last value that counts.
 _FROM, _TO, _CELLS = -0.25, 1.25, 30
 _PER_CELL = (_TO - _FROM) / _CELLS
-# A valley is so many cells wide, and begins at one of these.
+# A valley has this number of cells, and begins at one of these.
 _VALLEY = 4
 _VALLEYS = range(_CELLS // 2 - _VALLEY // 2 - 3, _CELLS // 2 - _VALLEY // 2 + 4)
 # A side reaches from the valley to its center, or a quarter of the way beyond; with the cells on
@@ -169,7 +169,7 @@ def spans(centers: Centers, keys: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Valleys:
-    """What the histograms of some pairs show."""
+    """Results of the test for some pairs."""
 
     apart: Mask
     """Whether there is a valley, or next to no draws between the centers."""

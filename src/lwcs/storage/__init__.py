@@ -1,1 +1,1 @@
-"""Files and stores: where they are, how they are written as a whole, what Parquet files hold."""
+"""Files and stores: locations, atomic writes, and Parquet files with checked metadata."""

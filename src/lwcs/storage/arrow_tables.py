@@ -54,7 +54,7 @@ def lay_out(
 
 
 def apart_from(features: Collection[str], name: str) -> str:
-    """The name of a column that is no feature, with underscores if a feature has that name."""
+    """The name of a column that is not a feature, with underscores if a feature has that name."""
     while name in features:
         name = f"_{name}"
     return name
@@ -181,7 +181,7 @@ def check_numbers(values: DenseRows, name: str, least: float = -np.inf) -> None:
 
 
 def check_weights_of(weights: FloatArray, name: str) -> None:
-    """Refuse weights of which one is negative or none is positive."""
+    """Refuse weights if any is negative or none is positive."""
     check_numbers(weights, name, 0.0)
     with np.errstate(over="ignore"):
         total = float(weights.sum())

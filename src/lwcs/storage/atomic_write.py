@@ -180,7 +180,7 @@ def explaining(output: Place | str, *, is_copy: bool = False) -> AbstractContext
 
     def translate(error: Exception) -> Exception | None:
         if not isinstance(error, OSError):
-            # Libraries of stores also raise errors that are no OSErrors.
+            # Libraries of stores also raise errors that are not OSErrors.
             foreign = of_the_place(name, error, "writing") if remote else None
             return None if foreign is None else _store_error(foreign, name)
         told_already = error.errno is None and str(error).startswith("cannot write")

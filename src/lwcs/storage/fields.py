@@ -84,7 +84,7 @@ class Fields:
     def _checked(
         self, name: str, must_be: str, kind: type[V], is_valid: Callable[[V], bool] = lambda _: True
     ) -> V:
-        """The value of a field, if it has a type (bool is no int) and is valid."""
+        """The value of a field, if it has a type (a bool is not an int) and is valid."""
         value = self._values.get(name)
         if type(value) is not kind or not is_valid(value):
             raise self.fail(name, must_be)

@@ -34,7 +34,7 @@ class Place:
     filesystem: fs.FileSystem
     path: str
     name: str
-    """As it was given, for messages."""
+    """The path or URI as it was given, for messages."""
 
     @property
     def is_local(self) -> bool:
@@ -222,7 +222,7 @@ _STATUS = re.compile(r"(?:HTTP status|status code:?|status:) (\d{3})")
 _OF_STORES = re.compile(
     r"AWS Error|Azure Error|google::cloud|Generic \w+ error|lacked the necessary privileges"
 )
-"""What pyarrow and deltalake say of stores; errors about contents are plain OSErrors, too."""
+"""Phrases of pyarrow and deltalake about stores; errors about contents are plain OSErrors, too."""
 
 
 def reaching(name: str) -> AbstractContextManager[None]:
@@ -254,7 +254,7 @@ def of_the_place(name: str, error: BaseException, doing: str = "reading") -> OSE
     """The failure of a store or a disk behind an error, or None if it is about something else.
 
     pyarrow raises OSErrors without an errno about bad contents. Errors of types that are neither
-    Python's nor pyarrow's nor ours come from libraries for stores.
+    Python's nor pyarrow's nor lwcs's come from libraries for stores.
     """
     if isinstance(error, OSError):
         if is_of_the_place(error):

@@ -1,7 +1,7 @@
-"""What is wrong with a path that leads to no file: it is missing, a pipe, a device, a bad link.
+"""Errors for a path that leads to no file: it is missing, a pipe, a device, a bad link.
 
-Files of other kinds are told from their names alone. To open a pipe would wait for its writer, in
-pyarrow without an end: a signal is not handled before a call of C++ returns.
+Files of other kinds are recognized without opening them. Opening a pipe waits for its writer, in
+pyarrow for ever: a signal is not handled before a call of C++ returns.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Tabular(ABC):
     """A result that pyarrow, polars, pandas and DuckDB take as a table."""
 
     _instead_of_rows: ClassVar[str]
-    """What to pass where rows of data are expected."""
+    """Advice on what to pass where rows of data are expected."""
 
     @abstractmethod
     def to_arrow(self) -> pa.Table:

@@ -49,7 +49,7 @@ def upload(file: Path, place: Place) -> None:
 
 
 def _look(place: Place) -> fs.FileInfo:
-    """What is at a place now."""
+    """The file or folder that is at a place now."""
     return place.filesystem.get_file_info(place.path)
 
 
@@ -156,7 +156,7 @@ def _uninterrupted(work: Callable[[], None]) -> None:
 
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
-"""What file systems call the time of the last change."""
+"""Names of the time of the last change among file systems."""
 # Files up to this size may be sent as a whole by servers that do not send parts of files.
 _SMALL = 2**23
 

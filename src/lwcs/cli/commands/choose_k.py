@@ -154,7 +154,6 @@ def choose_k(
 
 
 def _refuse_options_of_other_model(model: str, family: str) -> None:
-    """Refuse options that are for the other model."""
     given = given_flags(_FOR_MIXTURES if model == "kmeans" else _FOR_KMEANS)
     if given:
         other = "mixture" if model == "kmeans" else "kmeans"

@@ -77,7 +77,7 @@ def inspect(file: str, **reading: Any) -> None:
                 value = {stage: round(each["seconds"], 3) for stage, each in value.items()}
             if value in ([], {}):
                 continue
-            # A seed is a name rather than a number: it is copied.
+            # Without separators between thousands: a seed is copied.
             text = str(value) if name == "seed" else _value_text(value)
             table.add_row(Text(name.replace("_", " ")), Text(text))
         console.print(table)

@@ -158,7 +158,7 @@ class Family(ABC):
             self.restore(means, self.state())
 
     def state(self) -> dict[str, Any]:
-        """What a saved model contains besides the means, by name."""
+        """The values that a saved model contains besides the means, by name."""
         return {name: getattr(self, attribute) for name, attribute in self.fitted.items()}
 
     def restore(self, means: FloatArray, state: Mapping[str, Any]) -> None:

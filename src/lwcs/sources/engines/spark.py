@@ -184,7 +184,7 @@ def _with_numbered_columns(frame: Any) -> Any:
 
 
 def _type(kind: Any) -> pa.DataType:
-    """The Arrow type of a column; null, which is no number, for types that Arrow does not have."""
+    """The Arrow type of a column; null, which is not a number, for types that Arrow lacks."""
     try:
         return to_arrow_type(kind, timezone="UTC")
     except (TypeError, ValueError, AssertionError):

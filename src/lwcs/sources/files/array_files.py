@@ -1,14 +1,16 @@
 """Rows in files of arrays: .npy and .npz, read block by block where that is possible, HDF5, zarr.
 
 On a store, .npy is read in ranges of bytes, and zarr reads its chunks through fsspec. The header of
-an array is checked against the size of its file before memory is allocated.
+an array is checked against the size of its file before memory is allocated. Arrays are not
+memory-mapped: if a mapped file is truncated while it is read, the operating system ends the process
+(SIGBUS), where a read that comes back short is an error like any other.
 """
 
 from __future__ import annotations
 
 import os
 import zipfile
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import IO, TYPE_CHECKING, Any
@@ -17,22 +19,26 @@ import numpy as np
 
 from lwcs.sources.files.change_detection import Stamps, stamps_of
 from lwcs.sources.files.chunked import ChunkedSource, StackedSource, open_hdf5, open_zarr
-from lwcs.sources.files.stored_arrays import StoredArray
 from lwcs.sources.memory.local import open_local
 from lwcs.sources.remote.prefetch import Store
 from lwcs.sources.remote.remote_arrays import RemoteSource, RemoteStack, Windows
-from lwcs.sources.scan_options import check_dtype
+from lwcs.sources.scan_options import check_dtype, naming
 from lwcs.storage.stores import fsspec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from io import FileIO
 
-    from lwcs.arrays.types import Rows
+    from lwcs.arrays.types import DenseRows, IntArray, Rows
     from lwcs.sources.memory.local import LocalSource
     from lwcs.sources.remote.paths import Found
 
 KINDS = ("npy", "npz", "hdf5", "zarr")
 """The kinds of files that hold arrays."""
+# Rows within this many bytes are read at once, which takes no longer than a second call; at most
+# this many bytes at a time, which stay in the cache of the processor until the rows are picked.
+_NEAR = 2**15
+_LONGEST = 2**21
 
 
 def open_array_files(found: Found) -> LocalSource:
@@ -51,7 +57,7 @@ def open_array_files(found: Found) -> LocalSource:
         open_file = partial(_open_remote, found=found)
 
     def open_named(path: str) -> LocalSource:
-        with _naming(path):
+        with naming(f"{path!r} cannot be read", unless=path):
             return open_file(path)
 
     if len(found.paths) == 1:
@@ -83,18 +89,6 @@ def _open_file(path: str, kind: str, stamps: Stamps) -> LocalSource:
         return open_zarr(path)
     rows = open_array_file(path, kind)
     return ChunkedSource(rows, unchanged) if isinstance(rows, StoredArray) else open_local(rows)
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Name the file in errors, unless they do."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if path in str(error):
-            raise
-        kept = TypeError if isinstance(error, TypeError) else ValueError
-        raise kept(f"{path!r} cannot be read: {error}") from error
 
 
 _CHUNK = 2**20
@@ -202,3 +196,91 @@ def header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[A
             "bytes follow; it is truncated or damaged"
         )
     return shape, fortran, dtype
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """A dense array in a file, with the interface that `ChunkedSource` needs.
+
+    The file is opened for every read, so that threads share no position in it.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    first: int
+    """Where the values begin in the file."""
+    by_column: bool
+    """Whether a column is in one place (Fortran order), not a row."""
+
+    @property
+    def oindex(self) -> StoredArray:
+        """Rows by number, as zarr calls it."""
+        return self
+
+    @property
+    def _width(self) -> int:
+        """Bytes of a row, or of a value of a column."""
+        return self.dtype.itemsize * (1 if self.by_column else prod(self.shape[1:]))
+
+    def __getitem__(self, rows: slice | IntArray) -> DenseRows:
+        """Consecutive rows, or rows by number in ascending order."""
+        with open(self.path, "rb", buffering=0) as file:
+            if not isinstance(rows, slice):
+                return self._take(file, rows)
+            start, stop, _ = rows.indices(self.shape[0])
+            return self._read(file, start, max(start, stop))
+
+    def _read(self, file: FileIO, start: int, stop: int) -> DenseRows:
+        n, width = stop - start, self._width
+        if not self.by_column:
+            values = np.empty((n, *self.shape[1:]), self.dtype)
+            self._fill(file, _bytes_of(values), start * width)
+            return values
+        columns = np.empty((self.shape[1], n), self.dtype)
+        memory = _bytes_of(columns)
+        for j in range(len(columns)):
+            own = memory[j * n * width : (j + 1) * n * width]
+            self._fill(file, own, (j * self.shape[0] + start) * width)
+        return columns.T
+
+    def _fill(self, file: FileIO, memory: memoryview, at: int) -> None:
+        """Read bytes that follow each other, from byte `at` of the array on."""
+        while memory:
+            if not (read := _read_at(file, memory, self.first + at)):
+                raise ValueError(f"{self.path!r} is truncated: {len(memory):,} bytes are missing")
+            memory, at = memory[read:], at + read
+
+    def _take(self, file: FileIO, rows: IntArray) -> DenseRows:
+        """Read rows that are near each other together."""
+        taken, width = np.empty((len(rows), *self.shape[1:]), self.dtype), self._width
+        if not len(rows):
+            return taken
+        steps = np.diff(rows)
+        # Long runs are cut as well.
+        cut = np.diff(rows // max(1, _LONGEST // width)) > 0
+        ends = np.append(np.flatnonzero((steps * width > _NEAR) | cut) + 1, len(rows))
+        begins = np.append(0, ends[:-1])
+        jumps = np.append(0, np.cumsum(steps != 1))
+        whole = (jumps[ends - 1] == jumps[begins]) & (not self.by_column)
+        memory = _bytes_of(taken)
+        runs = (begins, ends, rows[begins], rows[ends - 1] + 1, whole)
+        for begin, end, start, stop, direct in zip(*(each.tolist() for each in runs), strict=True):
+            if direct:
+                self._fill(file, memory[begin * width : end * width], start * width)
+            else:
+                near, wanted = self._read(file, start, stop), rows[begin:end] - start
+                near.take(wanted, axis=0, out=taken[begin:end], mode="clip")
+        return taken
+
+
+def _bytes_of(values: DenseRows) -> memoryview:
+    return values.reshape(-1).view(np.uint8).data
+
+
+def _read_at(file: FileIO, memory: memoryview, at: int) -> int:
+    """Read bytes from a position of a file on; returns their number, 0 at its end."""
+    if hasattr(os, "preadv"):
+        return os.preadv(file.fileno(), (memory,), at)
+    file.seek(at)
+    return file.readinto(memory) or 0

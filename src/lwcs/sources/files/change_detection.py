@@ -8,12 +8,13 @@ of a pass, about all files at once: a listing of their folder has the stamps of 
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
+from lwcs.arrays.checks import translating
 from lwcs.sources.remote.prefetch import REQUESTS, WaitingThreads
 from lwcs.storage.locations import explaining, is_local, is_uri, reaching
 from lwcs.storage.stores import fsspec_files
@@ -39,7 +40,7 @@ def stamp_of(info: fs.FileInfo, *, local: bool = False) -> Stamp:
 _PAGE = 1000
 # Requests of fsspec before a listing, which asks whether the folder is one.
 _BEFORE = 2
-# From so many files of one folder on, that were named one by one, the folder is listed.
+# A folder is listed if at least this many of its files were named one by one.
 _MANY = 16
 
 
@@ -149,9 +150,15 @@ class Stamps:
                 )
 
     @contextmanager
-    def unchanged(self, path: str) -> Iterator[None]:
-        """Read a part of a file on this machine: errors name it, or say that it changed."""
+    def reading(self, path: str) -> Iterator[None]:
+        """Name a file in errors of reading it, or say that it changed."""
         with explaining([path]), blaming_changes(lambda: self.check(path)):
+            yield
+
+    @contextmanager
+    def unchanged(self, path: str) -> Iterator[None]:
+        """Like `reading`, for a part of a file on this machine, which is checked at the end."""
+        with self.reading(path):
             yield
             self.check(path)
 
@@ -175,17 +182,17 @@ class Stamps:
             self._store.pool.submit(self.check, *read).result()
 
 
-@contextmanager
-def blaming_changes(check: Callable[[], None]) -> Iterator[None]:
+def blaming_changes(check: Callable[[], None]) -> AbstractContextManager[None]:
     """Where reading fails, raise the error of `check` instead: a file that changed looks damaged.
 
     Errors of the file system, which say what is wrong, are raised as they are.
     """
-    try:
-        yield
-    except (PermissionError, ConnectionError, TimeoutError, FileNotFoundError):
-        raise
-    except Exception:
+
+    def translate(error: Exception) -> Exception | None:
+        if isinstance(error, (PermissionError, ConnectionError, TimeoutError, FileNotFoundError)):
+            return None
         with suppress(OSError):
             check()
-        raise
+        return None
+
+    return translating(translate)

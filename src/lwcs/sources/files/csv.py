@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv
 
 from lwcs.sources.base import NO_ROWS
@@ -25,14 +24,15 @@ from lwcs.sources.files.csv_values import (
     FALSE,
     MISSING,
     TRUE,
+    WRITTEN,
     ColumnKind,
+    converted,
     date_format,
     is_missing,
     kind_of_column,
     loses,
+    not_a_number,
     other_spelling,
-    parsed_dates,
-    remedy,
     why_text,
 )
 from lwcs.sources.files.parts import Files, FolderColumns, Part, with_keys
@@ -45,14 +45,11 @@ if TYPE_CHECKING:
 
     from lwcs.sources.blocks import Budget
     from lwcs.sources.files.csv_dialects import Head, ResolvedDialect
-    from lwcs.sources.files.csv_values import Spelling
     from lwcs.sources.remote.paths import Found
     from lwcs.sources.remote.prefetch import Store
     from lwcs.sources.scan_options import Dialect
 
 _BLOCK = 2**20
-_WRITTEN = b"lwcs.written"
-"""Key of the metadata of a field: how its dates are written."""
 _TYPES = {
     ColumnKind.NUMBERS: pa.float64(),
     ColumnKind.BOOLEANS: pa.bool_(),
@@ -153,7 +150,7 @@ def schema_of(
             kind, why = ColumnKind.TEXT, "no name and no values"
         form = date_format(values) if dates and kind is ColumnKind.TEXT else None
         if form is not None:
-            fields.append(pa.field(column, pa.timestamp("us"), metadata={_WRITTEN: form.encode()}))
+            fields.append(pa.field(column, pa.timestamp("us"), metadata={WRITTEN: form.encode()}))
             continue
         metadata = None if why is None else {WHY: why.encode()}
         if kind is ColumnKind.NUMBERS and any(loses(value, resolved.spelling) for value in values):
@@ -208,7 +205,7 @@ def read_rows(
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 include_columns=chosen,
-                # Text is read only to be kept unchanged: there, NA is no missing value.
+                # Text is read only to be kept unchanged: there, NA is not a missing value.
                 strings_can_be_null=False,
                 null_values=MISSING,
                 true_values=TRUE,
@@ -221,7 +218,7 @@ def read_rows(
                 batch = reader.read_next_batch()
             except StopIteration:
                 break
-            yield _converted(batch, as_text, schema, spelling, rows, name)
+            yield converted(batch, as_text, schema, spelling, rows, name)
             rows += batch.num_rows
         if file.ends_in_quotes(resolved.delimiter):
             raise ValueError(
@@ -248,7 +245,7 @@ def _explained(message: str, layout: Layout, rows: int, name: str) -> str:
     """Word an error that pyarrow raised after some rows."""
     if found := _OF_VALUE.search(message):
         column, row, value = layout.names[int(found[1])], layout.place(int(found[2])), found[3]
-        return _not_a_number(value, column, row, name, layout.resolved.spelling)
+        return not_a_number(value, column, row, name, layout.resolved.spelling)
     if found := _OF_TEXT.search(message):
         column, row = layout.names[int(found[1])], layout.place(int(found[2]))
         return (
@@ -264,60 +261,6 @@ def _explained(message: str, layout: Layout, rows: int, name: str) -> str:
         what = found[2].strip()
         return f"{name} cannot be read as CSV: {layout.place(int(found[1]))}: {what}"
     return f"{name} cannot be read as CSV: {message.strip()}"
-
-
-def _not_a_number(value: str, column: str, row: str, name: str, spelling: Spelling) -> str:
-    return (
-        f"column {column!r} holds numbers, but {value!r} in {row} of {name} is not a number; "
-        f"{remedy(value, spelling)}"
-    )
-
-
-def _converted(
-    batch: pa.RecordBatch, as_text: set[str], schema: pa.Schema, spelling: Spelling, first: int,
-    name: str,
-) -> pa.RecordBatch:  # fmt: skip
-    """Convert columns of numbers and of dates that were read as text."""
-    if not as_text:
-        return batch
-    names, columns = batch.schema.names, []
-    for each, column in zip(names, batch.columns, strict=True):
-        if each not in as_text:
-            columns.append(column)
-            continue
-        gaps = pc.is_in(column, pa.array(MISSING))
-        text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
-        field = schema.field(each)
-        if pa.types.is_timestamp(field.type):
-            columns.append(_dates(text, field.metadata[_WRITTEN].decode(), each, first, name))
-        else:
-            columns.append(_numbers(text, spelling, each, first, name))
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _dates(text: pa.Array, form: str, label: str, first: int, name: str) -> pa.Array:
-    """Convert dates that are written in one form to timestamps."""
-    found = parsed_dates(text, form)
-    if found.null_count > text.null_count:
-        at = pc.index(pc.and_(pc.is_null(found), pc.is_valid(text)), True).as_py()
-        raise ValueError(
-            f"column {label!r} holds dates, but {text[at].as_py()!r} in row {first + at} of {name} "
-            f"is not one that is written as in the first rows ({form}); correct it in the file, or "
-            "leave the column out with exclude=[…]"
-        )
-    return found
-
-
-def _numbers(text: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
-    """Convert numbers with separators between thousands to float64."""
-    assert spelling.thousands is not None
-    fits = pc.match_substring_regex(text, f"^(?:{spelling.pattern})$")
-    if pc.all(fits).as_py() is False:
-        at = pc.index(fits, False).as_py()
-        value, row = text[at].as_py(), f"row {first + at}"
-        raise ValueError(_not_a_number(value, label, row, name, spelling))
-    text = pc.replace_substring(text, spelling.thousands, "")
-    return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())
 
 
 class DelimitedFiles(Files):

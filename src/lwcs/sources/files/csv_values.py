@@ -21,6 +21,8 @@ MISSING = (
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 """Spellings of missing values, as in pandas."""
+WRITTEN = b"lwcs.written"
+"""Key of the metadata of a field: how its dates are written."""
 TRUE, FALSE = ("1", "True", "TRUE", "true"), ("0", "False", "FALSE", "false")
 
 _MISSING = frozenset(MISSING)
@@ -140,7 +142,7 @@ def why_text(values: Sequence[str], spelling: Spelling) -> str | None:
 
 
 def other_spelling(values: Sequence[str], spelling: Spelling, part: float = 0.5) -> Spelling | None:
-    """Another spelling by which so many of the values that are present are numbers."""
+    """Another spelling by which at least this part of the values are numbers."""
     there = [value for value in values if not is_missing(value)]
     if not there or sum(map(spelling.is_number, there)) >= part * len(there):
         return None
@@ -153,7 +155,7 @@ def other_spelling(values: Sequence[str], spelling: Spelling, part: float = 0.5)
 
 
 def date_format(values: Iterable[str]) -> str | None:
-    """How all dates of a column are written; None if that is not known, or they are no dates."""
+    """How all dates of a column are written; None if they are not dates, or written otherwise."""
     there = [value for value in values if not is_missing(value)]
     if iso := _all_match(_ISO_DATE, there):
         zones = {match[1] is not None for match in iso}
@@ -173,7 +175,7 @@ def date_format(values: Iterable[str]) -> str | None:
 
 
 def _all_match(pattern: re.Pattern[str], values: list[str]) -> list[re.Match[str]]:
-    """The matches of all values; none if there is one that does not match."""
+    """The matches of all values; empty if any value does not match."""
     found = [match for value in values if (match := pattern.fullmatch(value)) is not None]
     return found if len(found) == len(values) else []
 
@@ -186,7 +188,7 @@ def parsed_dates(text: pa.Array, form: str) -> pa.Array:
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:
-        # One of them is none: each alone, to find it.
+        # Some are not dates: values are parsed one by one.
         return pa.array([_one_date(value, kind) for value in text], kind)
 
 
@@ -216,3 +218,58 @@ def remedy(value: str, spelling: Spelling) -> str:
             f"if {value!r} stands for a missing value, write it as an empty field or NA in the file"
         )
     return "correct it in the file, or leave the column out with exclude=[…]"
+
+
+def not_a_number(value: str, column: str, row: str, name: str, spelling: Spelling) -> str:
+    """Word the error about a value that is not a number in a column of numbers."""
+    return (
+        f"column {column!r} holds numbers, but {value!r} in {row} of {name} is not a number; "
+        f"{remedy(value, spelling)}"
+    )
+
+
+def converted(
+    batch: pa.RecordBatch, as_text: set[str], schema: pa.Schema, spelling: Spelling, first: int,
+    name: str,
+) -> pa.RecordBatch:  # fmt: skip
+    """Convert columns of numbers and of dates that were read as text."""
+    if not as_text:
+        return batch
+    names, columns = batch.schema.names, []
+    for each, column in zip(names, batch.columns, strict=True):
+        if each not in as_text:
+            columns.append(column)
+            continue
+        gaps = pc.is_in(column, pa.array(MISSING))
+        text = pc.if_else(gaps, pa.scalar(None, pa.string()), pc.utf8_trim(column, " \t"))
+        field = schema.field(each)
+        if pa.types.is_timestamp(field.type):
+            columns.append(_dates(text, field.metadata[WRITTEN].decode(), each, first, name))
+        else:
+            columns.append(_numbers(text, spelling, each, first, name))
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _dates(text: pa.Array, form: str, label: str, first: int, name: str) -> pa.Array:
+    """Convert dates that are written in one form to timestamps."""
+    found = parsed_dates(text, form)
+    if found.null_count > text.null_count:
+        at = pc.index(pc.and_(pc.is_null(found), pc.is_valid(text)), True).as_py()
+        raise ValueError(
+            f"column {label!r} holds dates, but {text[at].as_py()!r} in row {first + at} of {name} "
+            f"is not one that is written as in the first rows ({form}); correct it in the file, or "
+            "leave the column out with exclude=[…]"
+        )
+    return found
+
+
+def _numbers(text: pa.Array, spelling: Spelling, label: str, first: int, name: str) -> pa.Array:
+    """Convert numbers with separators between thousands to float64."""
+    assert spelling.thousands is not None
+    fits = pc.match_substring_regex(text, f"^(?:{spelling.pattern})$")
+    if pc.all(fits).as_py() is False:
+        at = pc.index(fits, False).as_py()
+        value, row = text[at].as_py(), f"row {first + at}"
+        raise ValueError(not_a_number(value, label, row, name, spelling))
+    text = pc.replace_substring(text, spelling.thousands, "")
+    return pc.replace_substring(text, spelling.decimal, ".").cast(pa.float64())

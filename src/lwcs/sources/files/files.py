@@ -7,7 +7,6 @@ modification time of every file are compared before and after it is read (`chang
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow as pa
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.columns import Selection, is_excluded, matched, some_names
-from lwcs.sources.files.change_detection import Stamps, blaming_changes, stamps_of
+from lwcs.sources.files.change_detection import Stamps, stamps_of
 from lwcs.sources.files.csv import DelimitedFiles, with_text
 from lwcs.sources.files.feather import FeatherFiles
 from lwcs.sources.files.parquet import ParquetFiles
@@ -80,7 +79,7 @@ class FileSource(SequenceSource):
         return self._files.suggested if isinstance(self._files, DelimitedFiles) else {}
 
     def keep(self, columns: Sequence[str]) -> None:
-        """Keep columns beside the rows; those of CSV that are no features stay text."""
+        """Keep columns beside the rows; those of CSV that are not features stay text."""
         assert self.selection is not None
         names = matched(columns, self._files.schema.names, "keep")
         if isinstance(self._files, DelimitedFiles):
@@ -96,7 +95,7 @@ class FileSource(SequenceSource):
             files = self._files.open(self._columns_to_read(), self.budget, self._batch_rows)
             for part in files:
                 path, done = part.path, part.first_row
-                with self._reading(path):
+                with self._stamps.reading(path):
                     self._check_columns(path, part.names, selection)
                     self._stamps.before(path)
                     for batch in part.rows:
@@ -108,12 +107,6 @@ class FileSource(SequenceSource):
                             done += batch.num_rows
                     self._stamps.after(path, part.last)
             self._stamps.finish()
-
-    @contextmanager
-    def _reading(self, path: str) -> Iterator[None]:
-        """Errors name the file, or say that it changed."""
-        with explaining([path]), blaming_changes(lambda: self._stamps.check(path)):
-            yield
 
     def _check_columns(self, path: str, names: list[str], selection: Selection) -> None:
         check_unique(names, repr(path))

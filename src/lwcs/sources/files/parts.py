@@ -152,7 +152,7 @@ class FolderColumns:
 
     schema: pa.Schema
     values: dict[str, dict[str, str | None]]
-    """By path, then by column, as text; None for a missing value."""
+    """Values by path, then by column, as text; None for a missing value."""
 
     @classmethod
     def of(cls, found: Found, own: Sequence[str]) -> FolderColumns:

@@ -43,8 +43,8 @@ _CELLS_OF_A_BLOCK = 2048
 _STRETCH_VALUES = 2**24
 _STRETCHES_PER_THREAD = 4
 FEW_ROWS = 512
-"""Values of so few rows are computed in less time than it takes to ask for threads, and to set the
-limit of BLAS: a service predicts rows one by one."""
+"""Computing values of this many rows takes less time than asking for threads and limiting those of
+BLAS: a service predicts rows one by one."""
 
 R = TypeVar("R")
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lwcs.sources.files.change_detection import Stamp
 
 Fetch = Callable[[int, int], bytes]
-"""From the first byte and the one after the last to the bytes."""
+"""Fetches bytes, given the first one and the one after the last."""
 
 REQUESTS = 24
 """Number of requests at a time."""

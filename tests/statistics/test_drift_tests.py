@@ -201,7 +201,7 @@ def test_optimism_is_the_gap_of_a_fit_less_that_of_other_centers():
 
 
 def test_regret_is_the_ratio_of_costs_of_the_same_rows():
-    """Noise that both share is none of the ratio."""
+    """Noise that both share cancels in the ratio."""
     rng = np.random.default_rng(0)
     fresh = rng.exponential(size=500)
     found = relative_regret(sample(500), 1.3 * fresh, fresh)

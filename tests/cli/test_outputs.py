@@ -1,4 +1,4 @@
-"""What commands write and where: no input is overwritten, names mean formats, columns are kept."""
+"""Outputs of commands: no input is overwritten, names mean formats, columns are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwcs
-from tests.cli.answers import ROWS, arrow_stream, numbers, rows_of
+from tests.cli.rows import ROWS, arrow_stream, numbers, rows_of
 from tests.cli.running import run
 
 LWCS = [sys.executable, "-m", "lwcs"]
