@@ -60,7 +60,11 @@ def test_summary_has_json_and_pipes(rows: pd.DataFrame) -> None:
 def test_summary_refuses_what_is_no_model(rows: pd.DataFrame) -> None:
     code, _, said = run("summary", "rows.csv")
     assert code == 2
-    assert "pass a file that `lwcs fit` or `lwcs mixture` wrote" in said
+    assert "with 2 columns of numbers (age, amount); fit one to it first: lwcs fit rows.csv" in said
+    Path("broken.parquet").write_bytes(Path("m.parquet").read_bytes()[:-100])
+    code, _, said = run("summary", "broken.parquet")
+    assert code == 2
+    assert "or is damaged; pass a file that `lwcs fit` or `lwcs mixture` wrote" in said
     code, _, said = run("summary", "m.parquet", "-o", "m.parquet")
     assert code == 2
     assert "is also an input of this command" in said

@@ -224,7 +224,7 @@ def test_centers_that_are_changed_in_any_way_are_used():
 
 
 def test_a_changed_scale_or_geometry_is_used(by_a_pass):
-    X = made() * [1.0, 1e3, 1e-3, 1.0]
+    X = made() * [1.0, 1e3, 1e3, 1e3]
     model = fitted(lwcs.scan(X, scale="standard"))
     before = model.predict(X[:100])
     model.geometry_ = fitted(X).geometry_

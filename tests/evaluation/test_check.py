@@ -250,3 +250,20 @@ def test_pipes_and_wrong_input(tmp_path):
     assert run("check")[0] == 2
     with pytest.raises(ValueError, match="n_clusters=0"):
         lwcs.check(FRAME, n_clusters=0)
+
+
+def test_spread_of_sparse_rows_far_from_zero_is_that_of_dense_ones():
+    rows = np.random.default_rng(1).normal(size=(N, 2)).astype(np.float32) + np.float32(5_000.0)
+    rows[:10, 1] = 0.0
+    rows = np.column_stack([rows, np.full(N, np.float32(0.1))])
+    dense, sparse = (lwcs.check(make(rows)).columns for make in (np.asarray, sp.csr_array))
+    for one, other in zip(dense, sparse, strict=True):
+        assert other.mean == pytest.approx(one.mean, rel=1e-6)
+        assert other.deviation == pytest.approx(one.deviation, rel=1e-6, abs=1e-12)
+
+
+def test_one_column_with_gaps_loses_the_rows_that_it_has_gaps_in():
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(rng.normal(size=(20_000, 2)), columns=["a", "b"])
+    table.loc[rng.permutation(20_000)[:2_000], "a"] = np.nan
+    assert "'a' 10 %; missing='drop' leaves out about 10 % of the rows." in str(lwcs.check(table))

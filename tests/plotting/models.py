@@ -26,4 +26,4 @@ def model(d: int, k: int = 3, **options: object) -> lwcs.CoresetKMeans:
 def many() -> lwcs.CoresetKMeans:
     """500 clusters of 2,000 rows in three columns."""
     X = np.random.default_rng(0).normal(size=(2_000, 3))
-    return lwcs.CoresetKMeans(500, random_state=0, n_init=1, max_iter=3).fit(X)
+    return lwcs.CoresetKMeans(500, random_state=0, n_init=1).fit(X)

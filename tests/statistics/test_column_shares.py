@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
+from lwcs.arrays.rows import weighted_moments
 from lwcs.statistics.column_shares import alike, dominating
 from tests.cli.running import run
 
@@ -107,6 +108,31 @@ def test_columns_that_say_the_same_are_named_unless_they_were_chosen():
     assert len(said) == 1
     assert "exclude=['twice', 'minus']" in str(said[0].message)
     silently(lwcs.scan(frame, columns=["a", "b", "twice"]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_columns_of_equal_values_count_for_nothing(make, dtype):
+    rows = np.column_stack([RNG.normal(size=N), *np.full((3, N), [[0.1], [0.7], [1e15]])])
+    # Nor do columns whose values differ by how they were computed.
+    rows[:, 3] += rows[:, 3] * np.finfo(dtype).eps * RNG.integers(-1, 2, N)
+    rows[:, 2] = np.nextafter(rows[:, 3].astype(dtype), 0.0) / np.asarray(1e15, dtype)
+    assert silently(make(rows.astype(dtype))).diagnosis_.columns == {}
+    assert alike(rows.astype(dtype), np.ones(N)) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_moments_of_sparse_rows_are_those_of_dense_ones(dtype):
+    weights = RNG.random(N)
+    weights[:3] = 0.0
+    rows = np.column_stack([RNG.normal(size=N) + 1e4, RNG.poisson(0.1, N), *np.full((2, N), 0.1)])
+    # A row without weight counts neither as a value nor as a zero.
+    rows[0, 2], rows[0, 3] = 0.0, 5.0
+    rows = rows.astype(dtype)
+    dense, sparse = (weighted_moments(make(rows), weights) for make in (np.asarray, sp.csr_array))
+    np.testing.assert_allclose(sparse, dense, rtol=1e-9)
+    assert sparse[1][2:].tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(sparse[0], np.average(rows.astype(float), axis=0, weights=weights))
 
 
 def test_one_row_far_away_does_not_make_columns_alike():

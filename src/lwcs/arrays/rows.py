@@ -160,15 +160,31 @@ def weighted_moments(rows: Rows, weights: FloatArray) -> tuple[FloatArray, Float
     """Mean and standard deviation of every column; infinite beyond the range of numbers."""
     parts = weights / weights.sum()
     if is_sparse(rows):
-        mean = np.asarray(rows.T @ parts)
-        square = np.asarray(rows.power(2).T @ parts)
-        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+        return _sparse_moments(rows, parts)
     wide = np.asarray(rows, dtype=np.float64)
-    # Around the first row: weighted means of equal values are then exact.
-    first = wide[0]
+    # Around a row that counts: weighted means of equal values are then exact.
+    first = wide[np.argmax(parts > 0.0)]
     with np.errstate(over="ignore", invalid="ignore"):
         mean = first + parts @ (wide - first)
         deviation = np.sqrt(parts @ (wide - mean) ** 2)
+    return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
+
+
+def _sparse_moments(rows: Any, parts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """As `weighted_moments`, with the parts of the rows in all weight."""
+    columns, d = rows.indices, rows.shape[1]
+    own, values = parts[row_numbers(rows)], rows.data.astype(np.float64)
+    counts = own > 0.0
+    # Columns without zeros around one of their values, as dense rows; others are around zero.
+    full = np.bincount(columns[counts], minlength=d) == np.count_nonzero(parts)
+    first = np.zeros(d)
+    first[columns[counts]] = values[counts]
+    first[~full] = 0.0
+    zeros = np.maximum(1.0 - np.bincount(columns, own, d), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean: FloatArray = first + np.bincount(columns, own * (values - first[columns]), d)
+        squares = np.bincount(columns, own * np.square(values - mean[columns]), d)
+        deviation = np.sqrt(squares + np.where(full, 0.0, zeros * np.square(mean)))
     return mean, np.nan_to_num(deviation, nan=0.0, posinf=np.inf)
 
 

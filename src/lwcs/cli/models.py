@@ -68,21 +68,31 @@ def load_model(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.C
 
     if model == "-" and "-" in data:
         raise click.UsageError(f"DATA and MODEL are both {NAME}; pass one of them as a file")
-    instead = "pass DATA first, and then a file that `lwcs fit` or `lwcs mixture` wrote"
-    if not data:
-        instead = f"fit one to it first: lwcs fit {model} -k 10 -o model.parquet"
     try:
         found = lwcs.load(saved_file(model), **keywords(model))
     except NotOursError as error:
+        seen = _looks_like(model)
         raise click.UsageError(
-            f"MODEL {model!r} is not a model that lwcs saved, or is damaged{_looks_like(model)}; "
-            f"{instead}"
+            f"MODEL {model!r} is not a model that lwcs saved, or is damaged{seen}; "
+            f"{_instead(model, data, rows=bool(seen))}"
         ) from error
     if not isinstance(found, lwcs.CoresetKMeans | lwcs.CoresetMixture):
+        rows = isinstance(found, lwcs.Coreset)
         raise click.UsageError(
-            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; {instead}"
+            f"MODEL {model!r} is a saved {type(found).__name__}, not a model; "
+            f"{_instead(model, data, rows=rows)}"
         )
     return found
+
+
+def _instead(model: str, data: tuple[str, ...], *, rows: bool) -> str:
+    """What to do about a MODEL that is none, but may have `rows` to fit one to."""
+    wrote = "a file that `lwcs fit` or `lwcs mixture` wrote"
+    if data:
+        return f"pass DATA first, and then {wrote}"
+    if rows:
+        return f"fit one to it first: lwcs fit {model} -k 10 -o model.parquet"
+    return f"pass {wrote}"
 
 
 def _looks_like(path: str) -> str:

@@ -185,12 +185,16 @@ class Sums:
     def _of_sparse(cls, rows: Any) -> Sums:
         """Sums of sparse rows, whose values are finite or gaps that count as zeros."""
         n = rows.shape[0]
-        known = with_values(rows, np.where(np.isfinite(rows.data), rows.data, 0.0))
+        finite = np.isfinite(rows.data)
+        known = with_values(rows, np.where(finite, rows.data, 0.0).astype(np.float64))
         mean = np.asarray(known.sum(axis=0)).ravel() / max(n, 1)
-        squares = np.asarray(known.power(2).sum(axis=0)).ravel()
-        gone = np.bincount(rows.indices, ~np.isfinite(rows.data), rows.shape[1]).astype(np.int64)
+        gone = np.bincount(rows.indices, ~finite, rows.shape[1]).astype(np.int64)
+        zeros = n - np.bincount(rows.indices, minlength=rows.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.square(known.data - mean[rows.indices])
+            of_zeros: FloatArray = np.where(zeros > 0, zeros * np.square(mean), 0.0)
+            scatter = of_zeros + np.bincount(rows.indices, squares, rows.shape[1])
         low, high = (np.asarray(part.toarray()).ravel() for part in (known.min(0), known.max(0)))
-        scatter = np.maximum(squares - n * mean**2, 0.0)
         return cls(n, n - gone, mean, scatter, low, high)
 
     def __add__(self, other: Sums) -> Sums:

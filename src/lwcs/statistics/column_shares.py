@@ -23,6 +23,8 @@ MOST = 0.9
 """One or two columns with a larger share of the squared distances dominate the others."""
 ALIKE = 0.999
 """Two columns whose correlation is larger, or below minus this, say the same."""
+_ROUNDINGS = 4.0
+"""Values that differ by fewer units in their last place differ by how they were computed."""
 # Clusters along one column of several in one unit leave distances in which that one has its part.
 _LEFT = 0.75
 _SCREENED, _SCREEN = 2_000, 0.7
@@ -76,10 +78,19 @@ def _called(name: str) -> str:
 
 
 def _variances(points: Rows, weights: FloatArray) -> FloatArray:
-    """Weighted variances; 0 for columns beyond the range of numbers."""
+    """Weighted variances; 0 for columns beyond the range of numbers, and for rounding errors."""
     with np.errstate(over="ignore"):
-        variances = np.square(weighted_moments(points, weights)[1])
+        variances = np.square(_moments(points, weights)[1])
     return np.where(np.isfinite(variances), variances, 0.0)
+
+
+def _moments(points: Rows, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted means and standard deviations; those that are rounding errors are 0."""
+    mean, deviation = weighted_moments(points, weights)
+    precision = np.finfo(points.dtype if points.dtype.kind == "f" else np.float64).eps
+    with np.errstate(invalid="ignore"):
+        spread = deviation > _ROUNDINGS * float(precision) * np.abs(mean)
+    return mean, np.where(spread, deviation, 0.0)
 
 
 def alike(points: Rows, weights: FloatArray) -> list[tuple[int, int]]:
@@ -118,7 +129,7 @@ def _is_alike(pair: DenseRows, weights: FloatArray) -> bool:
 
 def _correlated(rows: DenseRows, weights: FloatArray) -> Any:
     """Which columns have a correlation beyond ±0.999."""
-    mean, deviation = weighted_moments(rows, weights)
+    mean, deviation = _moments(rows, weights)
     usable = (deviation > 0.0) & np.isfinite(deviation)
     unit = (rows - mean) / np.where(usable, deviation, 1.0)
     unit[:, ~usable] = 0.0
