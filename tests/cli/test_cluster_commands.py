@@ -60,7 +60,7 @@ def test_summary_has_json_and_pipes(rows: pd.DataFrame) -> None:
 def test_summary_refuses_what_is_no_model(rows: pd.DataFrame) -> None:
     code, _, said = run("summary", "rows.csv")
     assert code == 2
-    assert "pass a file that `lwcs fit` or `lwcs mixture` wrote" in said
+    assert "fit one to it first: lwcs fit rows.csv -k 10 -o model.parquet" in said
     code, _, said = run("summary", "m.parquet", "-o", "m.parquet")
     assert code == 2
     assert "is also an input of this command" in said
@@ -73,6 +73,17 @@ def test_exemplars_prints_rows_with_their_ids(rows: pd.DataFrame) -> None:
     found = lwcs.exemplars(lwcs.load("m.parquet"), rows, 2, keep="id")
     assert out == f"{found}\n"
     assert f" c{found.row[0]} " in out
+
+
+def test_exemplars_fit_a_narrow_terminal(rows: pd.DataFrame, monkeypatch: Any) -> None:
+    command = ("exemplars", "rows.csv", "m.parquet", "-n", "2", "--keep", "id")
+    whole = run(*command)[1]
+    monkeypatch.setenv("COLUMNS", "30")
+    out = run(*command)[1]
+    assert out != whole
+    lines = [line for line in out.splitlines() if line.startswith("  ")]
+    assert max(map(len, lines)) <= 30
+    assert set(whole.split()) == set(out.split())
 
 
 def test_exemplars_writes_a_table_and_json(rows: pd.DataFrame) -> None:
@@ -97,7 +108,7 @@ def test_exemplars_counts_dropped_rows_and_refuses_unknown_columns(rows: pd.Data
     rows.to_csv("gaps.csv", index=False)
     assert run("exemplars", "gaps.csv", "m.parquet")[0] == 1
     out = run("exemplars", "gaps.csv", "m.parquet", "--missing", "drop")[1]
-    assert out.rstrip().endswith("1 row with a missing value was dropped")
+    assert out.endswith("\n\n1 row with a missing value was dropped\n")
     code, _, said = run("exemplars", "rows.csv", "m.parquet", "--keep", "idd")
     assert code == 1
     assert "'idd'" in said

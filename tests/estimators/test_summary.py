@@ -140,7 +140,8 @@ def test_damaged_facts_are_refused(model: lwcs.CoresetKMeans, field: str, value:
 
 
 def test_columns_of_the_data_may_have_any_names() -> None:
-    X = pd.DataFrame(np.arange(12.0).reshape(6, 2), columns=["rows", "rows_median"])
+    values = np.random.default_rng(0).random((6, 2))
+    X = pd.DataFrame(values, columns=["rows", "rows_median"])
     table = lwcs.CoresetKMeans(2, random_state=0).fit(X).summary().to_arrow()
     assert len(set(table.column_names)) == len(table.column_names)
     assert {"rows", "rows_", "rows_median", "rows_median_"} <= set(table.column_names)
