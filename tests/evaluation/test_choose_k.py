@@ -222,6 +222,7 @@ def test_a_few_rows_are_too_few_to_tell():
     assert choice.k is None
     assert choice.reason.startswith("too few rows to tell")
     assert "k = 3: the largest silhouette" in choice.words()
+    assert "Told apart: between every two neighbouring clusters there is a valley" in str(choice)
 
 
 @pytest.mark.parametrize("kind", ["rows", "stream", "coreset"])

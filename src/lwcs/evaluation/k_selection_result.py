@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Outcome = Literal["structure", "none stands out", "too few rows", "no structure"]
 
 
+_TOLD_APART = (
+    "Told apart: between every two neighbouring clusters there is a valley, where rows are fewer "
+    "than on both sides"
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class KChoice(Tabular):
     """How many clusters data has. Created by `lwcs.choose_k`.
@@ -140,6 +146,8 @@ class KChoice(Tabular):
         # One reason for all is that for which none is recommended.
         if len(whys) > 1 or self.k is not None:
             lines += [f"Not k = {_spans(ks)}: {why}" for why, ks in whys.items()]
+        if any(row.separated is not None for row in self.rows):
+            lines.append(_TOLD_APART)
         return "\n".join(lines)
 
     def resample_words(self) -> str:
