@@ -134,3 +134,26 @@ def test_noise_of_unequal_size_beside_separated_clusters_is_no_second_column():
     centers[:, 2] = np.arange(5) * 100.0
     rows = centers[RNG.integers(0, 5, N)] + RNG.normal(size=(N, 6)) * [2.0, 1, 1, 1, 1, 1]
     assert silently(rows).diagnosis_.columns == {}
+
+
+def test_a_coreset_of_such_a_table_and_a_choice_of_k_say_it_too(tmp_path):
+    words = r"column 'revenue' has 100 %.*scale='standard'"
+    coreset = lwcs.build(FRAME, 2_000, random_state=0)
+    with pytest.warns(lwcs.ColumnWarning, match=words):
+        assert fitted(coreset).diagnosis_.columns.keys() == {"revenue"}
+    with pytest.warns(lwcs.ColumnWarning, match=words) as said:
+        lwcs.choose_k(FRAME, range(2, 5), n_bootstrap=2, random_state=0)
+    assert len(said) == 1
+    FRAME.to_parquet(tmp_path / "t.parquet")
+    _, _, said = run("choose-k", str(tmp_path / "t.parquet"), "-k", "2-4", "--bootstrap", "2")
+    assert "column 'revenue' has 100 % of all squared distances" in said
+    assert "with --standardize" in said
+
+
+def test_a_choice_among_clusters_along_one_column_is_silent():
+    centers = np.zeros((5, 4))
+    centers[:, 2] = np.arange(5) * 100.0
+    rows = centers[RNG.integers(0, 5, N)] + RNG.normal(size=(N, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lwcs.choose_k(rows, range(2, 8), random_state=0).k == 5

@@ -180,7 +180,7 @@ class Check(Tabular):
                 plain_percent(column.gaps, 2) if column.gaps else "",
                 *map(_number, (column.low, column.high, column.mean)),
                 _share(column.share),
-                column.why or "",
+                (column.why or "").removeprefix("says the "),
             ]
             for column in self.columns[:_SHOWN]
         ]

@@ -72,7 +72,7 @@ def fit_rows(context: BuildContext, request: FitRequest) -> FitResult:
 
 
 def fit_coreset(coreset: Coreset, computed_as: ComputedAs, request: FitRequest) -> FitResult:
-    """Cluster a coreset that was built before; there are no warnings, since its size was given."""
+    """Cluster a coreset that was built before; no warning is about its size, which was given."""
     params = request.params
     if request.size is not None or (request.holdout and not coreset.exact):
         result = _solve_on_one_level(coreset, computed_as, params, request.holdout)
