@@ -145,7 +145,7 @@ class KChoice(Tabular):
                 whys.setdefault(row.why, []).append(row.k)
         # One reason for all is that for which none is recommended.
         if len(whys) > 1 or self.k is not None:
-            lines += [f"Not k = {_spans(ks)}: {why}" for why, ks in whys.items()]
+            lines += [f"Not k = {_spans(ks)}: {_of(ks, why)}" for why, ks in whys.items()]
         if any(row.separated is not None for row in self.rows):
             lines.append(_TOLD_APART)
         return "\n".join(lines)
@@ -179,6 +179,11 @@ class KChoice(Tabular):
         tried = f"{self.ks[0]} to {self.ks[-1]}" if len(self.ks) > 1 else str(self.ks[0])
         chosen = f"k={self.k} in {100.0 * self.resamples.get(self.k, 0.0):.0f} % of resamples"
         return f"KChoice({chosen}, of {tried}, by {self.model_kind})"
+
+
+def _of(ks: Sequence[int], why: str) -> str:
+    """A reason for one k or several."""
+    return why if len(ks) == 1 else why.replace("its clusters", "their clusters")
 
 
 def _spans(ks: Sequence[int]) -> str:
