@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,36 @@ def test_centers_sizes_and_costs_are_shown_by_the_names_of_the_columns(rows: Non
         "rows", "share", "name", "cost", "a", "b",
     ]  # fmt: skip
     assert f"{model.cluster_centers_[0, 1]:.4g}" in out
+
+
+def cost_shown(out: str) -> str:
+    line = next(line for line in out.splitlines() if "cost on all rows" in line)
+    return line.split("│")[2].strip()
+
+
+def test_the_cost_is_the_estimate_of_the_fit_with_its_interval(rows: None) -> None:
+    rng = np.random.default_rng(1)
+    pq.write_table(pa.table({n: rng.normal(size=100_000) for n in "ab"}), "many.parquet")
+    fit = ("fit", "many.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet", "--json")
+    found = json.loads(run(*fit)[1])["cost_on_all_rows"]
+    assert found["low"] < found["value"] < found["high"]
+    assert json.loads(run("inspect", "m.parquet", "--json")[1])["cost_on_all_rows"] == found
+    out = run("inspect", "m.parquet")[1]
+    words = f"about {found['value']:.6g} ({found['low']:.4g} to {found['high']:.4g})"
+    assert cost_shown(out) == words
+    assert re.search(r"sampling error +│ 0\.\d+ %", out)
+
+
+def test_the_cost_has_no_interval_where_all_rows_were_measured(rows: None) -> None:
+    fit = ("fit", "rows.parquet", "-k", "3", "--seed", "0", "-o", "m.parquet")
+    for more in ((), ("--size", "200", "--cost")):
+        run(*fit, *more)
+        assert cost_shown(run("inspect", "m.parquet")[1]) == (
+            f"{lwcs.load('m.parquet').inertia_:.6g}"
+        )
+    # Without a referee, nobody knows how much more other rows cost.
+    run(*fit, "--size", "200")
+    assert "by chance" in cost_shown(run("inspect", "m.parquet")[1])
 
 
 def test_columns_that_do_not_fit_are_counted(rows: None, monkeypatch: Any) -> None:

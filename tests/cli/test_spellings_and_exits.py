@@ -64,6 +64,9 @@ def test_what_a_pipe_is_not_for_is_said(folder, pipe):
     assert (code, "are both pipes, of which a command reads one" in said) == (2, True)
     code, _, said = run("build", one, "d.csv", "--size", "5", "-o", "c")
     assert (code, "DATA mixes" in said) == (2, True)
+    text = pipe(b"a,b\n1,2\n")
+    code, _, said = run("fit", text, "-k", "2", "-o", "p.parquet")
+    assert (code, f"{text!r} is neither Parquet nor Arrow" in said) == (2, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")

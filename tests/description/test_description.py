@@ -11,6 +11,7 @@ from sklearn.metrics import silhouette_samples
 import lwcs
 from lwcs.arrays.rows import weighted_quantiles
 from lwcs.description import describe
+from lwcs.description.projection import _signs
 
 CENTERS = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [9.0, 6.0, 0.0], [0.0, 40.0, 0.0]])
 SIZES = (400, 200, 300, 100)
@@ -189,6 +190,13 @@ def test_more_columns_are_projected_to_their_principal_components(d):
     assert own.explained[0] + own.explained[1] == pytest.approx(1.0, abs=1e-3)
     along = np.abs(np.corrcoef(own.points[:, 0], flat[:, 0])[0, 1])
     assert along > 0.999
+
+
+def test_parts_that_differ_by_rounding_do_not_turn_an_axis():
+    one = np.array([[-0.5, 0.6], [0.5, -0.8]])
+    for rounding in (-1e-15, 1e-15):
+        found = _signs(one * [[1.0], [1.0 + rounding]])
+        assert found.tolist() == [-1.0, -1.0]
 
 
 def test_an_outlier_neither_turns_the_axes_nor_fills_the_view():

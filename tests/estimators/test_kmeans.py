@@ -187,6 +187,10 @@ def test_one_iteration_from_a_given_start_is_one_step_of_lloyd():
     nearest = ((rows[:, None, :] - start) ** 2).sum(axis=2).argmin(axis=1)
     expected = [rows[nearest == j].mean(axis=0) for j in range(12)]
     np.testing.assert_allclose(model.cluster_centers_, expected)
+    # The labels and the cost are those of the centers that it has, and not of the start.
+    np.testing.assert_array_equal(model.labels_, model.predict(rows))
+    assert not np.array_equal(model.labels_, nearest)
+    assert model.inertia_ == pytest.approx(-model.score(rows))
 
 
 @pytest.mark.parametrize("jobs", [2, 7])

@@ -241,6 +241,30 @@ def test_the_result_is_a_table_and_words():
         lwcs.build(found, 10)
 
 
+def test_a_narrow_terminal_breaks_no_line_of_the_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("people.csv", index=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = run("check", "people.csv")[1]
+    assert whole == f"{lwcs.check('people.csv')}\n"
+    for width in (60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = run("check", "people.csv")[1]
+        table = _table(out)
+        assert max(map(len, table)) <= width
+        # Every cell of the table is there, and each part of it begins with the names.
+        cells = {cell for line in table for cell in line.split()}
+        assert cells == {cell for line in _table(whole) for cell in line.split()} | {
+            cell for cell in cells if set(cell) == {"─"}
+        }
+        assert sum(line.startswith("price_eur ") for line in table) > 1
+        assert out.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def _table(text):
+    return text.split("\n\n", 1)[1].split("Constant", 1)[0].splitlines()
+
+
 def test_pipes_and_wrong_input(tmp_path):
     text = FRAME[["price", "rate"]].to_csv(index=False).encode()
     code, out, _ = run("check", "-", "--format", "csv", stdin=text)

@@ -125,6 +125,7 @@ def test_text_and_html_name_the_recommendation(choice):
     assert "<b>4</b>" in choice._repr_html_()
     assert repr(choice) == "KChoice(k=4 in 100 % of resamples, of 2 to 8, by kmeans)"
     assert "k = 3: its clusters are told apart, too" in str(choice)
+    assert "Not k = 2, 3: their clusters are told apart, too" in str(choice)
 
 
 def test_the_same_seed_gives_the_same_choice_on_any_number_of_threads(choice, four):
@@ -222,6 +223,7 @@ def test_a_few_rows_are_too_few_to_tell():
     assert choice.k is None
     assert choice.reason.startswith("too few rows to tell")
     assert "k = 3: the largest silhouette" in choice.words()
+    assert "Told apart: between every two neighbouring clusters there is a valley" in str(choice)
 
 
 @pytest.mark.parametrize("kind", ["rows", "stream", "coreset"])

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from lwcs import divergences
 from lwcs.geometry import Geometry
-from lwcs.solvers.lloyd import Clustering, lloyd, solve
+from lwcs.solvers.lloyd import Clustering, cheapest, lloyd, solve
 from lwcs.solvers.points import Points
 
 MAKE = pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -152,6 +152,23 @@ def test_the_best_restart_is_kept():
     costs = [solve(points, 20, seed=0, n_init=n).cost for n in (1, 2, 5)]
     assert costs[0] >= costs[1] >= costs[2]
     assert costs[0] > costs[2]
+
+
+@pytest.mark.parametrize(
+    ("costs", "first"),
+    [
+        ([2.0, 1.0, 1.0 - 1e-12], 1),
+        ([1.0 + 1e-12, 1.0], 0),
+        ([1.0, 0.99], 1),
+        ([-10.0, -10.0 - 1e-11], 0),
+        ([-10.0, -10.1, -9.0], 1),
+        ([np.inf, 1.0], 1),
+        ([1.0, -np.inf], 1),
+        ([0.0, 0.0], 0),
+    ],
+)
+def test_of_starts_with_the_same_cost_up_to_rounding_the_first_is_kept(costs, first):
+    assert cheapest(costs) == first
 
 
 def test_points_of_offset_data_keep_their_digits():

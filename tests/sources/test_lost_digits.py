@@ -16,6 +16,7 @@ import lwcs
 from lwcs.arrays.checks import loses_digits
 
 BASE = 2**60
+FLOATS = np.random.default_rng(0).random(150)
 LARGE = BASE + np.arange(300, dtype=np.int64).reshape(-1, 2)
 
 
@@ -47,12 +48,12 @@ KINDS = {
     "list": lambda _: LARGE.tolist(),
     "sparse": lambda _: sp.csr_array(LARGE),
     "pandas": lambda _: pd.DataFrame(columns()),
-    "pandas, with floats": lambda _: pd.DataFrame(columns(c=LARGE[:, 0] / 7)),
+    "pandas, with floats": lambda _: pd.DataFrame(columns(c=FLOATS)),
     "polars": lambda _: pl.DataFrame(columns()),
     "pyarrow": lambda _: pa.table(columns()),
     "npy": as_npy,
     "parquet": as_parquet,
-    "parquet, with floats": lambda folder: as_parquet(folder, c=LARGE[:, 0] / 7),
+    "parquet, with floats": lambda folder: as_parquet(folder, c=FLOATS),
     "csv": as_csv,
 }
 ENTRIES = {
@@ -73,6 +74,14 @@ def test_lost_digits_are_one_warning(kind, entry, tmp_path):
     named = kind.split(",")[0] in ("pandas", "polars", "pyarrow", "parquet", "csv")
     assert said[0].startswith("column 'a' has" if named else "the data has")
     assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if each != "objects"])
+def test_check_says_it_before_a_fit_does(kind, tmp_path):
+    said = [each for each in lwcs.check(KINDS[kind](tmp_path)).words() if "2**53" in each]
+    assert len(said) == 1
+    named = kind.split(",")[0] in ("pandas", "polars", "pyarrow", "parquet", "csv")
+    assert said[0].startswith("Column 'a' has" if named else "The data has")
 
 
 @pytest.mark.parametrize(

@@ -145,3 +145,41 @@ def test_one_row_far_away_does_not_make_columns_alike():
     flags[7] = 1.0
     assert alike(flags, np.ones(N)) == []
     assert alike(np.column_stack([rows[:, 0], flags[:, 0], rows[:, 0]]), np.ones(N)) == [(0, 2)]
+
+
+def test_a_second_column_that_takes_over_once_the_first_is_cut_is_named_with_it():
+    frame = FRAME.assign(points=1e9 * RNG.random(N))
+    assert frame["revenue"].var() > 0.9 * frame.var().sum()
+    with pytest.warns(lwcs.ColumnWarning, match=r"columns 'revenue' and 'points' have 100 %"):
+        found = fitted(frame).diagnosis_.columns
+    assert found["revenue"] > 0.9 > 0.1 > found["points"]
+
+
+def test_noise_of_unequal_size_beside_separated_clusters_is_no_second_column():
+    centers = np.zeros((5, 6))
+    centers[:, 2] = np.arange(5) * 100.0
+    rows = centers[RNG.integers(0, 5, N)] + RNG.normal(size=(N, 6)) * [2.0, 1, 1, 1, 1, 1]
+    assert silently(rows).diagnosis_.columns == {}
+
+
+def test_a_coreset_of_such_a_table_and_a_choice_of_k_say_it_too(tmp_path):
+    words = r"column 'revenue' has 100 %.*scale='standard'"
+    coreset = lwcs.build(FRAME, 2_000, random_state=0)
+    with pytest.warns(lwcs.ColumnWarning, match=words):
+        assert fitted(coreset).diagnosis_.columns.keys() == {"revenue"}
+    with pytest.warns(lwcs.ColumnWarning, match=words) as said:
+        lwcs.choose_k(FRAME, range(2, 5), n_bootstrap=2, random_state=0)
+    assert len(said) == 1
+    FRAME.to_parquet(tmp_path / "t.parquet")
+    _, _, said = run("choose-k", str(tmp_path / "t.parquet"), "-k", "2-4", "--bootstrap", "2")
+    assert "column 'revenue' has 100 % of all squared distances" in said
+    assert "with --standardize" in said
+
+
+def test_a_choice_among_clusters_along_one_column_is_silent():
+    centers = np.zeros((5, 4))
+    centers[:, 2] = np.arange(5) * 100.0
+    rows = centers[RNG.integers(0, 5, N)] + RNG.normal(size=(N, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lwcs.choose_k(rows, range(2, 8), random_state=0).k == 5

@@ -162,18 +162,24 @@ def pipe_as_input(ctx: click.Context, param: click.Parameter, value: Any) -> Any
     return words if isinstance(value, tuple) else words[0]
 
 
+def _name_of_input() -> str:
+    """Standard input, or the pipe that was given for it by its path."""
+    ctx = click.get_current_context(silent=True)
+    return NAME if ctx is None or _PIPE not in ctx.meta else repr(ctx.meta[_PIPE])
+
+
 def _open(file: Any, kind: str | None) -> Piped:
     if kind is None:
         head = file.read(max(map(len, _FIRST_BYTES)))
         if not head:
             raise click.UsageError(
-                f"{NAME} is empty; pipe rows or a saved coreset into this command"
+                f"{_name_of_input()} is empty; pipe rows or a saved coreset into this command"
             )
         kind = next((name for first, name in _FIRST_BYTES.items() if head.startswith(first)), None)
         if kind is None:
             raise click.UsageError(
-                f"--format is missing; {NAME} is neither Parquet nor Arrow, so pass --format csv "
-                "or --format tsv"
+                f"--format is missing; {_name_of_input()} is neither Parquet nor Arrow, so pass "
+                "--format csv or --format tsv"
             )
         from lwcs.sources.files.csv import Chained
 

@@ -1,11 +1,15 @@
-"""The MODEL of a command, beside its DATA: found in either order, loaded, and its rows opened."""
+"""The MODEL of a command, beside its DATA: found in either order, loaded, and its rows opened.
+
+And what it costs on all rows, for the commands that say so.
+"""
 
 from __future__ import annotations
 
 import logging
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -142,3 +146,30 @@ def _check_features(model: lwcs.CoresetKMeans | lwcs.CoresetMixture, source: Sou
             f"{own}, in this order; leave out --columns, so that they are found by name (rename "
             "columns of DATA that have other names)"
         )
+
+
+class CostOnAllRows(NamedTuple):
+    """The cost of a model on all rows, and its 95 % interval where it is an estimate."""
+
+    value: float
+    low: float
+    high: float
+
+    def words(self, remark: str = "") -> str:
+        """An estimate as text; `remark` is about the interval."""
+        return f"about {self.value:.6g} ({self.low:.4g} to {self.high:.4g}{remark})"
+
+
+def cost_on_all_rows(model: lwcs.CoresetKMeans) -> CostOnAllRows | None:
+    """What a model costs on all rows, as its record has it; None beyond the range of numbers."""
+    from lwcs.statistics.referee import deviations
+
+    if model.fitted_on_ is None or model.diagnosis_ is None:
+        return None
+    if model.diagnosis_.on_all_rows:
+        return CostOnAllRows(model.inertia_, model.inertia_, model.inertia_)
+    cost, total = model.fitted_on_.cost, model.fitted_on_.total_weight
+    value, reach = total * cost.value, deviations(0.05) * total * cost.variance**0.5
+    if not isfinite(value + reach):
+        return None
+    return CostOnAllRows(value, max(value - reach, 0.0), value + reach)

@@ -312,6 +312,13 @@ def wrote_lines(*files: str | None) -> list[str]:
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
 
+def width_of_answers() -> int | None:
+    """How wide tables on standard output may be; None for a file or a pipe, which have no width."""
+    from lwcs.cli.terminal import Terminal
+
+    return Terminal().given_width
+
+
 def print_answer(facts: dict[str, Any], text: str) -> None:
     """Print the result on standard output: as text or, with --json, as JSON."""
     if not _printed_as_json(facts):

@@ -26,11 +26,15 @@ class Terminal(Console):
         """Leave a pipe that is closed to the group of commands."""
         raise  # rich calls this where it handles the error
 
+    @property
+    def given_width(self) -> int | None:
+        """The width of the terminal, or the one that is set by COLUMNS; a file has none."""
+        return self.width if self.is_terminal or "COLUMNS" in os.environ else None
+
     def show(self, table: Table) -> None:
         """Print a table whole: none of its columns is left out, and no cell is cut."""
         wanted = self._natural_width(table)
-        if not self.is_terminal and "COLUMNS" not in os.environ:
-            # A file has no width.
+        if self.given_width is None:
             self.width = max(self.width, wanted)
         if wanted <= self.width:
             self.print(table)

@@ -105,6 +105,8 @@ _MARGIN = 0.08
 # The strongest colour of a heat map: a quantile of the clusters, and how far the largest difference
 # may be above that to have a colour of its own.
 _SATURATED, _MUCH = 0.8, 1.5
+# Relative difference below which parts of a direction are equal.
+_EQUAL_PARTS = 1e-6
 # Distance of the edge from a center, as a part of the width.
 _CENTER_MARGIN = 0.06
 
@@ -256,15 +258,23 @@ def _directions(description: Description) -> tuple[FloatArray, tuple[float, floa
         directions = eigh(around.T @ around, subset_by_index=[d - 2, d - 1])[1][:, ::-1]
     else:
         directions = _by_iteration(rows, mean, roots)
-    # The sign of a direction is arbitrary: its largest part is positive.
-    largest = directions[np.abs(directions).argmax(axis=0), [0, 1]]
-    directions = directions * np.where(largest < 0.0, -1.0, 1.0)
+    directions = directions * _signs(directions)
     # Tails do not choose directions, but they are a part of the variance.
     center, deviation = weighted_moments(whole, weights)
     total = float(deviation @ deviation)
     along = weights @ product_around(whole, center, directions) ** 2
     parts = np.clip(along / total, 0.0, 1.0) if total > 0.0 else np.zeros(2)
     return directions, (float(parts[0]), float(parts[1]))
+
+
+def _signs(directions: FloatArray) -> FloatArray:
+    """Signs that make the largest part of each direction positive, as signs are arbitrary.
+
+    Of parts that differ by rounding alone, which depends on the processor, the first decides.
+    """
+    sizes = np.abs(directions)
+    first = (sizes >= (1.0 - _EQUAL_PARTS) * sizes.max(axis=0)).argmax(axis=0)
+    return np.where(directions[first, np.arange(directions.shape[1])] < 0.0, -1.0, 1.0)
 
 
 def _by_iteration(rows: Any, mean: FloatArray, roots: FloatArray) -> FloatArray:

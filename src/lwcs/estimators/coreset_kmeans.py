@@ -31,7 +31,7 @@ from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.runtime.warnings import warn
 from lwcs.sizing.decision import is_auto, sampler_of
-from lwcs.sizing.fit_warnings import warn_of_fit
+from lwcs.sizing.fit_warnings import warn_of_domination, warn_of_fit
 from lwcs.sizing.fitting import fit_coreset, fit_rows
 from lwcs.sizing.levels import SolverParams
 from lwcs.sizing.solution import FitRequest, FitResult
@@ -260,6 +260,7 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
             set_features(self, coreset)
             check_rows(coreset, self.n_clusters)
             result = fit_coreset(coreset, self._geometry_for(coreset), request)
+            warn_of_domination({} if result.diagnosis is None else result.diagnosis.columns)
             return self._attributes(result, request)
         source = scan_rows(self, X, sample_weight, reset=True, journal=request.params.journal)
         context = BuildContext.of(source, divergence, device, tf32=self.precision == TF32)

@@ -30,6 +30,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads, single_threaded_blas
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers import as_sampler
+from lwcs.sizing.fit_warnings import warn_of_domination
 from lwcs.sizing.solution import first_size, summarize
 from lwcs.solvers.families import new_family
 from lwcs.sources import scan
@@ -184,6 +185,9 @@ def choose_k(
             by_k = dict(zip(tried, solutions, strict=True))
             models = KMeansModels(draws.solved, by_k, parameters)
             verdict = judge_clusters(*known)
+            # A smaller k than the right one would cut along one column of clusters that lie on it.
+            most = verdict.k or tried[-1]
+            warn_of_domination(models.result(most).dominating_columns())
         return KChoice(*verdict, model, draws.solved, journal.timings(), models)
 
 

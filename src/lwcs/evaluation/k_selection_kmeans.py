@@ -226,10 +226,13 @@ class KMeansModels:
     def __call__(self, k: int) -> CoresetKMeans:
         """The model that a fit on the same coreset would give."""
         if k not in self.made:
-            priced = self.solutions[k]
-            found, own = priced.clustering, priced.cost_on_solved
-            error = NONE if self.solved.exact else SamplingError.of(own, priced.cost_on_held_out)
-            solution = Solution(self.solved, found.centers.geometry, found, own, error)
-            answer = FitResult(solution, solution.centers, found.cost, error)
-            self.made[k] = solved_model(answer, self.parameters)
+            self.made[k] = solved_model(self.result(k), self.parameters)
         return self.made[k]
+
+    def result(self, k: int) -> FitResult:
+        """A solution as the result of a fit."""
+        priced = self.solutions[k]
+        found, own = priced.clustering, priced.cost_on_solved
+        error = NONE if self.solved.exact else SamplingError.of(own, priced.cost_on_held_out)
+        solution = Solution(self.solved, found.centers.geometry, found, own, error)
+        return FitResult(solution, solution.centers, found.cost, error)

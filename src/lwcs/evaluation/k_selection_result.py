@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Outcome = Literal["structure", "none stands out", "too few rows", "no structure"]
 
 
+_TOLD_APART = (
+    "Told apart: between every two neighbouring clusters there is a valley, where rows are fewer "
+    "than on both sides"
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class KChoice(Tabular):
     """How many clusters data has. Created by `lwcs.choose_k`.
@@ -139,7 +145,9 @@ class KChoice(Tabular):
                 whys.setdefault(row.why, []).append(row.k)
         # One reason for all is that for which none is recommended.
         if len(whys) > 1 or self.k is not None:
-            lines += [f"Not k = {_spans(ks)}: {why}" for why, ks in whys.items()]
+            lines += [f"Not k = {_spans(ks)}: {_of(ks, why)}" for why, ks in whys.items()]
+        if any(row.separated is not None for row in self.rows):
+            lines.append(_TOLD_APART)
         return "\n".join(lines)
 
     def resample_words(self) -> str:
@@ -173,6 +181,11 @@ class KChoice(Tabular):
             f"k={self.k} in {markup.plain_percent(self.resamples.get(self.k, 0.0), 2)} of resamples"
         )
         return f"KChoice({chosen}, of {tried}, by {self.model_kind})"
+
+
+def _of(ks: Sequence[int], why: str) -> str:
+    """A reason for one k or several."""
+    return why if len(ks) == 1 else why.replace("its clusters", "their clusters")
 
 
 def _spans(ks: Sequence[int]) -> str:

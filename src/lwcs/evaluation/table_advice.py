@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.checks import lost_digits_text
 from lwcs.evaluation.table_check_result import Check
 from lwcs.runtime.formatting import plain_percent
 from lwcs.sources.columns import some_names
@@ -69,7 +70,10 @@ def advised(
     k, n_sampled = max(1, min(n_clusters, n_rows)), len(next(iter(sample.values()), ()))
     return Check(
         n_rows, tuple(judged), tuple(shares),
-        tuple(_findings(judged, variances, [sample[name] for name in shares], options)),
+        (
+            *_findings(judged, variances, [sample[name] for name in shares], options),
+            *_lost_digits(source, list(shares)),
+        ),
         options, None if paths is None else _command(paths, k, options), _code(paths, k, options),
         n_sampled,
     )  # fmt: skip
@@ -192,6 +196,15 @@ def _findings(
             f"Long tails: {tails}{_more(tailed)}; a few extreme rows may get clusters of their "
             "own, unless logarithms are taken first."
         )
+
+
+def _lost_digits(source: Source, features: Sequence[str]) -> Iterator[str]:
+    """Whole numbers that are not the same in float64, as the pass has seen them."""
+    lost = source.selection.lost if source.selection is not None else ()
+    names = [name for name in features if name in lost]
+    if names or source.lost_digits:
+        words = lost_digits_text(names)
+        yield f"{words[0].upper()}{words[1:]}."
 
 
 def _has_long_tails(facts: ColumnFacts) -> bool:

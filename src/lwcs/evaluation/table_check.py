@@ -288,7 +288,10 @@ def _of_batches(source: SequenceSource) -> Iterator[TableStatistics]:
         # Columns stay together in memory, which makes sums over rows fast.
         numbers = np.empty((len(rows), len(names)), order="F")
         for j, name in enumerate(names):
-            numbers[:, j] = _floats(rows[name].combine_chunks())
+            column = rows[name].combine_chunks()
+            numbers[:, j] = _floats(column)
+            if source.selection is not None and pa.types.is_integer(column.type):
+                source.selection.note(name, numbers_of(column))
         keys = rng.random(len(rows))
         smallest = np.partition(np.concatenate([smallest, keys]), most - 1)[:most]
         # Most rows are known not to be in the sample before they are copied.

@@ -143,19 +143,19 @@ class Check(Tabular):
         return [*lines, "This fits it well; the number of clusters is yours to choose:"]
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """All of it in words; tables are no wider than `width` characters."""
         headings, table = self._table()
-        widths = [max(map(len, column)) for column in zip(headings, *table, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if j < 2 or j == len(widths) - 1 else cell.rjust(width)
-                for j, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [headings, ["─" * width for width in widths], *table]
-        ]
+        rules = ["─" * max(map(len, column)) for column in zip(headings, *table, strict=True)]
+        last = len(headings) - 1
+        lines = markup.plain_table([headings, rules, *table], left=(0, 1, last), width=width)
         if len(self.columns) > _SHOWN:
             lines.append(f"… and {len(self.columns) - _SHOWN:,} more columns")
         how = [] if not self.features else ["", f"    {self.command or self.code}"]
-        title = f"{self.n_rows:,} rows, {len(self.columns):,} columns{self._kinds()}"
+        s = "s" * (len(self.columns) != 1)
+        title = f"{self.n_rows:,} rows, {len(self.columns):,} column{s}{self._kinds()}"
         return "\n".join([title, "", *lines, "", *self.words(), *how])
 
     def _repr_html_(self) -> str:
@@ -180,7 +180,7 @@ class Check(Tabular):
                 plain_percent(column.gaps, 2) if column.gaps else "",
                 *map(_number, (column.low, column.high, column.mean)),
                 _share(column.share),
-                column.why or "",
+                (column.why or "").removeprefix("says the "),
             ]
             for column in self.columns[:_SHOWN]
         ]

@@ -11,7 +11,7 @@ import numpy as np
 from lwcs.arrays.device import copied
 from lwcs.arrays.rows import some_columns, stack
 from lwcs.estimators.summary import name_within
-from lwcs.runtime.formatting import plain_number, shortened
+from lwcs.runtime.formatting import plain_number, plain_table, shortened
 from lwcs.sizing.stability import SHOWN
 from lwcs.storage.persistence import Tabular
 
@@ -231,28 +231,27 @@ class Exemplars(Tabular):
         )
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """The rows of the largest clusters; tables are no wider than `width` characters."""
         shown = [each for each in self.order if (self.cluster == each).any()]
         heading = (
             f"The {self.n} nearest and the {self.n} farthest of {self.n_rows:,} rows by "
             f"{self.called}, the largest first"
         )
-        parts = [heading, *map(self._block, shown[:SHOWN])]
+        parts = [heading, *(self._block(each, width) for each in shown[:SHOWN])]
         if len(shown) > SHOWN:
             parts.append(f"and {len(shown) - SHOWN:,} more {self.called}s, which are no larger")
         return "\n\n".join(parts)
 
-    def _block(self, cluster: int) -> str:
+    def _block(self, cluster: int, width: int | None) -> str:
         """The rows of a cluster as text, with the columns that tell it apart."""
         name = (
             "" if self.summary is None else f": {name_within(self.summary.names[cluster], _NAME)}"
         )
-        lines = [f"{self.called} {cluster}{name}"]
-        cells = self.cells(cluster, _COLUMNS)
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for first, *others in cells:
-            right = [each.rjust(width) for each, width in zip(others, widths[1:], strict=True)]
-            lines.append("  ".join(["", first.ljust(widths[0]), *right]))
-        return "\n".join(lines)
+        cells = [[f"  {first}", *others] for first, *others in self.cells(cluster, _COLUMNS)]
+        return "\n".join([f"{self.called} {cluster}{name}", *plain_table(cells, width=width)])
 
     def cells(self, cluster: int, n_columns: int) -> list[list[str]]:
         """A table of the rows of a cluster as text, with its headings."""

@@ -23,6 +23,8 @@ _PLAIN = 1e7
 # Units of time, each used from the value that is rounded to one of it.
 _UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 _LEAST = 0.9995
+# Between the columns of a table.
+_BETWEEN = "  "
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -156,3 +158,29 @@ def paragraphs(lines: Iterable[object]) -> str:
 
 def _text(value: object) -> str:
     return escape(str(value))
+
+
+def plain_table(
+    lines: Sequence[Sequence[str]], *, left: Sequence[int] = (0,), width: int | None = None
+) -> list[str]:
+    """The lines of a table as text; the columns `left` are aligned to the left.
+
+    One that is wider than `width` becomes several, each with the first column, so that a narrow
+    terminal breaks no line.
+    """
+    sizes = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    parts = [[0]]
+    for j in range(1, len(sizes)):
+        room = sum(sizes[each] + len(_BETWEEN) for each in parts[-1]) + sizes[j]
+        if width is not None and room > width and len(parts[-1]) > 1:
+            parts.append([0])
+        parts[-1].append(j)
+    texts: list[str] = []
+    for part in parts:
+        texts += [""] if texts else []
+        for line in lines:
+            cells = (
+                line[j].ljust(sizes[j]) if j in left else line[j].rjust(sizes[j]) for j in part
+            )
+            texts.append(_BETWEEN.join(cells).rstrip())
+    return texts

@@ -17,6 +17,8 @@ from lwcs.statistics.column_shares import alike, domination_words
 from lwcs.statistics.diagnosis import METHODS, draws_by, family_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lwcs.coreset.coreset import Coreset
     from lwcs.sizing.solution import FitRequest, FitResult
     from lwcs.solvers.lloyd import Clustering
@@ -105,17 +107,21 @@ def warn_of_method(diagnosis: Diagnosis, request: FitRequest, *, rereadable: boo
 
 def warn_of_columns(result: FitResult, source: Source) -> None:
     """Warn of columns that have most of all distances, and of columns that say the same."""
-    dominating = {} if result.diagnosis is None else result.diagnosis.columns
-    if dominating:
-        it = "it" if len(dominating) == 1 else "them"
-        warn(
-            f"{domination_words(dominating)}, so that the clusters are slices of {it}; if "
-            "the other columns should count as much, measure distances in standard deviations with "
-            "lwcs.scan(…, scale='standard')"
-        )
+    warn_of_domination({} if result.diagnosis is None else result.diagnosis.columns)
     selection, coreset = source.selection, result.solution.coreset
     if selection is not None and selection.by_default and not any(selection.widths):
         selection.warn_of_alike(alike(coreset.host_points, coreset.host_weights))
+
+
+def warn_of_domination(columns: Mapping[str, float]) -> None:
+    """Warn of columns that have most of all distances, if there are any."""
+    if columns:
+        it = "it" if len(columns) == 1 else "them"
+        warn(
+            f"{domination_words(columns)}, so that the clusters are slices of {it}; if "
+            "the other columns should count as much, measure distances in standard deviations with "
+            "lwcs.scan(…, scale='standard')"
+        )
 
 
 def warn_of_fit(found: Clustering, coreset: Coreset, k: int, max_iter: int) -> None:

@@ -37,6 +37,7 @@ from lwcs.sizing.solution import (
     solve_on_one_level,
     summarize,
 )
+from lwcs.solvers.lloyd import cheapest
 from lwcs.sources import LocalSource
 from lwcs.sources.base import watched_blocks
 from lwcs.statistics.diagnosis import Diagnosis, Reason
@@ -71,7 +72,7 @@ def fit_rows(context: BuildContext, request: FitRequest) -> FitResult:
 
 
 def fit_coreset(coreset: Coreset, computed_as: ComputedAs, request: FitRequest) -> FitResult:
-    """Cluster a coreset that was built before; there are no warnings, since its size was given."""
+    """Cluster a coreset that was built before; no warning is about its size, which was given."""
     params = request.params
     if request.size is not None or (request.holdout and not coreset.exact):
         result = _solve_on_one_level(coreset, computed_as, params, request.holdout)
@@ -227,7 +228,7 @@ def judge(context: BuildContext, request: FitRequest, trial: FitTrial) -> FitTri
     if not solution.coreset.exact:
         result = _judged(result, costs)
     before = trial.judged_before
-    if before is not None and priced and result.cost >= before.cost:
+    if before is not None and priced and cheapest([before.cost, result.cost]) == 0:
         return replace(trial, result=before, judged=True, settled=True)
     return replace(trial, result=result, judged=True)
 

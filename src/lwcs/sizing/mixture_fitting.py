@@ -29,6 +29,7 @@ from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided, warn
 from lwcs.sizing.solution import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws, summarize
 from lwcs.solvers.em import evenly, log_likelihoods, maximize, prepared, responsibilities
+from lwcs.solvers.lloyd import cheapest
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import NONE, UNKNOWN, Mean, SamplingError
 
@@ -195,7 +196,8 @@ def fit_on_two_levels(
         first, others = whole.split(len(whole) // PREFIX, runs.seed)
         resumes, runs = runs.resumes, replace(runs, resumes=False)
         roughly = replace(runs, tol=_ROUGHLY * runs.tol) if starts > 1 else runs
-        best = max(first.candidates(roughly, starts, last), key=others.score)
+        tried = first.candidates(roughly, starts, last)
+        best = tried[cheapest([-others.score(each) for each in tried])]
         if starts > 1:
             best = first.go_on(runs, best)
         if others.score(best) == -np.inf:
@@ -224,7 +226,7 @@ def has_levels(coreset: Coreset, runs: Runs) -> bool:
 
 def _likeliest(found: list[Mixture]) -> Mixture:
     """The first of the best mixtures, by the draws that they were fitted on."""
-    return max(found, key=lambda each: each.lower_bound)
+    return found[cheapest([-each.lower_bound for each in found])]
 
 
 def _error(

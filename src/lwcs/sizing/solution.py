@@ -240,13 +240,13 @@ class FitResult:
         points, weights = coreset.host_points, coreset.host_weights
         # One cluster has no slices, and a few rows no shares.
         several = len(self.centers) > 1 and len(coreset) >= _FEWEST_ROWS
-        if several and (found := dominating_columns(points, weights, geometry)):
+        if several and (candidates := dominating_columns(points, weights, geometry)):
             labels, distances = self.on_draws()
             own = np.asarray(self.centers)[labels]
-            cost = float(weights @ distances)
-            if have_what_is_left(np.array(list(found)), points, weights, own, cost):
-                names = coreset.feature_names
-                return {str(j if names is None else names[j]): s for j, s in found.items()}
+            cost, names = float(weights @ distances), coreset.feature_names
+            for found in candidates:
+                if have_what_is_left(np.array(list(found)), points, weights, own, cost):
+                    return {str(j if names is None else names[j]): s for j, s in found.items()}
         return {}
 
     @cached_property

@@ -134,7 +134,7 @@ def _with_more(points: Points, before: Clustering, k: int, rng: np.random.Genera
             again = np.repeat(centers[:1], k - len(centers), axis=0)
             centers = np.concatenate([centers, again])
             break
-        best = max(splits, key=lambda split: split.gain)
+        best = splits[cheapest([-split.gain for split in splits])]
         costs, labels = costs.copy(), labels.copy()
         costs[best.at] = best.costs
         labels[best.at[best.beyond]] = len(centers)

@@ -19,7 +19,7 @@ is close to its center; such points are labelled by differences.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -369,10 +369,14 @@ def solve(
 
 
 def cheapest(costs: Sequence[float]) -> int:
-    """Index of the lowest cost; of costs that differ by rounding alone, the first."""
+    """Index of the lowest cost; of costs that differ by rounding alone, the first.
+
+    What is to be as large as possible, such as a log-likelihood, is a cost with its sign changed.
+    """
     best = 0
     for at, cost in enumerate(costs):
-        if cost < costs[best] * (1.0 - _EQUAL_COSTS):
+        rounding = _EQUAL_COSTS * abs(costs[best]) if isfinite(costs[best]) else 0.0
+        if cost < costs[best] - rounding:
             best = at
     return best
 

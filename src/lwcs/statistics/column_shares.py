@@ -43,16 +43,31 @@ def dominating(variances: FloatArray, most: float = MOST) -> IntArray:
     return order[:0]
 
 
-def dominating_columns(points: Rows, weights: FloatArray, geometry: Geometry) -> dict[int, float]:
-    """The columns that dominate squared distances between rows, with their shares of them."""
+def dominating_columns(
+    points: Rows, weights: FloatArray, geometry: Geometry
+) -> list[dict[int, float]]:
+    """Columns that dominate squared distances between rows, with their shares of them.
+
+    Where a single one does, that one; and then also it and the one that dominates the others, which
+    may have most of what the clusters leave.
+    """
     if type(geometry.divergence) is not SquaredEuclidean or geometry.scale is not None:
-        return {}
+        return []
     step = -(-points.shape[0] // _SCREENED)
     if step > 1 and not len(dominating(_variances(points[::step], weights[::step]), _SCREEN)):
-        return {}
+        return []
     variances = _variances(points, weights)
-    total = variances.sum()
-    return {int(j): float(variances[j] / total) for j in sorted(dominating(variances))}
+    first, total = dominating(variances), variances.sum()
+    candidates = [first] if len(first) else []
+    if len(first) == 1 and len(second := dominating(_without(variances, first))) == 1:
+        candidates.append(np.concatenate([first, second]))
+    return [{int(j): float(variances[j] / total) for j in sorted(each)} for each in candidates]
+
+
+def _without(variances: FloatArray, columns: IntArray) -> FloatArray:
+    others = variances.copy()
+    others[columns] = 0.0
+    return others
 
 
 def have_what_is_left(

@@ -43,4 +43,4 @@ def check(data: tuple[str, ...], clusters: int, jobs: int | None, **reading: Any
         paths = None if in_files(data, reading["format"]) != data or data == ("-",) else data
         found = checked(opened(), opened, paths, clusters, jobs, progress())
     facts = {**found.to_dict(), "seconds": round(time.perf_counter() - start, 3)}
-    options.print_answer(facts, str(found))
+    options.print_answer(facts, found.text(options.width_of_answers()))

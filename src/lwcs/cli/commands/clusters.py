@@ -106,7 +106,9 @@ def exemplars(
         "seconds": round(time.perf_counter() - start, 3),
     }
     if target is None:
-        options.print_answer(facts, str(found) + options.dropped_text(source.dropped))
+        dropped = options.dropped_text(source.dropped).removeprefix("; ")
+        text = found.text(options.width_of_answers())
+        options.print_answer(facts, f"{text}\n\n{dropped}" if dropped else text)
         return
     rows = options.rows_text(found.n_rows, source.dropped)
     sentence = f"Chose {len(found):,} of {rows}{options.dropped_text(source.dropped)}"

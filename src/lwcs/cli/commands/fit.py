@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from math import inf, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,12 @@ from lwcs.cli import options
 from lwcs.cli.commands.report import check_outputs, report_fit, seed_to_use
 from lwcs.cli.inputs import ON_ALL_ROWS, coreset_of, given_flags, in_files, open_rows
 from lwcs.cli.logs import progress
+from lwcs.cli.models import cost_on_all_rows
 from lwcs.cli.outputs import write_to
 from lwcs.cli.parameter_types import NumberOrWord
+
+if TYPE_CHECKING:
+    from lwcs.cli.models import CostOnAllRows
 
 
 @click.command()
@@ -103,7 +107,7 @@ def fit(
     write_to(output, model.save)
     seconds = time.perf_counter() - start
     report_fit(model, report, data, seed, rows)
-    known = _cost_on_all_rows(model)
+    known = cost_on_all_rows(model)
     dropped = model.coreset_.details.get("dropped", 0)
     facts = {
         "clusters": clusters,
@@ -113,9 +117,7 @@ def fit(
         "method": model.coreset_.method,
         "cost": model.inertia_,
         "cost_of": "all rows" if model.diagnosis_.on_all_rows else "the coreset",
-        "cost_on_all_rows": None
-        if known is None
-        else dict(zip(("value", "low", "high"), known, strict=True)),
+        "cost_on_all_rows": None if known is None else known._asdict(),
         **saved_errors(model),
         **(clusters_of(model) if stability else {}),
         "iterations": model.n_iter_,
@@ -148,34 +150,22 @@ def _by(model: Any) -> str:
     return f", from {coreset.size:,} picked at random (method {coreset.method})"
 
 
-def _cost_on_all_rows(model: Any) -> tuple[float, float, float] | None:
-    """The cost on all rows and its 95 % interval; None beyond the range of numbers."""
-    from lwcs.statistics.referee import deviations
-
-    if model.diagnosis_.on_all_rows:
-        return (model.inertia_,) * 3
-    cost, total = model.fitted_on_.cost, model.fitted_on_.total_weight
-    value, reach = total * cost.value, deviations(0.05) * total * cost.variance**0.5
-    return (value, max(value - reach, 0.0), value + reach) if isfinite(value + reach) else None
-
-
-def _cost_text(model: Any, known: tuple[float, float, float] | None) -> str:
+def _cost_text(model: Any, known: CostOnAllRows | None) -> str:
     """How good the clusters are: on all rows if that is known, else by an estimate."""
     error, bound = model.sampling_error_, model.sampling_error_bound_
     if known is None:
         return f"Cost {model.inertia_:.6g} on the rows that were picked."
-    value, low, high = known
     if model.coreset_.exact:
-        return f"Cost {value:.6g} on all rows, which were all clustered."
+        return f"Cost {known.value:.6g} on all rows, which were all clustered."
     if model.diagnosis_.on_all_rows:
-        return f"Cost {value:.6g} on all rows{_error_text(error, bound)}."
+        return f"Cost {known.value:.6g} on all rows{_error_text(error, bound)}."
     if isfinite(error):
-        text = _error_text(error, bound)
-        return f"Cost on all rows about {value:.6g} ({low:.4g} to {high:.4g}){text}."
-    return (
-        f"Cost on all rows about {value:.6g} ({low:.4g} to {high:.4g} by chance alone; by how much "
-        "other rows cost more than those that were picked is not known, --cost measures it)."
+        return f"Cost on all rows {known.words()}{_error_text(error, bound)}."
+    unknown = (
+        " by chance alone; by how much other rows cost more than those that were picked is not "
+        "known, --cost measures it"
     )
+    return f"Cost on all rows {known.words(unknown)}."
 
 
 def _refuse_second_pass(data: tuple[str, ...], kind: str | None) -> None:

@@ -18,7 +18,8 @@ from lwcs.cli.inputs import (
     standard_input,
 )
 from lwcs.cli.logs import is_set, progress
-from lwcs.runtime.formatting import shortened
+from lwcs.cli.models import CostOnAllRows, cost_on_all_rows
+from lwcs.runtime.formatting import plain_percent, shortened
 from lwcs.runtime.journal import TIMINGS, Journal, without_timings
 from lwcs.sources.base import gathered
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from lwcs.sources import Block
 
 
-DIAGNOSIS, WORDS = "diagnosis", "words"
+DIAGNOSIS, WORDS, ON_ALL = "diagnosis", "words", "cost_on_all_rows"
+_PARTS_OF_COST = ("sampling_error", "sampling_error_bound")
 
 
 @click.command()
@@ -72,6 +74,12 @@ def inspect(file: str, **reading: Any) -> None:
                 continue
             if name == DIAGNOSIS:
                 value = value[WORDS]
+            if name == "cost" and ON_ALL in facts:
+                continue  # which is that of the rows that were drawn
+            if name == ON_ALL:
+                value = _cost_words(facts)
+            if name in _PARTS_OF_COST and facts["kind"] == "model":
+                value = plain_percent(value, 2)
             if name == TIMINGS:
                 name = "seconds"
                 value = {stage: round(each["seconds"], 3) for stage, each in value.items()}
@@ -81,6 +89,14 @@ def inspect(file: str, **reading: Any) -> None:
             text = str(value) if name == "seed" else _value_text(value)
             table.add_row(Text(name.replace("_", " ")), Text(text))
         console.print(table)
+
+
+def _cost_words(facts: dict[str, Any]) -> str:
+    """The cost on all rows, or the estimate of it, as `lwcs fit` has said it."""
+    known = CostOnAllRows(**facts[ON_ALL])
+    if facts[DIAGNOSIS]["on_all_rows"]:
+        return f"{known.value:.6g}"
+    return known.words("" if _PARTS_OF_COST[0] in facts else " by chance alone")
 
 
 def _value_text(value: Any) -> str:
@@ -160,13 +176,14 @@ def _facts(file: str, reading: dict[str, Any], journal: Journal) -> dict[str, An
             **_known_timings(saved.timings_),
             **clusters_of(saved),
         }
-    diagnosis = saved.diagnosis_
+    diagnosis, on_all = saved.diagnosis_, cost_on_all_rows(saved)
     return {
         "kind": "model",
         "divergence": repr(saved.geometry_.divergence),
         "clusters": len(saved.cluster_centers_),
         "features": features,
         "cost": saved.inertia_,
+        **({} if on_all is None else {ON_ALL: on_all._asdict()}),
         **errors,
         "iterations": iterations,
         "scaled": saved.scale_ is not None,
