@@ -259,7 +259,9 @@ def test_a_dataset_takes_about_the_requests_of_pyarrow(
     if filtered:
         data = data.filter(ds.field("x0") > -100.0)
     assert lwcs.build(data, 100, random_state=0, passes=2).n_samples == len(X)
-    assert door.total <= 1.2 * 2 * theirs, (door.counts, theirs)
+    # Only Parquet says how many rows there are: so few are counted first.
+    passes = 2 if ending == "parquet" else 3
+    assert door.total <= 1.2 * passes * theirs, (door.counts, theirs)
 
 
 @KINDS
