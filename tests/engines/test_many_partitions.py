@@ -71,3 +71,19 @@ def test_a_pass_is_timed_where_it_runs(engine):
     assert first >= 0.3
     assert second >= 0.2
     assert first + second >= 0.95 * timings["total"]["seconds"]
+
+
+def test_stages_of_a_fit_add_up_to_the_time_it_takes(engine):
+    X = np.random.default_rng(0).standard_normal((60_000, 8))
+    parts = list(np.array_split(X, 4))
+    model = lwcs.CoresetKMeans(20, coreset_size=2_000, polish=1, random_state=0)
+    # The first fit also asks the workers for their versions, and loads what they need.
+    model.fit(engine.arrays(parts))
+    data = engine.arrays(parts)
+    begun = time.perf_counter()
+    timings = model.fit(data).timings_
+    seconds = time.perf_counter() - begun
+    total = timings["total"]["seconds"]
+    stages = sum(each["seconds"] for name, each in timings.items() if name != "total")
+    assert 0.95 * total <= stages <= total + 1e-6
+    assert 0.9 * seconds <= total <= seconds

@@ -55,6 +55,32 @@ def test_no_pass_is_made_after_the_rows_are_counted(
     assert len(begun) == passes
 
 
+@pytest.mark.parametrize("method", ["sensitivity", "refined"])
+@pytest.mark.parametrize(
+    ("rows", "passes"),
+    [(lambda _: X, 0), (in_parquet, 0), (in_csv, 0), (uncounted, 1)],
+)
+def test_a_build_for_more_clusters_than_rows_makes_no_pass_after_they_are_counted(
+    rows, passes, method, tmp_path, monkeypatch
+):
+    source = lwcs.scan(rows(tmp_path))
+    begun, plain = [], type(source).gather
+
+    def gather(self, *args, **options):
+        begun.append(self)
+        return plain(self, *args, **options)
+
+    monkeypatch.setattr(type(source), "gather", gather)
+    sampler = {"refined": lwcs.Refined, "sensitivity": lwcs.Sensitivity}[method]
+    for given in (method, sampler(20_000)):
+        begun.clear()
+        with pytest.raises(ValueError, match=r"^n_samples=12000 should be >= n_clusters=20000"):
+            lwcs.build(source, 500, method=given, n_clusters=20_000, random_state=0)
+        assert len(begun) == passes
+        if passes:
+            source.n_rows = None
+
+
 def test_components_are_counted_like_clusters(tmp_path):
     with pytest.raises(ValueError, match=r"^n_samples=12000 should be >= n_components=20000"):
         CoresetMixture(20_000, random_state=0).fit(lwcs.scan(in_csv(tmp_path)))

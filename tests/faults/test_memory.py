@@ -91,8 +91,8 @@ def test_every_command_holds_its_limit_or_names_one_that_it_holds(layout, tmp_pa
         peaks[f"{name} alone"] = round(alone)
         assert alone <= PYTHON, peaks
         # The smallest limit that this command does not refuse, and a larger one.
-        least = refused(*command, "--memory", "20MB")
-        for limit in sorted({least or 20, 512}):
+        least = refused(*command, "--memory", "20MB") or 20
+        for limit in sorted({least, max(least, 512)}):
             peak = peak_memory(*command, "-q", "--memory", f"{limit}MB") / 1e6
             peaks[f"{name} {limit}"] = round(peak)
             assert peak <= limit + alone, peaks

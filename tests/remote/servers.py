@@ -32,6 +32,11 @@ class Door:
 
     inner: str
     counts: Counter[str] = field(default_factory=Counter)
+    """Requests by kind. One that a client makes again, as it does when this machine is busy and
+    an answer takes seconds, is counted once."""
+    attempts: Counter[str] = field(default_factory=Counter)
+    """The same with every time that a request was made."""
+    known: set[str] = field(default_factory=set)
     refuse_from: int | None = None
     """The number of the GET of an object from which on all of them are refused."""
     status: int = 503
@@ -50,14 +55,22 @@ class Door:
     ) -> None:
         """Refuse requests with a status; with 0, the connection is dropped."""
         self.status, self.refused, self.most = status, kind, most
-        self.refuse_from = self.counts[kind] + after
+        self.refuse_from = self.attempts[kind] + after
+
+    def _count(self, asked: Asked, kind: str) -> None:
+        self.attempts[kind] += 1
+        # Both client libraries keep it when they make a request again.
+        number = asked.headers.get("amz-sdk-invocation-id", str(self.attempts.total()))
+        if number not in self.known:
+            self.known.add(number)
+            self.counts[kind] += 1
 
     def __call__(self, environ, start_response):
         asked = Asked(environ)
         kind = kind_of(asked)
-        self.counts[kind] += 1
+        self._count(asked, kind)
         limit = self.refuse_from if kind == self.refused else None
-        past = 0 if limit is None else self.counts[kind] - limit
+        past = 0 if limit is None else self.attempts[kind] - limit
         if past > 0 and (self.most is None or past <= self.most):
             if not self.status:
                 environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)

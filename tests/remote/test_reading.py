@@ -242,6 +242,50 @@ def test_a_pass_takes_about_the_requests_of_pyarrow(kind, how, ending, bucket, s
 
 
 @KINDS
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("ending", ["parquet", "csv", "feather"])
+def test_a_dataset_takes_about_the_requests_of_pyarrow(
+    kind, filtered, ending, bucket, store, door, X
+):
+    put_many(bucket, X, ending)
+    door.counts.clear()
+    data = ds.dataset(f"{store.name}/many", filesystem=arrow_of(kind, store), format=ending)
+    if filtered:
+        data = data.filter(ds.field("x0") > -100.0)
+    data.to_table()
+    theirs = door.total
+    door.counts.clear()
+    data = ds.dataset(f"{store.name}/many", filesystem=arrow_of(kind, store), format=ending)
+    if filtered:
+        data = data.filter(ds.field("x0") > -100.0)
+    assert lwcs.build(data, 100, random_state=0, passes=2).n_samples == len(X)
+    # Only Parquet says how many rows there are: so few are counted first.
+    passes = 2 if ending == "parquet" else 3
+    assert door.total <= 1.2 * passes * theirs, (door.counts, theirs)
+
+
+@KINDS
+@pytest.mark.parametrize("given", ["file", "dataset"])
+def test_a_wide_file_takes_about_the_requests_of_pyarrow(kind, given, bucket, store, door):
+    columns, rows = 400, 5_000
+    values = np.random.default_rng(0).standard_normal((rows, columns))
+    table = pa.table({f"x{j}": values[:, j] for j in range(columns)})
+    where = f"{bucket.name}/wide.parquet"
+    pq.write_table(table, where, filesystem=bucket.filesystem, row_group_size=rows // 2)
+    door.counts.clear()
+    ds.dataset(where, filesystem=arrow_of(kind, store), format="parquet").to_table()
+    theirs = door.counts["GET"]
+    door.counts.clear()
+    if given == "dataset":
+        data = ds.dataset(where, filesystem=arrow_of(kind, store), format="parquet")
+        source = lwcs.scan(data)
+    else:
+        source = lwcs.scan(store.uri("wide.parquet"), **by(kind, store))
+    lwcs.build(source, 100, random_state=0, passes=2)
+    assert door.counts["GET"] <= 1.2 * 2 * theirs, (door.counts, theirs)
+
+
+@KINDS
 def test_scattered_columns_take_the_requests_of_pyarrow(kind, bucket, store, door):
     X = np.random.default_rng(1).standard_normal((MANY * 4000, COLUMNS))
     names = NAMES[::8]

@@ -67,6 +67,14 @@ def _nearest_integer(value: object, least: int) -> int | None:
         return None
 
 
+def check_n_rows(n_rows: int, k: int, name: str = "n_clusters") -> None:
+    """Check that there are as many rows as clusters."""
+    if n_rows < k:
+        raise ValueError(
+            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
+        )
+
+
 def check_number(value: object, name: str, *, above: float | None = None) -> float:
     """Check a finite number that is >= 0, or above a bound if one is given."""
     number = np.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)

@@ -6,6 +6,7 @@ of the command nor would be one when the command runs again.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -113,11 +114,13 @@ def _check_place(output: str, inputs: Iterable[str]) -> None:
 
 
 def check_with(check: Callable[[str, Access], Place], output: str) -> Place:
-    """Check where a command writes; an error is one of usage."""
+    """Check where a command writes; an error is one of usage, unless a store is at fault."""
     refuse_unused()
     try:
         return check(output, access_to(output))
     except (ValueError, OSError, ImportError) as error:
+        if getattr(error, "errno", None) not in (None, errno.EROFS):
+            raise
         raise click.UsageError(getattr(error, "strerror", None) or str(error)) from error
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lwcs import kernels
-from lwcs.arrays.checks import BadValueError, check_count
+from lwcs.arrays.checks import BadValueError, check_count, check_n_rows
 from lwcs.arrays.device import check_device, check_on_device, with_explained_memory
 from lwcs.arrays.rows import is_sparse, stack
 from lwcs.coreset.coreset import ALL_ROWS, PARTITIONS, Coreset
@@ -249,7 +250,8 @@ def build(
         object.
     n_clusters : int, optional
         Number of clusters that the coreset is for. "sensitivity" and "refined" start from an
-        initial solution with that many clusters; the other methods do not use it.
+        initial solution with that many clusters, which need as many rows; the other methods do not
+        use it.
     sample_weight : array of shape (n_samples,), optional
         A row with weight 3 counts as that row three times. A weight of 0 leaves a row out.
     passes : "auto" or int, default="auto"
@@ -302,7 +304,11 @@ def build(
     journal = Journal(progress)
     source = scan(data, weight=sample_weight, memory_limit=memory_limit)
     context = BuildContext.of(source, as_divergence(divergence), device)
-    return context.coreset(size, sampler, seed, passes=passes, n_jobs=threads, journal=journal)
+    k = getattr(sampler, "n_clusters", None)
+    return context.coreset(
+        size, sampler, seed, passes=passes, n_jobs=threads, journal=journal,
+        check_rows=None if k is None else partial(check_n_rows, k=k),
+    )  # fmt: skip
 
 
 def _check_passes(passes: Any) -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from lwcs.arrays.checks import (
     check_choice,
     check_count,
+    check_n_rows,
     check_number,
     lost_digits_text,
     objects_lose_digits,
@@ -31,7 +32,6 @@ from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.runtime.warnings import warn
 from lwcs.sizing.decision import sampler_of
-from lwcs.sizing.solution import check_n_rows
 from lwcs.solvers.seeding import INITS
 from lwcs.sources import Source, needs_scan, scan
 from lwcs.sources.kinds import engine_of, is_path, is_query, is_stream, is_table

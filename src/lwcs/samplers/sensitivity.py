@@ -156,6 +156,8 @@ def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) 
         proposals = list(run.gather(source, task, STAGE, note=f"pass {j + 1} of {k}"))
         costs = np.array([proposal.cost for proposal in proposals])
         if j == 0:
+            if run.check_rows is not None:
+                run.check_rows(sum(proposal.rows for proposal in proposals))
             check_total(float(costs.sum()))
         if costs.sum() <= 0.0:
             break
@@ -166,10 +168,11 @@ def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The cost of a partition in a round of D² sampling, and one of its rows."""
+    """The cost of a partition in a round of D² sampling, one of its rows, and their number."""
 
     cost: float
     row: Rows | None
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +187,9 @@ class ProposeTask:
         """Draw one row in one scan: a block's row replaces the last with its share of the cost."""
         j = len(self.centers)
         rng = generator(self.seed, self.stage, Round.D2_CANDIDATES + j, partition)
-        total, row = 0.0, None
+        total, row, n_rows = 0.0, None, 0
         for block in blocks:
+            n_rows += block.points.shape[0]
             masses = kernels.unit_weights(block.weights, block.points.shape[0])
             if j:
                 with BadValueError.in_partition(partition):
@@ -196,7 +200,7 @@ class ProposeTask:
                 at = _cross(masses, within)[0]
                 # A copy: a view would keep the whole block.
                 row = block.points[at : at + 1].copy()
-        return Proposal(total, row)
+        return Proposal(total, row, n_rows)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from lwcs.arrays.checks import BadValueError, check_choice
+from lwcs.arrays.checks import BadValueError, check_choice, check_n_rows
 from lwcs.runtime.randomness import Stage
 from lwcs.runtime.warnings import decided
 from lwcs.samplers import Lightweight, Uniform, as_sampler, available
@@ -27,7 +27,6 @@ from lwcs.sizing.solution import (
     LARGEST,
     REDRAWS,
     SMALL_ROWS,
-    check_n_rows,
     enough_draws,
     first_size,
 )

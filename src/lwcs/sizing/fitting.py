@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.arrays.checks import check_n_rows
 from lwcs.coreset.coreset import Coreset
 from lwcs.passes import AssignTask, polish
 from lwcs.runtime.journal import TIMINGS
@@ -30,7 +31,6 @@ from lwcs.sizing.solution import (
     FitTrial,
     PresentCenters,
     another_seed,
-    check_n_rows,
     finish,
     first_size,
     solve_inner_levels,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.checks import check_n_rows
 from lwcs.coreset.coreset import explaining_points
 from lwcs.passes import cluster_weights
 from lwcs.runtime.parallel import workers
@@ -105,14 +106,6 @@ def summarize(
     if coreset is None or (n_rows <= size and context.source.rereadable):
         return context.all_rows(n_jobs, journal)
     return coreset
-
-
-def check_n_rows(n_rows: int, k: int, name: str = "n_clusters") -> None:
-    """Check that there are as many rows as clusters."""
-    if n_rows < k:
-        raise ValueError(
-            f"n_samples={n_rows} should be >= {name}={k}; pass more rows, or a smaller {name}"
-        )
 
 
 TOL = 1e-4

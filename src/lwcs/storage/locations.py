@@ -133,16 +133,30 @@ def is_local(filesystem: fs.FileSystem) -> bool:
 
 def _by_pyarrow(name: str) -> Place:
     import pyarrow as pa
-    from pyarrow import fs
 
     try:
-        filesystem, path = fs.FileSystem.from_uri(name)
+        filesystem, path = _from_uri(name)
     except (pa.ArrowInvalid, ValueError):
         return _by_fsspec(name, {})
     except OSError as error:
         # It asks for the region of a bucket.
         raise failure(name, error) from error
     return Place(filesystem, path, name)
+
+
+def _from_uri(name: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI; on S3, small files are written by one request, where it can.
+
+    Otherwise each takes three, and a failure leaves a part of it, which pyarrow cannot remove.
+    """
+    import pyarrow as pa
+    from pyarrow import fs
+
+    if name.startswith("s3://"):
+        with suppress(pa.ArrowInvalid):
+            joined = "&" if "?" in name else "?"
+            return fs.FileSystem.from_uri(f"{name}{joined}allow_delayed_open=true")
+    return fs.FileSystem.from_uri(name)
 
 
 def _by_fsspec(name: str, options: Mapping[str, Any]) -> Place:
@@ -193,7 +207,7 @@ _UNREACHABLE = _FailureKind(
     ConnectionError, errno.ECONNREFUSED, "it cannot be reached", (),
     "network_connection|curlcode|could not connect|cannot connect|connect call failed|"
     "resolve host|name or service|disconnected|connection refused|connection reset|"
-    "connection closed|connection aborted",
+    "connection closed|connection was closed|connection aborted",
 )  # fmt: skip
 _KINDS = (
     _FailureKind(

@@ -2,7 +2,8 @@
 
 fsspec uploads in a transaction, which is committed or discarded. pyarrow cannot give up an upload
 that has begun: even a stream that is dropped is completed, with half of its bytes. So it copies a
-finished file, in a thread that no signal interrupts.
+finished file, in a thread that no signal interrupts. Its streams are closed here: `copy_files`
+drops them, and with them the errors of the last requests.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ _BUFFER = 2**24
 def upload(file: Path, place: Place) -> None:
     """Copy a finished file to a store, and see that it is there.
 
-    pyarrow may say nothing when the last requests of an upload fail: there is no object then, or
-    the one from before.
+    What says that it was written is the store: a client library may lose the error of a request.
     """
     before = _look(place)
     _copy(file, place)
@@ -70,16 +70,28 @@ def _has_the_bytes(place: Place, file: Path) -> bool:
 def _copy(file: Path, place: Place) -> None:
     given = _of_fsspec(place)
     if given is None:
-        _uninterrupted(
-            lambda: fs.copy_files(
-                str(file), place.path, fs.LocalFileSystem(), place.filesystem, chunk_size=_BUFFER
-            )
-        )
+        _uninterrupted(lambda: _send(file, place))
         return
     with _opened(given, place.path) as target, file.open("rb") as source:
         shutil.copyfileobj(source, target, _BUFFER)
     # fsspec caches listings, which are out of date.
     given.invalidate_cache(given._parent(place.path))
+
+
+_NEVER_COMPLETED: list[Any] = []
+"""Streams of pyarrow whose upload must not be completed, as it would be if they were dropped."""
+
+
+def _send(file: Path, place: Place) -> None:
+    """Upload a file by a stream of pyarrow, which is closed only once it has all bytes."""
+    target = place.filesystem.open_output_stream(place.path, compression=None)
+    try:
+        with file.open("rb") as source:
+            shutil.copyfileobj(source, target, _BUFFER)
+    except BaseException:
+        _NEVER_COMPLETED.append(target)
+        raise
+    target.close()
 
 
 def try_out(place: Place) -> None:

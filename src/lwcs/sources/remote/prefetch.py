@@ -37,8 +37,9 @@ Fetch = Callable[[int, int], bytes]
 
 REQUESTS = 24
 """Number of requests at a time."""
-LARGEST = 2**23
-"""Most bytes of one request: larger ones take longer than several side by side."""
+LARGEST = 2**24
+"""Most bytes of one request: larger ones take longer than several side by side, and smaller ones
+are more requests than pyarrow makes."""
 _SMALLEST = 2**16
 # A request is at most this part of what may be held.
 _SHARES = 4
