@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz lint house bench bench-gpu paper quality coverage drift structure calibrate statistical divergences docs linkcheck screenshots dist clean
+.PHONY: help demo check test test-engines test-remote test-gpu test-versions soak fuzz sanitize lint house bench bench-gpu paper quality coverage drift structure calibrate statistical divergences docs linkcheck screenshots dist clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,12 +13,23 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
+# The native kernels, beside the Python that calls them. Without a compiler, those of NumPy serve.
+NATIVE := build/native/.built
+$(NATIVE): $(VENV)/bin/python CMakeLists.txt $(wildcard src/lwcs/kernels/native/core/*)
+	@command -v cmake >/dev/null || $(BIN)/python -m pip install --quiet cmake ninja
+	@echo "building the native kernels (half a minute)"
+	@mkdir -p $(@D)
+	@export PATH="$$PATH:$(CURDIR)/$(BIN)"; \
+		{ cmake -S . -B $(@D) -DLWCS_IN_PLACE=ON && cmake --build $(@D) --parallel; } >$(@D)/log 2>&1 || \
+		{ tail -n 5 $(@D)/log; echo "The native kernels could not be built: those of NumPy are used, which are slower."; }
+	@touch $@
+
 # One stamp for each set of extras: installing again costs nothing until pyproject.toml changes.
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml
+$(VENV)/.installed-%: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	@touch $@
 
@@ -55,6 +66,17 @@ soak: $(VENV)/.installed-test ## Run slow tests: kills, full disks, files larger
 
 fuzz: $(VENV)/.installed-test ## Try 100,000 mutated inputs (FUZZ_SEED=1 FUZZ_CASES=10000 for others); part of soak
 	$(BIN)/python -m pytest -m soak -s tests/fuzz
+
+# The libraries of the sanitizers must be loaded before Python; OpenBLAS has threads that they cannot follow.
+sanitize: export OPENBLAS_NUM_THREADS := 1
+sanitize: $(VENV)/.installed-test ## Test the native kernels under the sanitizers of addresses, undefined behaviour and threads
+	for kind in address,undefined thread; do \
+		cmake -S . -B build/$$kind -DLWCS_SANITIZE=$$kind >/dev/null && cmake --build build/$$kind --parallel && \
+		case $$kind in address*) library=libasan.so;; *) library=libtsan.so;; esac && \
+		LWCS_NATIVE=$(CURDIR)/build/$$kind LD_PRELOAD=$$(c++ -print-file-name=$$library) \
+			ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS="suppressions=$(CURDIR)/tests/kernels/tsan.txt" \
+			$(BIN)/python -m pytest tests/kernels tests/solvers tests/geometry --ignore tests/kernels/device || exit 1; \
+	done
 
 lint: $(VENV)/.installed-test ## Run ruff, mypy, the layer contract and the limits of the house
 	$(BIN)/ruff check .
@@ -108,7 +130,7 @@ screenshots: $(VENV)/.installed-docs ## Make the pictures of the documentation (
 dist: $(VENV)/.installed-test ## Build the wheel and the sdist into dist; TAG=v0.5.0 checks the version
 	$(if $(TAG),$(BIN)/python -m tests.release $(TAG))
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --sdist
 
 clean: ## Remove everything that the other targets created
-	rm -rf $(VENV) .versions dist docs/_build docs/api/generated docs/auto_gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .versions build src/lwcs/kernels/native/lib dist docs/_build docs/api/generated docs/auto_gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,6 +16,7 @@ from benchmarks import (
     files,
     kmeans,
     mixture,
+    native,
     remote,
     samplers,
 )
@@ -24,6 +25,7 @@ from benchmarks.measure import Result, machine
 SUITES: dict[str, Callable[[], Iterator[Result]]] = {
     "build": build.benchmarks,
     "kmeans": kmeans.benchmarks,
+    "native": native.benchmarks,
     "cores": cores.benchmarks,
     "default": default.benchmarks,
     "samplers": samplers.benchmarks,

@@ -115,7 +115,7 @@ def _solve(size: int, k: int) -> Iterator[Result]:
     rows, weights = coreset.points, coreset.weights
 
     def ours(count: int, seed: int = 0) -> float:
-        points = Points.of(rows, weights, Geometry(kernel="compiled"))
+        points = Points.of(rows, weights, Geometry(kernel="native"))
         return solve(points, k, seed=seed, n_jobs=count).cost
 
     def theirs(seed: int = 0) -> float:
@@ -139,7 +139,7 @@ def _solve(size: int, k: int) -> Iterator[Result]:
 
 def _labels(X: np.ndarray, k: int, on_two: float, on_sixteen: float) -> Iterator[Result]:
     centers = X[:k] + np.float32(0.1)
-    own, source = Geometry(kernel="compiled").centers(centers), lwcs.scan(X)
+    own, source = Geometry(kernel="native").centers(centers), lwcs.scan(X)
     for count in threads():
         faiss.omp_set_num_threads(count)
         times = interleaved(

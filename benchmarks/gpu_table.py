@@ -16,7 +16,7 @@ Time = float | str
 
 NAMES = ("what", "rows × columns", "ours", "against", "theirs", "ratio", "target", "reached")
 HEADINGS = f"| {' | '.join(NAMES)} |\n|{'---|' * len(NAMES)}"
-LIBRARIES = ("triton", "flash-kmeans", "numpy", "numba")
+LIBRARIES = ("triton", "flash-kmeans", "numpy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def solver(
     what = f"{name}, k={k}, {rows.dtype.name}"
 
     def seed() -> object:
-        points = Points.of(rows, weights, Geometry(kernel="compiled"))
+        points = Points.of(rows, weights, Geometry(kernel="native"))
         with single_threaded_blas():
             return seeding.kmeans_plusplus(points, k, generator(0, Stage.SEEDING), n_jobs=None)
 
@@ -77,7 +77,7 @@ def solver(
     yield _faster(f"seeding, {what}", rows.shape, times, "kmeans_plusplus", 4.0)
 
     def ours(seed: int = 0) -> float:
-        points = Points.of(rows, weights, Geometry(kernel="compiled"))
+        points = Points.of(rows, weights, Geometry(kernel="native"))
         return solve(points, k, seed=seed).cost
 
     def theirs(seed: int = 0) -> float:

@@ -16,7 +16,6 @@ LIBRARIES = (
     "lwcs",
     "numpy",
     "scipy",
-    "numba",
     "scikit-learn",
     "faiss-cpu",
     "dask",

@@ -152,7 +152,7 @@ class Outcome:
 
 def points_of(rows: np.ndarray, weights: np.ndarray | None, cost: float) -> Points:
     """In float64 where a solution costs so little that the estimator would solve them so."""
-    geometry = Geometry(kernel="compiled")
+    geometry = Geometry(kernel="native")
     points = Points.of(rows, weights, geometry)
     if cost >= FLOAT32_DOWN_TO * points.average * points.weights.sum():
         return points

@@ -28,16 +28,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 pytest.register_assert_rewrite("tests.statistical.verdicts", "tests.engines.sameness")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _kernels_are_announced():
-    """Whether a test is the first to compile a kernel is not its business."""
-    try:
-        from lwcs.kernels.compiled import jit
-    except ImportError:
-        return
-    jit.say_once()
-
-
 @pytest.fixture(autouse=True)
 def _close_figures():
     """Close what a test has drawn: matplotlib keeps figures, and warns of many."""
@@ -82,7 +72,7 @@ def _features(name: str, drop: tuple[str, ...]) -> np.ndarray:
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-@pytest.fixture(params=["portable", "compiled"])
+@pytest.fixture(params=["numpy", "native"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test once with each kernel."""
     monkeypatch.setenv("LWCS_KERNEL", request.param)

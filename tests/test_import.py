@@ -11,7 +11,7 @@ import pytest
 import lwcs
 
 HEAVY = [
-    "numba", "scipy", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "matplotlib",
+    "scipy", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "matplotlib",
     "dask", "pyspark", "ray", "torch", "cupy", "rich", "click", "threadpoolctl",
     "h5py", "zarr",
 ]  # fmt: skip
@@ -37,9 +37,9 @@ def test_importing_lwcs_imports_nothing_heavier_than_numpy():
     assert loaded <= set(sys.stdlib_module_names) | {"__future__"}
 
 
-def test_a_small_build_of_an_array_loads_no_table_library_numba_or_engine():
+def test_a_small_build_of_an_array_loads_no_table_library_or_engine():
     loaded = modules_after("import lwcs, numpy; lwcs.build(numpy.eye(9), 3)")
-    assert not loaded & {"numba", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "rich"}
+    assert not loaded & {"sklearn", "pyarrow", "pandas", "polars", "narwhals", "rich"}
 
 
 def test_a_k_means_fit_loads_nothing_of_mixtures():
@@ -54,7 +54,7 @@ def test_a_k_means_fit_loads_nothing_of_mixtures():
 
 def test_a_command_that_only_prints_its_help_loads_no_estimator():
     loaded = modules_after("import lwcs.cli")
-    assert not loaded & {"numba", "sklearn", "scipy", "pandas", "polars", "narwhals", "matplotlib"}
+    assert not loaded & {"sklearn", "scipy", "pandas", "polars", "narwhals", "matplotlib"}
 
 
 @pytest.mark.parametrize("name", lwcs.__all__)

@@ -80,7 +80,7 @@ def test_moments_of_the_parts_merge_to_those_of_the_whole(table, data):
     w = np.ones(len(X)) if w is None else w
     cut = data.draw(st.integers(0, len(X)))
     parts = [
-        Moments(len(rows), *kernels.moments(rows, omega, "portable"))
+        Moments(len(rows), *kernels.moments(rows, omega, "numpy"))
         for rows, omega in ((X[:cut], w[:cut]), (X[cut:], w[cut:]))
     ]
     merged, (mean, cost) = parts[0] + parts[1], naive(X, w)

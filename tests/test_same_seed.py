@@ -112,7 +112,7 @@ def test_sparse_and_dense_agree_to_rounding(X, w, passes, weighted, kernel):
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_kernels_agree_to_rounding(X, w, make, passes, monkeypatch):
     made = []
-    for name in ("portable", "compiled"):
+    for name in ("numpy", "native"):
         monkeypatch.setenv("LWCS_KERNEL", name)
         made.append(lwcs.build(make(X), 3000, sample_weight=w, passes=passes, random_state=2))
     assert_equal_to_rounding(*made)

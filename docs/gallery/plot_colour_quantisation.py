@@ -43,10 +43,6 @@ models = {
     ),
     "CoresetKMeans, defaults": lwcs.CoresetKMeans(K, random_state=0),
 }
-lwcs.build(
-    pixels, 100, random_state=0
-)  # loads compiled code, which is not timed
-
 costs, seconds = {}, {}
 for name, model in models.items():
     start = perf_counter()

@@ -61,7 +61,6 @@ print(f"{len(base):,} vectors of {base.shape[1]} dimensions")
 # training.
 
 LISTS, D = 256, base.shape[1]
-lwcs.build(base, 100, random_state=0)  # loads compiled code, which is not timed
 start = perf_counter()
 model = lwcs.CoresetKMeans(
     LISTS, coreset_size=100 * LISTS, compute_labels=False, random_state=0

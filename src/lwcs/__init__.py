@@ -24,6 +24,7 @@ _PUBLIC = {
     "lwcs.evaluation.drift_detection": ["Drift", "drift"],
     "lwcs.evaluation.table_check": ["check"],
     "lwcs.evaluation.table_check_result": ["Check"],
+    "lwcs.evaluation.environment": ["show_versions"],
     "lwcs.evaluation.k_selection_result": ["KChoice"],
     "lwcs.evaluation.k_selection": ["choose_k"],
     "lwcs.evaluation.typical_rows_result": ["Exemplars"],
@@ -96,6 +97,7 @@ __all__ = [
     "load",
     "report",
     "scan",
+    "show_versions",
     "theory",
 ]
 
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from lwcs.estimators.summary import ClusterSummary
     from lwcs.evaluation.certification import certify
     from lwcs.evaluation.drift_detection import Drift, drift
+    from lwcs.evaluation.environment import show_versions
     from lwcs.evaluation.k_selection import choose_k
     from lwcs.evaluation.table_check import check
     from lwcs.evaluation.table_check_result import Check

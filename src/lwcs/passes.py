@@ -56,7 +56,7 @@ def full_cost(source: Source, centers: Centers, n_jobs: int | None = None) -> fl
 
 def euclidean_cost(source: Source, centers: DenseRows, n_jobs: int | None = None) -> float:
     """φ_X(Q) by squared Euclidean distances, for centers in the units of the data."""
-    geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
+    geometry = Geometry(kernel=kernels.choose())
     return full_cost(source, geometry.centers(centers), n_jobs)
 
 

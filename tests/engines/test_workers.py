@@ -135,7 +135,7 @@ def test_a_bare_python_on_spark_is_an_error_that_says_what_to_do(tmp_path):
     ), found.stderr
 
 
-@pytest.mark.parametrize("module", ["pyarrow", "numba", "lwcs.sources"])
+@pytest.mark.parametrize("module", ["pyarrow", "scipy", "lwcs.sources"])
 def test_a_module_that_a_spark_worker_lacks_is_named(module):
     pytest.importorskip("pyspark")
     from lwcs.sources.engines.spark import _explaining_workers

@@ -81,7 +81,7 @@ def test_fewer_draws_around_centers_take_the_place_of_all_rows():
 @pytest.fixture
 def slow_to_read(monkeypatch) -> None:
     """All data is so large that a pass is worth saving."""
-    monkeypatch.setattr(decision, "_WORTH_VALUES", 0)
+    monkeypatch.setattr(decision, "_WORTH_BYTES", 0)
 
 
 def test_rows_about_equally_far_from_their_mean_are_drawn_uniformly_if_that_is_judged(slow_to_read):

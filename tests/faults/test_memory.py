@@ -34,7 +34,7 @@ def test_seven_hundred_megabytes_are_enough(files, tmp_path):
 @pytest.mark.parametrize("rows_per_group", [50_000, 1_000_000], ids=["small", "large"])
 def test_a_limit_holds_whatever_the_threads(columns, rows_per_group, tmp_path, monkeypatch):
     """Above what the same command takes for a thousand rows, with the same kernels."""
-    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    monkeypatch.setenv("LWCS_KERNEL", "native")
     few = write_rows(tmp_path / "few", 1, 1_000, columns)
     rows = write_rows(tmp_path / "rows", 3, 600_000, columns, rows_per_group)
     said = refusal("build", rows, "--size", "1000", "-o", "-", "--memory", "20MB")
@@ -68,7 +68,7 @@ PYTHON = 380
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_command_holds_its_limit_or_names_one_that_it_holds(layout, tmp_path, monkeypatch):
-    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    monkeypatch.setenv("LWCS_KERNEL", "native")
     columns, n_rows, group = LAYOUTS[layout]
     data = write_rows(tmp_path / "rows", 1, n_rows, columns, group)
     if group is None:

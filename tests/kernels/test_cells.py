@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from lwcs import kernels
 from lwcs.kernels import Pivot
 
-KERNELS = pytest.mark.parametrize("name", ["portable", "compiled"])
+KERNELS = pytest.mark.parametrize("name", ["numpy", "native"])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 COLUMNS = pytest.mark.parametrize("columns", [1, 3, 17, 74, 784])
 BLOCK, CELL = 64, 8

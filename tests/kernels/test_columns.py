@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import lwcs.kernels.compiled.bits as compiled
+from lwcs.kernels import native
 from lwcs.kernels.hashes import as_rows
 
 
@@ -38,9 +38,9 @@ def test_columns_of_other_types_strided_or_unaligned_are_converted():
     np.testing.assert_array_equal(out, np.stack([*columns, unaligned], axis=1))
 
 
-def test_the_compiled_loop_is_used_once_it_is_loaded(monkeypatch):
+def test_the_native_loop_is_used_for_floating_point_numbers(monkeypatch):
     shapes = []
-    monkeypatch.setattr(compiled, "as_rows", lambda _, out: shapes.append(out.shape))
+    monkeypatch.setattr(native, "as_rows", lambda _, out: shapes.append(out.shape))
     as_rows([np.ones(20)] * 10, np.empty((20, 10)))
     as_rows([np.ones(20)] * 10, np.empty((20, 10), dtype=np.int64))
     assert shapes == [(20, 10)]

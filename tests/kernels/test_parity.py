@@ -9,11 +9,10 @@ import scipy.sparse as sp
 
 from lwcs import kernels
 from lwcs.kernels import Pivot, module_of, portable
-from lwcs.kernels.compiled import jit
 
 ROWS = (0, 1, 7, 8, 9, 200)
 COLUMNS = (1, 3, 17, 74, 784)
-KERNELS = ("portable", "compiled")
+KERNELS = ("numpy", "native")
 
 
 def rows_of(shape: tuple[int, int], dtype: str, seed: int = 0) -> np.ndarray:
@@ -36,7 +35,7 @@ def naive_moments(X, w):
     return w.sum(), mean, (w[:, None] * (X - mean) ** 2).sum(axis=0)
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int64"])
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("rows", ROWS)
@@ -57,7 +56,7 @@ def test_both_kernels_compute_the_formulas(rows, columns, dtype, name):
     np.testing.assert_allclose(moments.scatter, scatter, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
@@ -67,7 +66,7 @@ def test_sparse_rows_cost_what_dense_rows_cost(rows, columns, dtype, name):
     rng = np.random.default_rng(3)
     w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
     dense, sparse = np.empty(rows), np.empty(rows)
-    a = kernels.scan(X, w, Pivot(pivot, precision), dense, "portable")
+    a = kernels.scan(X, w, Pivot(pivot, precision), dense, "numpy")
     b = kernels.scan(sp.csr_array(X), w, Pivot(pivot, precision), sparse, name)
     np.testing.assert_allclose(sparse, dense, rtol=1e-12)
     np.testing.assert_allclose(b.shift, a.shift, rtol=1e-10, atol=1e-10)
@@ -76,12 +75,12 @@ def test_sparse_rows_cost_what_dense_rows_cost(rows, columns, dtype, name):
     kernels.distances(sp.csr_array(X), Pivot(pivot, precision), alone, name)
     np.testing.assert_array_equal(alone, sparse)
     for one, other in zip(
-        kernels.moments(sp.csr_array(X), w, name), kernels.moments(X, w, "portable"), strict=True
+        kernels.moments(sp.csr_array(X), w, name), kernels.moments(X, w, "numpy"), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize(
     "layout",
     [
@@ -105,7 +104,7 @@ def test_the_memory_layout_changes_no_bit(layout, name):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("columns", [5, 74])
 def test_no_weights_and_no_precision_mean_ones(columns, name):
     X, pivot = rows_of((203, columns), "float32"), np.full(columns, 2.5)
@@ -132,7 +131,7 @@ def test_portable_kernels_run_on_any_array_library():
         np.testing.assert_allclose(np.asarray(one), other, rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_equal_rows_have_exactly_no_scatter(make, name):
     X = np.full((1000, 5), 0.1, dtype=np.float32)
@@ -143,7 +142,7 @@ def test_equal_rows_have_exactly_no_scatter(make, name):
     np.testing.assert_array_equal(moments.mean, X[0].astype(np.float64))
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 def test_a_sparse_row_near_a_large_pivot_keeps_its_digits(name):
     # One column at 1e6 in every row: the cost of the zeros must not drown in 1e12 − 1e12.
     rng = np.random.default_rng(0)
@@ -155,7 +154,7 @@ def test_a_sparse_row_near_a_large_pivot_keeps_its_digits(name):
     np.testing.assert_allclose(out, ((X - pivot) ** 2).sum(axis=1), rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_a_value_that_is_not_finite_shows_in_the_sums_even_without_weight(make, bad, name):
@@ -171,46 +170,24 @@ def test_a_value_that_is_not_finite_shows_in_the_sums_even_without_weight(make, 
     assert not np.isfinite(alone.mean.sum() + alone.scatter.sum())
 
 
-def test_kernels_fall_back_when_there_is_no_numba(monkeypatch):
+def test_kernels_of_numpy_serve_where_no_library_was_built(monkeypatch):
     module_of.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "lwcs.kernels.compiled", None)
-    monkeypatch.delattr(kernels, "compiled")
-    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    monkeypatch.setitem(__import__("sys").modules, "lwcs.kernels.native", None)
+    monkeypatch.delattr(kernels, "native")
+    monkeypatch.setenv("LWCS_KERNEL", "native")
     try:
-        assert kernels.choose(10**12) == "portable"
+        assert kernels.choose() == "numpy"
     finally:
         module_of.cache_clear()
 
 
-def test_kernels_are_compiled_without_a_cache_where_none_can_be_written(monkeypatch):
-    import numba
-
-    original, asked = numba.njit, []
-
-    def njit(*args, cache=False, **options):
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return original(*args, **options)
-
-    monkeypatch.setattr(numba, "njit", njit)
-    assert jit.jit()(lambda: 1)() == 1
-    assert asked == [True, False]
-
-
-def test_small_data_does_not_load_numba(monkeypatch):
-    monkeypatch.delenv("LWCS_KERNEL", raising=False)
-    assert kernels.choose(10_000) == "portable"
-    assert kernels.choose(kernels.COMPILED_FROM) == "compiled"
-
-
 def test_a_mistyped_kernel_is_named(monkeypatch):
-    monkeypatch.setenv("LWCS_KERNEL", "complied")
-    with pytest.raises(ValueError, match="did you mean 'compiled'"):
-        kernels.choose(10)
+    monkeypatch.setenv("LWCS_KERNEL", "nativ")
+    with pytest.raises(ValueError, match="did you mean 'native'"):
+        kernels.choose()
 
 
-@pytest.mark.parametrize("name", ["portable", "compiled"])
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("scaled", [False, True])
@@ -232,12 +209,12 @@ def test_distances_to_the_nearest_center_so_far(make, weighted, scaled, name):
         assert cost == pytest.approx(
             float((1.0 if w is None else w) @ closest) if weighted else closest.sum()
         )
-    assert spared > 0 or name == "portable" or make is sp.csr_array
+    assert spared > 0 or name == "numpy" or make is sp.csr_array
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("centers", [1, 2, 3, 40])
-def test_both_kernels_find_the_second_best_score(centers, dtype):
+def test_the_second_best_score_is_found(centers, dtype):
     rng = np.random.default_rng(5)
     # Rounded, so that many rows have their best score twice.
     scores = rng.normal(size=(300, centers)).round(1).astype(dtype)
@@ -245,10 +222,9 @@ def test_both_kernels_find_the_second_best_score(centers, dtype):
     expected = np.sort(scores, axis=1)[:, -2] if centers > 1 else np.full(300, -np.inf)
     before = scores.copy()
     for at in (np.arange(300), np.flatnonzero(rng.random(300) < 0.4), np.arange(0)):
-        found = {name: kernels.second_best(scores, best, at, name) for name in KERNELS}
-        for name in KERNELS:
-            assert found[name].dtype == dtype
-            np.testing.assert_array_equal(found[name], expected[at])
+        found = kernels.second_best(scores, best, at)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected[at])
     np.testing.assert_array_equal(scores, before)
 
 

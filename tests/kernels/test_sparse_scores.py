@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lwcs.kernels.compiled import best_scores_sparse
+from lwcs.kernels import csr
+from lwcs.kernels.native import best_scores_sparse
 from lwcs.kernels.portable import second_best
 
 
 def found(rows, matrix, offsets):
     n = rows.shape[0]
-    labels, best, second = np.empty(n, dtype=np.int32), np.empty(n), np.empty(n)
-    best_scores_sparse(rows.data, rows.indices, rows.indptr, matrix, offsets, labels, best, second)
+    labels, best, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+    best_scores_sparse(*csr(rows), matrix, offsets, labels, best, second)
     return labels, best, second
 
 

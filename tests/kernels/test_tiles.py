@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lwcs import kernels
 from lwcs.geometry import Geometry
 from lwcs.geometry.products import Best, Moved, Watch
-from lwcs.kernels import compiled
+from lwcs.kernels import native
 
 ROWS = (1, 255, 256, 257, 1000)
 CENTERS = (1, 2, 127, 128, 129, 300)
@@ -32,7 +31,9 @@ def assign(X: np.ndarray, matrix: np.ndarray, found: Best, at: np.ndarray | None
     heights, least = np.full(n, 1e9, X.dtype), np.zeros(n, X.dtype)
     memory = np.empty(n, dtype=np.int64), np.empty(k, dtype=bool), np.empty(n, dtype=np.int64)
     watch = Watch(heights, least, *memory)
-    assert compiled.assign(X, matrix, at, place, matrix[at], found, watch) == 0
+    rows = np.ascontiguousarray(X[:, :-1])
+    tiles = native.Tiles(rows, X.dtype, np.zeros(rows.shape[1], X.dtype), None)
+    assert tiles.assign(matrix, Moved(at, place, None), found, watch) == 0
     return watch
 
 
@@ -75,10 +76,10 @@ def test_centers_that_move_again_and_again_leave_the_best(moved, seed):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_cuts_at_tiles_change_no_bit(dtype):
-    X, matrix, _ = scored(5 * kernels.TILE + 3, 150, dtype)
+    X, matrix, _ = scored(5 * native.TILE + 3, 150, dtype)
     whole, parts = (Best.unknown(len(X), dtype) for _ in range(2))
     assign(X, matrix, whole)
-    for part in (slice(0, kernels.TILE), slice(kernels.TILE, None)):
+    for part in (slice(0, native.TILE), slice(native.TILE, None)):
         assign(X[part], matrix, parts.of_rows(part))
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -90,12 +91,12 @@ def test_the_portable_way_finds_the_same(sparse):
     X = rng.standard_normal((900, 6))
     X[rng.random(X.shape) < 0.3] = 0.0
     results = []
-    for kernel in ("portable", "compiled"):
+    for kernel in ("numpy", "native"):
         geometry = Geometry(kernel=kernel)
         rows, centers = geometry.measured(sp.csr_array(X) if sparse else X), X[:40] + 0.1
         products = rows.products()
-        product, found = products.rows(rows.values), Best.unknown(900, np.float64)
-        heights, _ = products.heights(rows.values, product)
+        found = Best.unknown(900, np.float64)
+        product, heights, _ = products.ready(rows, map)
         memory = np.empty(900, dtype=np.int64), np.empty(40, dtype=bool), np.empty(900, np.int64)
         watch = Watch(heights, np.full(900, 1e-9), *memory)
         for step in range(5):
@@ -119,7 +120,7 @@ def test_the_portable_way_finds_the_same(sparse):
 def test_labels_and_distances_are_those_of_differences(dtype, scale):
     rng = np.random.default_rng(0)
     X = (50.0 * rng.standard_normal((1_500, 4)) + 1e3).astype(dtype)
-    geometry = Geometry(kernel="compiled", scale=scale)
+    geometry = Geometry(kernel="native", scale=scale)
     centers = geometry.centers(X[:150].astype(np.float64))
     labels, distances = geometry.measured(X).nearest(centers)
     unit = np.ones(4) if scale is None else scale
@@ -133,7 +134,7 @@ def test_labels_and_distances_are_those_of_differences(dtype, scale):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_that_are_not_finite_are_never_certain(dtype, bad):
     X = np.random.default_rng(0).standard_normal((600, 3)).astype(dtype)
-    geometry = Geometry(kernel="compiled")
+    geometry = Geometry(kernel="native")
     centers = geometry.centers(X[:5].astype(np.float64))
     X[300, 1] = bad
     rows = geometry.measured(X)

@@ -1,6 +1,6 @@
 """`make house`: the size of the source tree, and of what a fit touches, against limits.
 
-A limit may be raised, in a commit that says why. Functions that numba compiled do not count as
+A limit may be raised, in a commit that says why. Functions of the native core do not count as
 entered: Python does not see their calls.
 """
 
@@ -40,7 +40,7 @@ LIMITS = {
     "Python files": 229,
     "lines of code": 35_300,
     "modules in the largest folder": 16,
-    "files that a default fit enters": 45,
+    "files that a default fit enters": 46,
     "modules that a default fit loads": 90,
     "module names used twice": 0,
     "class names used twice": 0,

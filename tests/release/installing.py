@@ -26,11 +26,11 @@ class Empty:
         (found,) = self.folder.glob("lib/python*/site-packages")
         return found
 
-    def install(self, package: Path, tools: Path) -> None:
+    def install(self, package: Path, tools: Path, **variables: str) -> None:
         """Install a wheel, or an sdist with the build backend in `tools`, without the network."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.folder / "bin/python"), "install",
                "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]  # fmt: skip
-        run([*pip, str(package)], PYTHONPATH=str(tools))
+        run([*pip, str(package)], PYTHONPATH=str(tools), **variables)
 
     def run(self, program: str, *arguments: str) -> str:
         """Run a program of the environment outside of the checkout; return what it printed."""

@@ -35,7 +35,7 @@ def built(tmp_path_factory) -> dict[str, Path]:
 def tools(tmp_path_factory) -> Path:
     """The build backend."""
     folder = tmp_path_factory.mktemp("tools")
-    link(["hatchling", "hatch-fancy-pypi-readme"], folder)
+    link(["scikit-build-core", "hatch-fancy-pypi-readme"], folder)
     return folder
 
 
@@ -44,12 +44,16 @@ def test_the_wheel_has_the_whole_package_and_nothing_else(built):
     here = {
         str(path.relative_to(sources))
         for path in (sources / "lwcs").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", "core", "lib"} & set(path.parts)
     }
     assert "lwcs/py.typed" in here
     with zipfile.ZipFile(built["wheel"]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == here
+    native = {name for name in names if name.startswith("lwcs/kernels/native/lib/lwcs_")}
+    assert native
+    assert names - native == here
+    assert "-py3-none-" in built["wheel"].name  # for all versions of Python
+    assert "-any" not in built["wheel"].name
 
 
 def test_the_sdist_has_every_file_of_the_checkout(built):
@@ -77,10 +81,13 @@ def test_the_metadata_say_what_a_user_may_install(built):
     assert re.findall(r"\]\((?!https://)[^)]*\)", metadata) == []
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_an_environment_with_nothing_else_can_cluster(kind, built, tools, tmp_path):
+@pytest.mark.parametrize(("kind", "kernels"), [("wheel", "native"), ("sdist", "numpy")])
+def test_an_environment_with_nothing_else_can_cluster(kind, kernels, built, tools, tmp_path):
+    """The sdist where no compiler is: it becomes the pure package."""
     empty = Empty(tmp_path / "empty")
-    empty.install(built[kind], tools)
+    compilers = {"CXX": "/no/compiler", "CC": "/no/compiler"} if kind == "sdist" else {}
+    empty.install(built[kind], tools, **compilers)
+    assert f"kernels: {kernels}" in empty.run("python", "-c", "import lwcs; lwcs.show_versions()")
     home, _, sizes = empty.run("python", "-c", FIT).partition(" ")
     assert Path(home).parent == empty.packages / "lwcs"
     assert sizes == "[5000, 5000, 5000, 5000]\n"

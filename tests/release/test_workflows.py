@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def test_only_tags_are_published_after_all_tests_and_without_a_token():
     release = read("release.yml")
     assert release[ON] == {"push": {"tags": ["v*"]}}
     publish = release["jobs"]["publish"]
-    assert publish["needs"] == ["tests", "build"]
+    assert publish["needs"] == ["tests", "build", "wheels"]
     assert publish["permissions"] == {"id-token": "write"}
     assert release["jobs"]["tests"]["uses"] == "./.github/workflows/tests.yml"
     assert "workflow_call" in read("tests.yml")[ON]
@@ -65,9 +66,25 @@ def test_what_is_published_is_what_was_built_and_checked_by_its_tag():
     jobs = read("release.yml")["jobs"]
     commands = [step.get("run", "") for step in jobs["build"]["steps"]]
     assert 'make dist TAG="$GITHUB_REF_NAME"' in commands
-    kept = [step["with"] for step in jobs["build"]["steps"] if "upload" in step.get("uses", "")]
+    kept = [
+        step["with"]["name"]
+        for job in ("build", "wheels")
+        for step in jobs[job]["steps"]
+        if "upload" in step.get("uses", "")
+    ]
+    assert kept == ["dist", "dist-${{ matrix.system }}"]
     taken = [s["with"] for s in jobs["publish"]["steps"] if "download" in s.get("uses", "")]
-    assert [each["name"] for each in kept] == [each["name"] for each in taken] == ["dist"]
+    assert [each["pattern"] for each in taken] == ["dist*"]
+
+
+def test_wheels_are_built_for_every_system_by_one_python():
+    systems = read("release.yml")["jobs"]["wheels"]["strategy"]["matrix"]["system"]
+    assert {name.partition("-")[0] for name in systems} == {"ubuntu", "macos", "windows"}
+    assert any(name.endswith("-arm") for name in systems)
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    assert options["scikit-build"]["wheel"]["py-api"] == "py3"
+    assert len(options["cibuildwheel"]["build"].split()) == 1
+    assert "native" in options["cibuildwheel"]["test-command"]
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)

@@ -186,11 +186,7 @@ def test_a_comparison_calls_once_per_run(at_every_step):
     assert [(now.done, now.total) for now in calls[1:-1]] == [(i, 4) for i in range(1, 5)]
 
 
-def test_all_rows_of_a_pass_over_a_file_of_unknown_length_are_counted(
-    X, at_every_step, tmp_path, monkeypatch
-):
-    # As if the file were too large to look through it first.
-    monkeypatch.setattr("lwcs.sources.sequence.COMPILED_FROM", 1_000)
+def test_all_rows_of_a_pass_over_a_file_of_unknown_length_are_counted(X, at_every_step, tmp_path):
     path, calls = tmp_path / "x.csv", []
     pc.write_csv(pa.table({"a": X[:200_001, 0]}), path)
     source = lwcs.scan(str(path))

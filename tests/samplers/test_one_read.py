@@ -55,7 +55,7 @@ def test_proposals_invert_the_running_sum_of_their_bounds(columns, make, weighte
     n_rows = 2003  # the last cell is short
     X = np.random.default_rng(0).normal(size=(n_rows, columns)) * np.arange(1, columns + 1)
     source = lwcs.scan(make(X), weight=skewed(n_rows) if weighted else None)
-    run = Run(0, Geometry(kernel=choose(X.size)), 1)
+    run = Run(0, Geometry(kernel=choose()), 1)
     pivot, weights = X[:20].mean(axis=0), running_weights(source)
     make_pivot = run.geometry.measured(make(X)).pivot
     around = _scan(source, pivot, make_pivot, weights.total, run)
@@ -165,7 +165,7 @@ def sparse_rows(n_rows, columns, per_row, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_compiled_proposals_of_sparse_rows_copy_nothing(dtype, monkeypatch):
     """The rows of the pivot and those of the coreset are taken, no others."""
-    monkeypatch.setenv("LWCS_KERNEL", "compiled")
+    monkeypatch.setenv("LWCS_KERNEL", "native")
     X, taken, take = sparse_rows(20_000, 300, 5, dtype), [], SparseSource.take
     monkeypatch.setattr(
         SparseSource, "take", lambda self, rows: taken.append(len(rows)) or take(self, rows)
@@ -176,7 +176,7 @@ def test_compiled_proposals_of_sparse_rows_copy_nothing(dtype, monkeypatch):
 
 def test_proposals_of_sparse_rows_are_those_of_the_portable_kernel(monkeypatch):
     X, made = sparse_rows(20_000, 300, 5), []
-    for name in ("portable", "compiled"):
+    for name in ("numpy", "native"):
         monkeypatch.setenv("LWCS_KERNEL", name)
         made.append(lwcs.build(X, 3_000, random_state=0, n_jobs=2))
     np.testing.assert_array_equal(made[0].indices, made[1].indices)

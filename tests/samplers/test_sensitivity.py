@@ -199,7 +199,7 @@ def test_threads_do_not_matter(method, kernel):
 @METHOD
 def test_kernels_draw_the_same_rows(method, monkeypatch):
     coresets = []
-    for kernel in ("portable", "compiled"):
+    for kernel in ("numpy", "native"):
         monkeypatch.setenv("LWCS_KERNEL", kernel)
         coresets.append(lwcs.build(blobs(), 200, method=method, n_clusters=9, random_state=5))
     np.testing.assert_array_equal(coresets[0].indices, coresets[1].indices)

@@ -13,13 +13,13 @@ def portable(X, w):
     return Points.of(X, w)
 
 
-def compiled(X, w):
-    return Points.of(X, w, Geometry(kernel="compiled"))
+def native(X, w):
+    return Points.of(X, w, Geometry(kernel="native"))
 
 
 def sparse(X, w):
     return Points.of(sp.csr_array(X), w)
 
 
-MAKE = pytest.mark.parametrize("make", [portable, compiled, sparse])
-DENSE = pytest.mark.parametrize("make", [portable, compiled])
+MAKE = pytest.mark.parametrize("make", [portable, native, sparse])
+DENSE = pytest.mark.parametrize("make", [portable, native])

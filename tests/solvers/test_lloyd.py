@@ -36,7 +36,7 @@ def textbook(X, w, centers, rounds):
 
 
 @MAKE
-@pytest.mark.parametrize("kernel", ["portable", "compiled"])
+@pytest.mark.parametrize("kernel", ["numpy", "native"])
 @pytest.mark.parametrize("rounds", [1, 2, 5, 30])
 def test_comparing_with_moved_centers_alone_is_still_lloyd(make, rounds, kernel):
     X, w = data()
@@ -95,7 +95,7 @@ def test_labels_belong_to_the_final_centers(make):
 
 @MAKE
 @DTYPE
-@pytest.mark.parametrize("kernel", ["portable", "compiled"])
+@pytest.mark.parametrize("kernel", ["numpy", "native"])
 def test_weight_three_equals_three_copies_given_the_same_start(make, dtype, kernel):
     rng = np.random.default_rng(0)
     X, w = rng.normal(size=(300, 4)).astype(dtype), rng.integers(0, 4, 300)
@@ -133,7 +133,7 @@ def test_tol_is_measured_in_the_weighted_variance(scale):
     assert weighted.n_iter == plain.n_iter
 
 
-@pytest.mark.parametrize("kernel", ["portable", "compiled"])
+@pytest.mark.parametrize("kernel", ["numpy", "native"])
 def test_threads_change_nothing(kernel, monkeypatch):
     monkeypatch.setattr("lwcs.solvers.lloyd._WORTH_THREADS", 0)
     monkeypatch.setattr("lwcs.geometry.products.PIECE_VALUES", 2**12)

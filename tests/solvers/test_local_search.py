@@ -13,7 +13,7 @@ from lwcs.solvers.lloyd import solve
 from lwcs.solvers.local_search import FEWEST_STEPS, _Search, local_search
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import kmeans_plusplus, start
-from tests.solvers.kinds import MAKE, compiled, portable
+from tests.solvers.kinds import MAKE, native, portable
 
 DTYPE = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -186,7 +186,7 @@ def test_both_kernels_find_the_same_centers():
         local_search(
             points, points.rows.as_centers(np.arange(1, 40, 3)), np.random.default_rng(1)
         ).points
-        for points in (portable(X, w), compiled(X, w))
+        for points in (portable(X, w), native(X, w))
     )
     np.testing.assert_array_equal(one, other)
 

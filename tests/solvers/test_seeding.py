@@ -11,13 +11,13 @@ from scipy.stats import chisquare
 
 from lwcs.geometry import Geometry
 from lwcs.geometry import pairwise as pairwise_module
-from lwcs.geometry.pairwise import Tiled, pairwise
+from lwcs.geometry.pairwise import pairwise
 from lwcs.geometry.sparse_rows import SparseProducts
 from lwcs.runtime.parallel import workers
 from lwcs.solvers import seeding
 from lwcs.solvers.points import Points
 from lwcs.solvers.seeding import greedy_candidates, kmeans_plusplus
-from tests.solvers.kinds import DENSE, MAKE, compiled, portable, sparse
+from tests.solvers.kinds import DENSE, MAKE, native, portable, sparse
 
 
 def cost(X, w, centers):
@@ -56,7 +56,7 @@ def test_points_of_many_tiles_are_drawn_by_squared_distance(factor):
     rng = np.random.default_rng(0)
     X, w = rng.standard_t(3, size=(600, 2)) + np.linspace(0, 9, 600)[:, None], rng.random(600)
     w[::7] = 0.0
-    points = compiled(factor * X, w)
+    points = native(factor * X, w)
     assert pairwise(points.rows, np.float32).fast == (factor == 1.0)
     pairs = np.array(
         [kmeans_plusplus(points, 2, np.random.default_rng(s), 1) for s in range(5_000)]
@@ -89,7 +89,7 @@ def test_both_kernels_choose_the_same_points(dtype, scale, candidates):
             np.random.default_rng(0),
             candidates,
         )
-        for kernel in ("portable", "compiled")
+        for kernel in ("numpy", "native")
     ]
     np.testing.assert_array_equal(*chosen)
     assert len(set(chosen[0])) == 40
@@ -101,24 +101,22 @@ def test_weights_far_below_the_range_of_float32_are_drawn_by():
     w[0] = 1.0
     chosen = [
         kmeans_plusplus(make(X, w), 40, np.random.default_rng(0), candidates=1)
-        for make in (portable, compiled)
+        for make in (portable, native)
     ]
     np.testing.assert_array_equal(*chosen)
 
 
 @pytest.fixture
 def small_lots(monkeypatch):
-    """Threads for problems of any size, and a lot for every tile."""
+    """Threads for problems of any size."""
     monkeypatch.setattr(seeding, "WORTH_THREADS", 0)
-    monkeypatch.setattr(seeding, "_LOT", 1)
-    monkeypatch.setattr(seeding, "_MEMBER", 1)
 
 
 @pytest.mark.usefixtures("small_lots")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_same_points_for_any_number_of_threads(dtype):
     X, w = clustered(n=9_000)
-    points = compiled(X.astype(dtype), w)
+    points = native(X.astype(dtype), w)
     one, *others = (
         kmeans_plusplus(points, 60, np.random.default_rng(3), n_jobs=n_jobs)
         for n_jobs in (1, 2, 3, 8, 50)
@@ -173,18 +171,6 @@ def test_threads_help_by_the_stored_values_of_sparse_rows(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_lots")
-def test_nobody_waits_for_a_thread_that_does_not_come():
-    """Of four members, the first does all rounds before the second has begun."""
-    X, w = clustered()
-    tiles, uniforms = (
-        pairwise(compiled(X, w).rows, np.float32),
-        np.random.default_rng(0).random((9, 3)),
-    )
-    assert isinstance(tiles, Tiled)
-    rounds = seeding._CompiledRounds(tiles, w / w.sum(), uniforms, np.array([5]), 0.0, threads=4)
-    assert len(set(rounds.run(map))) == 9
-
-
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 1e-4), (np.float64, 1e-20)])
 def test_distances_of_tiles_are_those_of_differences(dtype, error):
     """In float64 also those that are below what products can tell: points 1e-9 apart."""
@@ -192,7 +178,7 @@ def test_distances_of_tiles_are_those_of_differences(dtype, error):
     X[1::2] = X[::2] + 1e-9
     chosen = np.array([0, 255, 256, 2_999, 17])
     with workers(3) as run:
-        found = pairwise(compiled(X, w).rows, dtype, run)(chosen)
+        found = pairwise(native(X, w).rows, dtype, run)(chosen)
     exact = ((X[:, None, :] - X[chosen]) ** 2).sum(axis=2).T
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=error)
     assert (found[np.arange(5), chosen] == 0.0).all()

@@ -87,7 +87,7 @@ def test_the_driver_keeps_moments_plan_and_coreset(monkeypatch):
     """Peak memory of a build over 64 MB of rows that are made as they are asked for."""
     import tracemalloc
 
-    monkeypatch.setenv("LWCS_KERNEL", "portable")
+    monkeypatch.setenv("LWCS_KERNEL", "numpy")
 
     class Made(list):
         def __iter__(self):

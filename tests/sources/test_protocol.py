@@ -252,18 +252,3 @@ def test_partitions_are_counted_on_request_and_only_where_rows_can_be_read_again
     with pytest.raises(ValueError, match="can be read only once"):
         once.count_partitions()
     assert lwcs.build(once, 5, random_state=0).n_samples == N
-
-
-@pytest.mark.parametrize(("enough", "batches_seen"), [(60_000 * 3, 2), (10**9, 3)])
-def test_a_look_at_rows_that_can_be_read_only_once_loses_none(monkeypatch, enough, batches_seen):
-    unseen = lwcs.build(lwcs.scan(read_so_far()[0]()), 50, random_state=0)
-    monkeypatch.setattr("lwcs.sources.sequence.COMPILED_FROM", enough)
-    batches, read = read_so_far()
-    source = lwcs.scan(batches())
-    assert source.estimate_values() == min(enough, 3 * N)
-    # One more may be read ahead.
-    assert len(read) in (batches_seen, min(batches_seen + 2, 3))
-    assert source.estimate_values() == min(enough, 3 * N)
-    assert lwcs.build(source, 50, random_state=0) == unseen
-    with pytest.raises(ValueError, match="were read already"):
-        list(source.gather(RowsOf()))

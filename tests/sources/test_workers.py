@@ -25,7 +25,7 @@ def test_workers_like_here_pass():
     [
         ({"lwcs": None}, "the worker w has no lwcs, but here it is Python"),
         ({"lwcs": "0.0.9"}, f"w has lwcs 0.0.9, but here .*lwcs {lwcs.__version__}.*install"),
-        ({"numba": None}, "w has no numba"),
+        ({"numpy": None}, "w has no numpy"),
         ({"Python": "3.9.1"}, r"w has Python 3\.9\.1"),
     ],
 )
@@ -45,8 +45,8 @@ def test_many_workers_are_counted():
 
 
 def test_another_numpy_is_a_warning():
-    with pytest.warns(UserWarning, match=r"w has numpy 1\.0 and numba 0\.1.*last bits"):
-        check_workers({"w": HERE | {"numpy": "1.0", "numba": "0.1"}})
+    with pytest.warns(UserWarning, match=r"w has numpy 1\.0 and kernels numpy.*last bits"):
+        check_workers({"w": HERE | {"numpy": "1.0", "kernels": "numpy"}})
 
 
 def test_another_patch_of_python_passes():

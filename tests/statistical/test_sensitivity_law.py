@@ -76,7 +76,7 @@ def pairs_law(omega: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "compiled", "in rounds"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "native", "in rounds"])
 def test_two_centers_follow_d2_sampling(kind, weighted):
     omega = OMEGA if weighted else np.ones(6)
     if kind == "in rounds":
@@ -85,7 +85,7 @@ def test_two_centers_follow_d2_sampling(kind, weighted):
     else:
         source = lwcs.scan(sp.csr_array(FEW) if kind == "sparse" else FEW, weight=omega)
     counts = np.zeros((6, 6), dtype=np.int64)
-    geometry = Geometry(kernel="compiled" if kind == "compiled" else "portable")
+    geometry = Geometry(kernel="native" if kind == "native" else "numpy")
     for seed in range(3_000):
         run = Run(seed, geometry, 1)
         if kind == "in rounds":

@@ -316,3 +316,12 @@ def count_distinct(rows: Rows) -> int:
     own.eliminate_zeros()
     cuts = zip(own.indptr, own.indptr[1:], strict=False)
     return len({(own.indices[i:j].tobytes(), own.data[i:j].tobytes()) for i, j in cuts})
+
+
+NARROW = ("float16", "bfloat16", "int8", "uint8")
+"""Types whose numbers float32 holds without rounding: their rows are computed with as float32."""
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether float32 holds all numbers of a type that is no larger."""
+    return dtype.name in NARROW

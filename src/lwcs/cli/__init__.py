@@ -18,7 +18,6 @@ from lwcs.cli.commands.evaluate import certify, drift
 from lwcs.cli.commands.fit import fit, mixture
 from lwcs.cli.commands.inspect import inspect
 from lwcs.cli.commands.report import report
-from lwcs.cli.commands.warmup import warmup
 from lwcs.cli.errors import Commands
 
 
@@ -43,6 +42,6 @@ def completion(shell: str) -> None:
 
 for command in (
     check, build, fit, mixture, assign, summary, exemplars, certify, drift, choose_k, inspect,
-    report, compare, demo, warmup, completion,
+    report, compare, demo, completion,
 ):  # fmt: skip
     main.add_command(command)

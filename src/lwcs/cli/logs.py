@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lwcs.runtime.progress import LINES_EVERY, Pace
-from lwcs.runtime.warnings import COMPILING, LOG
+from lwcs.runtime.warnings import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,11 +73,13 @@ def progress() -> bool | Callback:
 
 @contextmanager
 def logging_to_stderr(ctx: click.Context) -> Iterator[None]:
-    """Write what is logged as JSON, if the option is given, and else that kernels are compiled."""
-    as_json, level = ctx.meta.get(AS_JSON), LOG.level
-    handler = _JsonHandler(ctx) if as_json else _PreparationHandler(ctx)
+    """Write what is logged as JSON, if the option is given."""
+    if not ctx.meta.get(AS_JSON):
+        yield
+        return
+    handler, level = _JsonHandler(ctx), LOG.level
     LOG.addHandler(handler)
-    LOG.setLevel(logging.DEBUG if as_json else logging.INFO)
+    LOG.setLevel(logging.DEBUG)
     try:
         yield
     finally:
@@ -112,22 +114,6 @@ class _JsonHandler(logging.Handler):
             "message": record.getMessage(),
         }
         click.echo(json.dumps(line), err=True)
-
-
-class _PreparationHandler(logging.Handler):
-    """One line where a job waits for kernels to be compiled."""
-
-    def __init__(self, ctx: click.Context) -> None:
-        super().__init__()
-        self._meta = ctx.meta
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let this event pass, unless --quiet is given."""
-        return vars(record).get("event") == COMPILING and not self._meta.get("quiet")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the sentence."""
-        click.echo(record.getMessage(), err=True)
 
 
 def is_set(flag: str) -> bool:

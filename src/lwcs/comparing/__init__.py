@@ -296,7 +296,7 @@ def _part(source: LocalSource, rows: IntArray) -> LocalSource:
 
 
 def _setup(source: LocalSource, holdout_rows: int, first: int, n_jobs: int | None) -> Setup:
-    geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
+    geometry = Geometry(kernel=kernels.choose())
     task = MomentsTask(source.n_features, geometry)
     with source.explaining():
         parts = list(gathered(source, task, "first pass", n_jobs=n_jobs))

@@ -136,7 +136,7 @@ def _solved(problem: Problem, points: Any, weights: FloatArray) -> Centers:
     return cluster(
         points,
         weights,
-        Geometry(kernel=kernels.choose(problem.source.estimate_values())),
+        Geometry(kernel=kernels.choose()),
         problem.k,
         max_iter=MAX_ITER,
         tol=TOL,

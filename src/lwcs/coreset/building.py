@@ -53,20 +53,18 @@ class BuildContext:
         cls, source: Source, divergence: Divergence, device: str | None = None, *,
         tf32: bool = False,
     ) -> BuildContext:  # fmt: skip
-        """Choose the kernel by the amount of data; refuse a scale for Bregman divergences.
+        """Choose kernel and device; refuse a scale for Bregman divergences.
 
-        The device has been checked by `check_device`. The kernel depends on the size of the data
-        alone, so that a second build of the same data computes the same bits.
+        The device has been checked by `check_device`.
         """
         if source.scale is not None and type(divergence) is not SquaredEuclidean:
             raise ValueError(
                 f"scale={source.scale!r} is only for squared Euclidean distances, not for "
                 f"{divergence!r}; scan the data without scale="
             )
-        values = source.estimate_values()
-        geometry = Geometry(divergence, kernel=kernels.choose(values))
+        geometry = Geometry(divergence, kernel=kernels.choose())
         geometry = placed(geometry, device, source, tf32)
-        decided("kernel", "%s kernels for about %d values", geometry.kernel, values)
+        decided("kernel", "%s kernels", geometry.kernel)
         decided("source", "%r", source)
         if source.skipped:
             decided("columns", "left out: %s", ", ".join(source.skipped))

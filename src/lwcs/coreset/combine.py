@@ -100,7 +100,7 @@ def sampled(coreset: Coreset, size: int, seed: int) -> Coreset:
     scale = coreset.scale
     rows = coreset.host_points if scale is None else coreset.host_points * (1.0 / scale)
     source = scan(rows, weight=coreset.host_weights)
-    geometry = Geometry(coreset.divergence, kernel=kernels.choose(source.estimate_values()))
+    geometry = Geometry(coreset.divergence, kernel=kernels.choose())
     draws = Lightweight().draw(source, size, 2, Run(seed, geometry, stage=Stage.REDUCE))
     return replace(
         coreset,

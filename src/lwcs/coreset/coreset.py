@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_centers, check_count, check_weights, translating
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, rows_of
 from lwcs.arrays.rows import frozen, is_sparse, stored_values
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lwcs import kernels
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.coreset.streaming import StreamingCoreset
     from lwcs.divergences import Divergence
@@ -275,11 +275,13 @@ class Coreset(Savable, Tabular):
         """Number of draws; at least the number of distinct rows."""
         return int(self.counts.sum())
 
-    def geometry(self, computed_as: ComputedAs = "portable") -> Geometry:
+    def geometry(self, computed_as: ComputedAs | None = None) -> Geometry:
         """How rows are measured: the divergence, the scale and the mean to smooth towards.
 
-        `computed_as` is a kernel, or a geometry whose kernel and device are used.
+        `computed_as` is a kernel, or a geometry whose kernel and device are used; by default the
+        kernel of this process.
         """
+        computed_as = kernels.choose() if computed_as is None else computed_as
         like = computed_as if isinstance(computed_as, Geometry) else Geometry(kernel=computed_as)
         geometry = Geometry(self.divergence, self.scale).computed_as(like)
         if self.mean is not None:

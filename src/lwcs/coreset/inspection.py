@@ -21,7 +21,7 @@ _MOST_PARTITIONS_SHOWN = 5
 _PARAMETERS = ("method", "divergence", "seed", "size", "depth", "feature_names")
 _NOT_THE_ROWS = (
     "the same rows were drawn from in the same way, so that the versions or the processors differ "
-    "(lwcs, NumPy, numba, LWCS_KERNEL)"
+    "(lwcs, NumPy, LWCS_KERNEL)"
 )
 _NO_FINGERPRINTS = (
     "nothing is known of the rows: fingerprints are taken of the partitions of Dask, Spark and "

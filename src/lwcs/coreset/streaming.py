@@ -98,7 +98,7 @@ class StreamingCoreset(Savable):
         check_choice(method, "method", METHODS)
         self.method, self.divergence = method, as_divergence(divergence)
         # One kernel throughout, since nobody knows how many rows are to come.
-        self._geometry = Geometry(self.divergence, kernel=kernels.choose(kernels.COMPILED_FROM))
+        self._geometry = Geometry(self.divergence, kernel=kernels.choose())
         # The mean is known only once the rows are gone, so they are drawn by squared distances.
         run = Run(self.seed, squared_bound(self._geometry))
         self.state = OnePass.of(self.size, run, uniform=method == "uniform")

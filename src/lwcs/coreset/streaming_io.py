@@ -240,7 +240,7 @@ def _state(stream: StreamingCoreset, fields: Fields, n_features: int) -> OnePass
     has_pivot = by_cost is not None and by_weight.total > 0.0
     if (pivot is not None) != has_pivot or (shift is not None) != has_pivot:
         raise fields.fail("pivot", "there, as is shift, once rows are drawn by their distances")
-    kernel: Any = fields.text("kernel", ("portable", "compiled"))
+    kernel: Any = fields.text("kernel", ("numpy", "native"))
     return replace(
         state,
         geometry=state.geometry.with_kernel(kernel),

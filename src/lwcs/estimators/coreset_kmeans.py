@@ -270,7 +270,7 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
 
     def _geometry_for(self, coreset: Coreset) -> Geometry:
         """The geometry that a coreset is clustered by, with its kernel and its device."""
-        own = Geometry(coreset.divergence, kernel=kernels.choose(coreset.host_points.size))
+        own = Geometry(coreset.divergence, kernel=kernels.choose())
         return placed(own, check_device(self.device), [coreset.host_points], self.precision == TF32)
 
     def _request(self) -> FitRequest:

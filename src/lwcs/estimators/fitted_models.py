@@ -126,7 +126,7 @@ class FittedCenters:
 
     def costs(self, coreset: Coreset, n_jobs: int | None) -> RowCosts:
         """The distance of every row from its nearest center, and the label of that center."""
-        geometry = self.geometry.with_kernel(kernels.choose(coreset.host_points.size))
+        geometry = self.geometry.with_kernel(kernels.choose())
         centers = geometry.own_centers(self.centers)
         step = max(64, PIECE_VALUES // self.k)
         with explaining_points(coreset):
@@ -144,7 +144,7 @@ class FittedCenters:
         """Fit as many centers to a coreset, with the defaults of CoresetKMeans."""
         params = SolverParams(self.k, "auto", None, 300, None, seed, n_jobs, journal)
         request = FitRequest(params, Lightweight(), None, TARGET, 0, labels=False, holdout=0.0)
-        result = fit_coreset(coreset, kernels.choose(coreset.host_points.size), request)
+        result = fit_coreset(coreset, kernels.choose(), request)
         return FittedCenters(result.centers, self.geometry)
 
 

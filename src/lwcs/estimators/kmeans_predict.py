@@ -73,7 +73,7 @@ class KMeansPredictMixin(
 
     def measured_centers(self, source: Source) -> Centers:
         """The centers in coordinates of their geometry, for the device and kernel of a source."""
-        geometry = self.geometry_.with_kernel(kernels.choose(source.estimate_values()))
+        geometry = self.geometry_.with_kernel(kernels.choose())
         geometry = placed(geometry, check_device(self.device), source, self.precision == TF32)
         return geometry.own_centers(self.host_centers())
 
@@ -173,7 +173,7 @@ class KMeansPredictMixin(
         threads, journal = as_threads(model.n_jobs), Journal(model.verbose)
         with single_threaded_blas():
             coreset = self._coreset_for_stability(data, sample_weight, seed, threads, journal)
-            geometry = self.geometry_.with_kernel(kernels.choose(coreset.host_points.size))
+            geometry = self.geometry_.with_kernel(kernels.choose())
             original = Original.of(coreset, geometry, self.host_centers())
             stability = bootstrap(original, n_bootstrap, seed, threads, journal)
         if coreset is getattr(model, "coreset_", None) and not coreset.exact:

@@ -154,7 +154,7 @@ class CentersTarget(Target):
 
     def distances(self, coreset: Coreset) -> CenterDistances:
         """Measure every row of a coreset from its nearest center."""
-        kernel = kernels.choose(coreset.host_points.size * self.k)
+        kernel = kernels.choose()
         if self.geometry is not None:
             centers = self.geometry.with_kernel(kernel).own_centers(self.points)
         else:

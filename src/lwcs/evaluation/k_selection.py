@@ -284,7 +284,7 @@ def split_draws(
     data = coreset_of_stream(data)
     if isinstance(data, Coreset):
         coreset = _given(data, needed, params, sample_weight)
-        kernel = kernels.choose(data.host_points.size)
+        kernel = kernels.choose()
     else:
         source = scan(data, weight=sample_weight, memory_limit=memory_limit)
         context = BuildContext.of(source, params.divergence)

@@ -154,7 +154,7 @@ def choose_rows(
     """Choose the nearest and the farthest rows of each cluster, in one pass."""
     given: Centers | Mixture
     if isinstance(judge, FittedCenters):
-        geometry = judge.geometry.with_kernel(kernels.choose(source.estimate_values()))
+        geometry = judge.geometry.with_kernel(kernels.choose())
         given = geometry.own_centers(judge.centers)
     else:
         given = judge.mixture

@@ -5,7 +5,7 @@ a kernel and a precision. It alone converts between the coordinates of the data 
 become `Measured`, centers become `Centers`, and everything that solvers, passes and samplers do
 with rows is an operation on these two. They are types of their own, so that mypy finds a mix-up
 with rows or centers of the data. Mahalanobis and cosine distances are squared Euclidean distances
-of transformed rows, and use the same compiled loops.
+of transformed rows, and use the same loops.
 
 Rows are kept as they are, and only products are shifted, to an origin amid the rows: distances and
 means are always computed from the rows themselves, since x − o has lost x where o is larger by
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.arrays.device import DeviceArray, copied
-from lwcs.arrays.rows import in_float64, is_sparse, with_values
+from lwcs.arrays.rows import in_float64, is_narrow, is_sparse, with_values
 from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense_rows import DenseRows
@@ -47,7 +47,7 @@ class Geometry:
     """Standard deviations of the columns; for squared Euclidean distances only."""
     mean: FloatArray | None = None
     """Mean of the transformed rows, towards which rows are smoothed."""
-    kernel: KernelName = "portable"
+    kernel: KernelName = "numpy"
     precision_of_products: Literal["data", "float64", "tf32"] = "data"
     """Precision of the first products of float32 rows: float32 ("data"), or on a device TF32."""
     device: str | None = None
@@ -148,7 +148,8 @@ class Geometry:
         if not self.squared:
             wide = self.smoothed(rows.astype(np.float64, copy=False))
             return DenseRows(self, wide, np.float64, points, first_row)
-        single = points.dtype == np.float32 and self.precision_of_products != "float64"
+        single = points.dtype == np.float32 or is_narrow(points.dtype)
+        single = single and self.precision_of_products != "float64"
         return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
 
     def _on_device(self, points: Rows) -> bool:

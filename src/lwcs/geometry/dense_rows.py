@@ -7,7 +7,6 @@ the score, and save a pass over rows × centers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 # Squares below this lose digits next to a one.
 _NEXT_TO_ONE = 1e-3
-# Products that a thread takes some 0.4 ms for: several times what it costs to call one.
-_WORTH_A_THREAD = 2**24
 # Values of rows that are made ready at a time.
 _READY_VALUES = 2**19
 
@@ -47,9 +44,15 @@ class DenseProducts(Products):
             rows[:, :-1] *= frame.factor
         return rows
 
-    def ready(self, rows: Measured, run: Map) -> tuple[DenseValues, FloatArray, FloatArray]:
-        """Piece by piece, so that threads share the work."""
+    def ready(self, rows: Measured, run: Map) -> tuple[Any, FloatArray, FloatArray]:
+        """In tiles for the native loops; else piece by piece, so that threads share the work."""
         n, width = rows.values.shape
+        if self.native is not None:
+            tiles = self.tiles(rows)
+            if self.geometry.squared:
+                return tiles, tiles.norms, tiles.norms
+            with np.errstate(over="ignore", invalid="ignore"):
+                return tiles, *self.heights(rows.values, tiles)
         product: DenseValues = np.empty((n, width + 1), dtype=self.dtype)
         heights, sizes = np.empty((2, n), dtype=self.dtype)
 
@@ -61,6 +64,12 @@ class DenseProducts(Products):
         for _ in run(make, pieces(n, max(64, _READY_VALUES // width))):
             pass
         return product, heights, sizes
+
+    def tiles(self, rows: Measured) -> Any:
+        """All rows in these coordinates, as the native loops compare them with centers."""
+        assert self.native is not None
+        values = kernels.readable(rows.values, self.geometry.kernel)
+        return self.native.Tiles(values, self.dtype, self._origin, self.frame.factor)
 
     def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Slopes and offset of every center in one column."""
@@ -97,40 +106,34 @@ class DenseProducts(Products):
         labels: npt.NDArray[np.int32],
         distances: FloatArray | None,
     ) -> IntArray | None:
-        """By compiled loops for squared distances; there are none for other divergences."""
-        compiled = self.compiled
-        if compiled is None or not self.geometry.squared:
+        """By native loops for squared distances; there are none for other divergences."""
+        native = self.native
+        if native is None or not self.geometry.squared:
             return None
         prepared = self.center_matrix(centers)
         frame = self._origin, self.frame.factor
         matrix = np.ascontiguousarray(prepared.matrix.T), prepared.sizes
         limits = CLEAR, self.tiny, self.large, self.rounding
         exact = centers.points, self.geometry.precision
-        uncertain: IntArray = compiled.nearest(
-            kernels.as_floats(rows.values), *frame, *matrix, limits, *exact, labels, distances
+        values = kernels.readable(rows.values, self.geometry.kernel)
+        uncertain: IntArray = native.nearest(
+            values, *frame, *matrix, limits, *exact, labels, distances
         )
         return uncertain
 
     def step(self, n_rows: int, n_centers: int, n_compared: int, threads: int) -> int:
-        """Compiled loops need no memory for scores: one long piece for every thread.
-
-        Where there is little to do, fewer threads do it.
-        """
-        if self.compiled is None:
+        """Native loops need no memory for scores, and share the work themselves: one piece."""
+        if self.native is None:
             return super().step(n_rows, n_centers, n_compared, threads)
-        work = n_rows * n_compared * len(self._origin)
-        # By powers of two, so that there are few ways to cut.
-        used = min(2 ** int(log2(max(1, work // _WORTH_A_THREAD))), threads)
-        return kernels.TILE * -(-n_rows // (kernels.TILE * used))
+        return n_rows
 
     def assign(
-        self, rows: DenseValues, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch
+        self, rows: Any, prepared: CenterMatrix, moved: Moved, found: Best, watch: Watch
     ) -> int:
-        """By compiled loops, if the geometry names them."""
-        if (compiled := self.compiled) is None:
+        """By native loops, if the geometry names them."""
+        if self.native is None:
             return super().assign(rows, prepared, moved, found, watch)
-        matrix, some = prepared.matrix.T, moved.prepared.matrix.T
-        return int(compiled.assign(rows, matrix, moved.at, moved.place, some, found, watch))
+        return int(rows.assign(prepared.matrix.T, moved, found, watch))
 
     def sizes(self, rows: DenseValues, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Column by column."""
@@ -154,7 +157,7 @@ class DenseProducts(Products):
         at = np.flatnonzero(~(clear & np.isfinite(top)))
         return at, self.bounds_from(norms[at], norms[at] - top[at], prepared.sizes[labels[at]])
 
-    def heights(self, values: DenseValues, rows: DenseValues) -> tuple[FloatArray, FloatArray]:
+    def heights(self, values: DenseValues, rows: Any) -> tuple[FloatArray, FloatArray]:
         """‖x − o‖², or from the divergence."""
         if self.geometry.squared:
             norms = _squares(rows)

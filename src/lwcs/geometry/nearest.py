@@ -193,7 +193,7 @@ def _unclear(
     terms; where they are too large to tell, the terms themselves are added up.
     """
     top = scores[suspects, best[suspects]]
-    gaps = top - kernels.second_best(scores, best, suspects, products.geometry.kernel)
+    gaps = top - kernels.second_best(scores, best, suspects)
     overflown = ~(bounds < products.large)
     close = np.flatnonzero(~(gaps > products.rounding * bounds + products.tiny) | overflown)
     at = suspects[close]

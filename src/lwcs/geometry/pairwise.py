@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lwcs import kernels
-from lwcs.arrays.rows import pieces, sparse_part, sparse_pieces
+from lwcs.arrays.rows import sparse_part, sparse_pieces
 from lwcs.geometry.dense_rows import DenseProducts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 # Below this part of their terms, distances from products have too few digits to draw by.
 _CLEAR = 1e-11
-# Tiles that one task makes or measures.
-_LOT = 16
 # Stored values of sparse rows that one task compares with a few others: some 0.2 ms.
 _LOT_VALUES = 2**16
 
@@ -45,14 +41,13 @@ class Pairwise(Protocol):
 def pairwise(rows: Measured, dtype: npt.DTypeLike, run: Map = map) -> Pairwise:
     """Distances by products in a precision; sparse rows and other divergences use float64.
 
-    `run` shares the work among threads, for sparse rows and what is compiled: squared distances
-    of dense rows.
+    `run` shares the work of sparse rows among threads.
     """
     products = rows.products(dtype)
     if not isinstance(products, DenseProducts):
         return _SparseDistances(rows, products, run)
-    if rows.geometry.squared and kernels.seeding(rows.geometry.kernel) is not None:
-        return Tiled(rows, products, run)
+    if rows.geometry.squared and products.native is not None:
+        return Tiled(rows, products)
     return _DenseDistances(rows, products)
 
 
@@ -86,62 +81,22 @@ class _DenseDistances:
 
 
 class Tiled:
-    """Dense rows in the tiles of the compiled kernels (`kernels.compiled.seeding_rounds`)."""
+    """Dense rows in the tiles of the native kernels, which choose all points in one call."""
 
-    def __init__(self, rows: Measured, products: DenseProducts, run: Map) -> None:
-        self._rows, self._products, self._run = rows, products, run
+    def __init__(self, rows: Measured, products: DenseProducts) -> None:
         self.unit, self.fast = 1.0 / products.cost_unit, products.dtype == np.float32
-        self.kernel: Any = kernels.seeding(rows.geometry.kernel)
-        n, d = rows.values.shape
-        self.n_tiles, width = -(-n // self.kernel.TILE), -(-d // self.kernel.COLUMNS)
-        shape = self.n_tiles, width * self.kernel.COLUMNS, self.kernel.TILE
-        precision = rows.geometry.precision
-        self.tiles = self.kernel.Tiles(
-            np.zeros(shape, products.dtype),
-            np.zeros((self.n_tiles, self.kernel.TILE), products.dtype),
-            None if self.fast else kernels.as_floats(rows.values),
-            np.ones(d) if precision is None else precision,
+        own, kernel = rows.geometry, rows.geometry.kernel
+        values = None if self.fast else kernels.readable(rows.values, kernel)
+        assert products.native is not None
+        self.native = products.native
+        self.seeding = products.native.TiledSeeding(
+            products.tiles(rows), values, own.precision, self.unit
         )
-        self._each_lot(self._pack)
-
-    def _pack(self, part: slice) -> None:
-        values = self._rows.values[part.start * self.kernel.TILE : part.stop * self.kernel.TILE]
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = self._products.rows(values)
-            heights, _ = self._products.heights(values, rows)
-        self.kernel.pack(rows[:, :-1], heights, part.start, self.tiles)
-
-    def centers(self, chosen: IntArray) -> Any:
-        """Some of the points as centers."""
-        dtype, width = self._products.dtype, self.tiles.columns.shape[1]
-        centers = self.kernel.CenterFactors(
-            np.empty((len(chosen), width), dtype),
-            np.empty(len(chosen), dtype),
-            np.empty(len(chosen), dtype=np.int64),
-        )
-        self.kernel.set_centers(self.tiles, centers, chosen)
-        return centers
-
-    def closest(self, chosen: IntArray) -> npt.NDArray[Any]:
-        """The distance of every point to the nearest of those chosen, tile × point."""
-        centers, out = self.centers(chosen), np.full_like(self.tiles.heights, np.inf)
-        self._each_lot(
-            lambda part: self.kernel.fold(self.tiles, part.start, part.stop, centers, out)
-        )
-        return out
 
     def __call__(self, chosen: IntArray) -> npt.NDArray[Any]:
         """In float32, rounding may leave some a little below zero."""
-        centers = self.centers(chosen)
-        out = np.empty((len(chosen), len(self._rows)), self._products.dtype)
-        self._each_lot(
-            lambda part: self.kernel.distances(self.tiles, part.start, part.stop, centers, out)
-        )
-        return out
-
-    def _each_lot(self, task: Callable[[slice], None]) -> None:
-        for _ in self._run(task, pieces(self.n_tiles, _LOT)):
-            pass
+        found: npt.NDArray[Any] = self.seeding.distances(chosen)
+        return found
 
 
 class _SparseDistances:

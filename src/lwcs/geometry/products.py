@@ -140,10 +140,10 @@ class Products(ABC):
         """rows·slopes + offsets, one column per center: larger is nearer."""
 
     @property
-    def compiled(self) -> ModuleType | None:
-        """The compiled kernels, if the geometry names them and numba is there."""
+    def native(self) -> ModuleType | None:
+        """The native kernels, if the geometry names them."""
         kernel = self.geometry.kernel
-        return kernels.module_of(kernel) if kernels.is_compiled(kernel) else None
+        return kernels.module_of(kernel) if kernels.is_native(kernel) else None
 
     def step(self, n_rows: int, n_centers: int, n_compared: int, threads: int) -> int:
         """How many rows to compare with some of the centers at a time.
@@ -162,7 +162,7 @@ class Products(ABC):
     ) -> IntArray | None:
         """Label rows, and measure them if wanted, all at once; return those not certain.
 
-        None if there are no compiled loops for that: rows are then compared piece by piece.
+        None if there are no native loops for that: rows are then compared piece by piece.
         """
         del rows, centers, labels, distances
         return None

@@ -70,8 +70,8 @@ class SparseProducts(Products):
         labels: npt.NDArray[np.int32],
         distances: FloatArray | None,
     ) -> IntArray | None:
-        """By compiled loops; piece by piece if a slope is infinite."""
-        if self.compiled is None or centers.edges is not None:
+        """By native loops; piece by piece if a slope is infinite."""
+        if self.native is None or centers.edges is not None:
             return None
         prepared, values = self.center_matrix(centers), self.rows(rows.values)
         found = Best.unknown(len(rows), np.float64)
@@ -86,12 +86,12 @@ class SparseProducts(Products):
         return np.flatnonzero(~certain)
 
     def best(self, rows: Any, prepared: CenterMatrix, found: Best) -> None:
-        """By compiled loops, if the geometry names them."""
-        if (compiled := self.compiled) is None:
+        """By native loops, if the geometry names them."""
+        if (native := self.native) is None:
             super().best(rows, prepared, found)
         else:
             slopes, offsets = prepared.matrix, prepared.offsets
-            compiled.best_scores_sparse(*kernels.csr(rows), slopes, offsets, *found)
+            native.best_scores_sparse(*kernels.csr(rows), slopes, offsets, *found)
 
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Over the stored values."""

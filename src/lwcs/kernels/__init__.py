@@ -1,17 +1,16 @@
 """The hot loops over a block of rows, dense or CSR: distances, moments, cluster sums, scores.
 
-There are two implementations. `portable` uses NumPy and BLAS, is written against the array API
-standard, and is the reference for the tests. `compiled` is the same in numba, several times faster
-once it is loaded, which takes about half a second per process. `choose` names one of the two per
-build, by the size of the data alone, so that every block and every retry of a build goes through
-the same arithmetic. The functions here bring rows into the form that both expect, and call the one
-that is named.
+There are two implementations for rows of the host. `native` is a shared library in C++, which is
+loaded in a millisecond; `portable` ("numpy") uses NumPy and BLAS, is written against the array API
+standard, is the reference for the tests, and serves where no library was built, several times
+slower. `choose` names one of the two, so that every block and every retry of a build goes through
+the same arithmetic. The functions here bring rows into the form that it expects, and call it.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lwcs.arrays.checks import check_choice
-from lwcs.arrays.rows import is_sparse, row_numbers, split_exactly, with_values
+from lwcs.arrays.rows import is_narrow, is_sparse, row_numbers, split_exactly, with_values
 from lwcs.kernels import portable
 
 if TYPE_CHECKING:
@@ -28,42 +27,39 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 
-KernelName = Literal["portable", "compiled"]
+KernelName = Literal["numpy", "native"]
 
-COMPILED_FROM = 2**23
-"""Number of values from which on data is worth loading the compiled kernels for."""
-TILE = 256
-"""Rows that compiled loops compare with centers at a time; only cuts at its multiples keep bits."""
-# From this many scores per row on, NumPy finds the largest faster than a compiled loop (measured).
-_MANY_CENTERS = 192
 _ONES = np.ones(65_536)
 _ONES.flags.writeable = False
 
 
-def choose(n_values: int) -> KernelName:
-    """Name the kernel for data of `n_values` numbers; ``LWCS_KERNEL`` overrides the choice."""
+def choose() -> KernelName:
+    """Name the kernels of this process; ``LWCS_KERNEL`` overrides the choice."""
     setting = os.environ.get("LWCS_KERNEL", "auto")
-    check_choice(setting, "LWCS_KERNEL", ("auto", "portable", "compiled", "device"))
-    if setting == "portable" or (setting != "compiled" and n_values < COMPILED_FROM):
-        return "portable"
-    return "compiled" if is_compiled("compiled") else "portable"
+    check_choice(setting, "LWCS_KERNEL", ("auto", "numpy", "native", "device"))
+    return "numpy" if setting == "numpy" or not is_native("native") else "native"
 
 
 @cache
 def module_of(name: KernelName) -> ModuleType:
-    """Import the kernels with a name; the portable ones if numba cannot be imported."""
-    if name == "compiled":
+    """Import the kernels with a name; those of NumPy if there are no native ones."""
+    if name == "native":
         try:
-            from lwcs.kernels import compiled
+            from lwcs.kernels import native
         except ImportError:
             return portable
-        return compiled
+        return native
     return portable
 
 
-def is_compiled(kernel: KernelName) -> bool:
-    """Whether a kernel has compiled loops; without numba, none has."""
+def is_native(kernel: KernelName) -> bool:
+    """Whether a kernel has native loops; without the library, none has."""
     return module_of(kernel) is not portable
+
+
+def team(kernel: KernelName, threads: int) -> AbstractContextManager[None]:
+    """Share the native calls of this Python thread among several threads."""
+    return module_of(kernel).team(threads) if is_native(kernel) else nullcontext()
 
 
 def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
@@ -79,9 +75,16 @@ def csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
 
 
 def as_floats(points: Rows) -> DenseRows:
-    """Make a block what the kernels read: float32 or float64, row after row in memory."""
+    """A block in float32 or float64, row after row in memory."""
     dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
-    return np.ascontiguousarray(points, dtype=dtype)
+    return np.ascontiguousarray(points, dtype=np.float32 if is_narrow(points.dtype) else dtype)
+
+
+def readable(points: Rows, kernel: KernelName) -> DenseRows:
+    """A block as a kernel reads it: native ones read half precision and small integers as well."""
+    if is_narrow(points.dtype) and is_native(kernel):
+        return np.ascontiguousarray(points)
+    return as_floats(points)
 
 
 class Scan(NamedTuple):
@@ -157,7 +160,9 @@ def scan(
         if is_sparse(points):
             omega = unit_weights(weights, points.shape[0])
             return Scan(*module.scan_sparse(*csr(points), omega, pivot.sparse, out))
-        return Scan(*module.scan(as_floats(points), weights, pivot.point, pivot.precision, out))
+        return Scan(
+            *module.scan(readable(points, kernel), weights, pivot.point, pivot.precision, out)
+        )
 
 
 def distances(points: Rows, pivot: Pivot, out: FloatArray, kernel: KernelName) -> None:
@@ -192,7 +197,7 @@ def scan_cells(
         around = pivot.point, pivot.precision
         scan_of = module_of(kernel).scan_cells
         return BlockScans(
-            *scan_of(as_floats(points), weights, *around, block_rows, cell_rows, cells)
+            *scan_of(readable(points, kernel), weights, *around, block_rows, cell_rows, cells)
         )
 
 
@@ -218,7 +223,7 @@ def hit_rows(
             found = module.hit_rows_sparse(*csr(points), weights, *both, scale, floor, runs)
         else:
             around = pivot.point, mean.point, pivot.precision
-            found = module.hit_rows(as_floats(points), weights, *around, scale, floor, runs)
+            found = module.hit_rows(readable(points, kernel), weights, *around, scale, floor, runs)
         return Hits(*found)
     bounds = np.empty(points.shape[0])
     distances(points, pivot, bounds, kernel)
@@ -235,13 +240,14 @@ def moments(points: Rows, weights: FloatArray | None, kernel: KernelName) -> Blo
     with np.errstate(invalid="ignore", over="ignore"):
         if is_sparse(points):
             return BlockMoments(*module.moments_sparse(*csr(points), omega, points.shape[1]))
-        return BlockMoments(*module.moments(as_floats(points), omega))
+        return BlockMoments(*module.moments(readable(points, kernel), omega))
 
 
-# Written once, in NumPy: nothing is gained by compiling these.
+# Written once, in NumPy: nothing is gained by other loops.
 cell_sums = portable.cell_sums
 cross = portable.cross
 keep_closer = portable.keep_closer
+second_best = portable.second_best
 weighted_sum = portable.weighted_sum
 
 
@@ -266,7 +272,7 @@ def closer(
             found = np.empty(points.shape[0])
             distances(points, center, found, kernel)
             return keep_closer(found, weights, label, closest, labels), 0
-        values, around = as_floats(points), (center.point, center.precision)
+        values, around = readable(points, kernel), (center.point, center.precision)
         lowered: tuple[float, int] = module_of(kernel).closer(
             values, weights, *around, label, reach, closest, labels
         )
@@ -281,7 +287,7 @@ def own_distances(
     kernel: KernelName,
 ) -> FloatArray:
     """d of every dense row to the center that its label names, from differences, in float64."""
-    return module_of(kernel).own_distances(as_floats(points), centers, labels, precision)
+    return module_of(kernel).own_distances(readable(points, kernel), centers, labels, precision)
 
 
 def cluster_sums(
@@ -310,26 +316,7 @@ def cluster_sums(
         # In the same order as `there`: a column without zeros has then exactly none.
         totals = members @ np.ones(len(labels))
         return totals, moved - (totals[:, None] - there) * around
-    totals, sums = module_of(kernel).cluster_sums(as_floats(points), omega, labels, wanted, around)
-    return totals, sums
-
-
-def second_best(
-    scores: DenseRows, best: IntArray, at: IntArray | None, kernel: KernelName
-) -> DenseRows:
-    """The largest score of some rows, or all, but for their best one; −∞ if there is only one.
-
-    A maximum does not round, so the faster loop is used: the compiled one if it is loaded
-    already, but for many centers NumPy's, which uses vector registers.
-    """
-    loaded = kernel == "compiled" or "lwcs.kernels.compiled" in sys.modules
-    few = scores.shape[1] < _MANY_CENTERS
-    found: DenseRows = module_of("compiled" if loaded and few else "portable").second_best(
-        scores, best, at
+    totals, sums = module_of(kernel).cluster_sums(
+        readable(points, kernel), omega, labels, wanted, around
     )
-    return found
-
-
-def seeding(kernel: KernelName) -> Any:
-    """The compiled kernels of k-means++ for squared distances; None if NumPy computes it."""
-    return getattr(module_of(kernel), "seeding_rounds", None)
+    return totals, sums

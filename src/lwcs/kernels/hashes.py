@@ -1,17 +1,16 @@
 """Loops over the bits of values: rows from columns of a table, and hashes of rows.
 
-Neither rounds, so the compiled loop and NumPy give the same result, and the faster one is used.
+Neither rounds, so the native loop and NumPy give the same result.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lwcs.arrays.rows import is_sparse
-from lwcs.kernels import COMPILED_FROM, choose
+from lwcs.kernels import choose, is_native, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,17 +19,12 @@ if TYPE_CHECKING:
 
 
 def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
-    """Copy columns of numbers into the rows of `out`, which are contiguous, in its dtype.
-
-    A copy does not round, so the faster loop is used: the compiled one if it is loaded already.
-    """
-    if sys.modules.get("lwcs.kernels.compiled") is not None:
-        from lwcs.kernels.compiled import bits
-
-        floating = out.dtype in (np.float32, np.float64)
-        if floating and min(out.shape) >= bits.SIDE:
-            alike = [np.ascontiguousarray(column, dtype=out.dtype) for column in columns]
-            bits.as_rows(alike, out)
+    """Copy columns of numbers into the rows of `out`, which are contiguous, in its dtype."""
+    kernel = choose()
+    if is_native(kernel) and out.dtype in (np.float32, np.float64):
+        native = module_of(kernel)
+        if min(out.shape) >= native.SIDE:
+            native.as_rows([np.ascontiguousarray(each, dtype=out.dtype) for each in columns], out)
             return
     np.stack(columns, axis=1, out=out, casting="unsafe")
 
@@ -48,10 +42,9 @@ def hash_sums(points: Rows, weights: FloatArray | None, first: int) -> tuple[int
         return _sums(_hash_sparse(points), more, first)
     words = _words(np.ascontiguousarray(points))
     factors = _factors(np.arange(words.shape[1]))
-    if choose(COMPILED_FROM) == "compiled":
-        from lwcs.kernels.compiled import bits
-
-        return bits.hash_sums(words, factors, more, first)
+    if is_native(kernel := choose()):
+        sums: tuple[int, int] = module_of(kernel).hash_sums(words, factors, more, first)
+        return sums
     return _sums(_hash_dense(words, factors), more, first)
 
 

@@ -36,8 +36,6 @@ def warn(message: str, category: type[Warning] = ColumnWarning) -> None:
 
 LOG = logging.getLogger("lwcs")
 LOG.addHandler(logging.NullHandler())
-COMPILING = "compiling"
-"""The event of the record that says that kernels are compiled, which commands always show."""
 
 
 def decided(event: str, message: str, *values: object) -> None:

@@ -301,7 +301,7 @@ class Proposals:
         cells, targets = hit_cells(self.sums, fractions)
         starts, stops = self.weights.runs(cells)
         geometry, by = self.geometry, self.rejection
-        views = geometry.keeps_rows and geometry.kernel == "compiled" and geometry.device is None
+        views = geometry.keeps_rows and geometry.kernel == "native" and geometry.device is None
         block, at = self.source.take_runs(starts, stops, views=views)
         runs = (at, at + (stops - starts), targets)
         hits = geometry.measured(block.points).hit_rows(

@@ -135,7 +135,7 @@ class Refined(Sampler):
         """Solve a pilot, measure all rows against it, draw m by their sensitivities."""
         k = require_n_clusters(self.n_clusters, self.name)
         check_passes(source, passes, self.passes(source, run.geometry), f"method={self.name!r}")
-        run, sampler = run.for_clusters(source, k), Lightweight()
+        sampler = Lightweight()
         pilot_size, pilot_run = self.pilot_size or PILOT_DRAWS * k, replace(run, stage=Stage.PILOT)
         pilot = sampler.draw(source, pilot_size, sampler.passes(source, run.geometry), pilot_run)
         summary, geometry = pilot.summary, pilot.summary.geometry(run.geometry)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.device import DeviceArray
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
@@ -38,11 +37,6 @@ class Run:
     stage: Stage = Stage.CORESET
     check_rows: Callable[[int], None] | None = None
     """Called with the number of rows as soon as a pass has counted them; may refuse it."""
-
-    def for_clusters(self, source: Source, k: int) -> Run:
-        """A run with the kernels for k passes, where compiled ones pay for much smaller data."""
-        kernel = kernels.choose(source.estimate_values() * k)
-        return replace(self, geometry=self.geometry.with_kernel(kernel))
 
     def generator(self, round_: int, partition: int = 0) -> np.random.Generator:
         """The generator of one task of this build."""

@@ -244,7 +244,6 @@ class Sensitivity(Sampler):
                 UserWarning,
                 stacklevel=3,
             )
-        run = run.for_clusters(source, k)
         summary = first_pass(source, run) if needs_first_pass(source, run.geometry) else None
         geometry = run.geometry if summary is None else summary.geometry(run.geometry)
         if isinstance(source, LocalSource):

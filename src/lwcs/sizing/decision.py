@@ -52,8 +52,8 @@ _AROUND = 3
 _MUCH_BETTER = 0.7
 # A pass over all rows around centers takes as long as this many iterations on as many draws.
 _ITERATIONS = 10
-# Values from which on a pass (0.1 s of 0.7 s for 50 million) is worth a pilot that may save it.
-_WORTH_VALUES = 2**25
+# Bytes from which on a pass (0.1 s of 0.7 s for 200 MB) is worth a pilot that may save it.
+_WORTH_BYTES = 2**27
 # The uniform pilot: rows, clusters, and iterations.
 _PILOT_ROWS, _PILOT_CLUSTERS, _PILOT_ITERATIONS = 1_000, 8, 3
 # Rows are isotropic if a few centers leave most of the cost, uniform draws are nearly as good as
@@ -263,7 +263,7 @@ def first_sampler(context: BuildContext, request: FitRequest) -> Sampler:
     # A given size is solved as in the paper.
     if not request.chooses or request.size is not None:
         return request.sampler
-    worth = judged and source.can_take and source.estimate_values() >= _WORTH_VALUES
+    worth = judged and source.can_take and (source.n_rows or 0) * source.row_bytes() >= _WORTH_BYTES
     if not worth or Uniform().passes(source, context.geometry) > 1:
         return request.sampler
     params = request.params

@@ -120,7 +120,7 @@ def _clusters(rows: Rows, weights: FloatArray, family: Family, runs: Runs, attem
     return cluster(
         points,
         weights,
-        Geometry(divergence, mean=mean, kernel=kernels.choose(rows.shape[0] * rows.shape[1])),
+        Geometry(divergence, mean=mean, kernel=kernels.choose()),
         runs.k,
         seed=seed,
         n_jobs=runs.n_jobs,

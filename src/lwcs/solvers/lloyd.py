@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lwcs import kernels
 from lwcs.arrays.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
@@ -101,7 +102,12 @@ def lloyd(
     """
     converged, n_iter, gains = False, 0, _Gains(least_gain)
     threads = as_threads(n_jobs) if len(points) * centers.points.size >= _WORTH_THREADS else 1
-    with (journal or Journal()).stage("Lloyd") as stage, workers(threads) as run:
+    kernel = points.rows.geometry.kernel
+    with (
+        (journal or Journal()).stage("Lloyd") as stage,
+        workers(threads) as run,
+        kernels.team(kernel, threads),
+    ):
         state = _state(points, centers, run, threads)
         stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
         while n_iter < max_iter - (stride != 1.0) and not converged:
@@ -284,7 +290,12 @@ class _State:
         return geometry.apart(new[differ], old[fresh[differ]])
 
     def _lots(self) -> Iterator[slice]:
-        """Points whose sums are taken together; independent of threads, so that bits are, too."""
+        """Points whose sums are taken together; independent of threads, so that bits are, too.
+
+        Native loops add up each cluster in the order of its points, for any number of threads.
+        """
+        if kernels.is_native(self.points.rows.geometry.kernel):
+            return iter([slice(0, len(self.points))])
         return pieces(len(self.points), max(_LOT_ROWS, _LOT_PER_CLUSTER * len(self.centers)))
 
     def _sums(self, wanted: Mask, run: Map) -> tuple[FloatArray, FloatArray]:

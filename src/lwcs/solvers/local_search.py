@@ -15,13 +15,15 @@ import numpy as np
 
 from lwcs.arrays.rows import pieces
 from lwcs.geometry import Centers
-from lwcs.geometry.pairwise import pairwise
+from lwcs.geometry.pairwise import Tiled, pairwise
 from lwcs.geometry.products import PIECE_VALUES
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import workers
 from lwcs.solvers.points import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray
@@ -160,10 +162,27 @@ class _Search:
         if not 0.0 < sums[-1] < np.inf:
             return False
         drawn = draw_points(sums, uniforms)
-        for point, distances in zip(drawn, self._candidates(drawn), strict=True):
-            distances[point] = 0.0
-            self._try(int(point), distances)
+        candidates = self._candidates(drawn)
+        candidates[np.arange(len(drawn)), drawn] = 0.0
+        if isinstance(self._candidates, Tiled):
+            self._try_all(self._candidates.native, drawn, candidates)
+        else:
+            for point, distances in zip(drawn, candidates, strict=True):
+                self._try(int(point), distances)
         return True
+
+    def _try_all(self, native: ModuleType, drawn: IntArray, candidates: Any) -> None:
+        """`_try` for one point after the other, in one call up to the next that pays."""
+        at = 0
+        while found := native.first_swap(
+            candidates, at, self._nearest, self._second, self._weights, self._labels, self._losses,
+            CANCELLED, WORTH * self.cost,
+        ):  # fmt: skip
+            at, lost = found
+            nearer = np.flatnonzero(candidates[at] < self._second)
+            apart = np.maximum(candidates[at][nearer], 0.0)
+            self._replace(lost, int(drawn[at]), nearer, apart)
+            at += 1
 
     def _try(self, point: int, distances: Any) -> None:
         """Put a point in the place of the center whose loss costs least, if that pays."""

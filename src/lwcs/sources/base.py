@@ -190,10 +190,6 @@ class Source(ABC):
             )
         return sum(1 for _ in self.gather(_number))
 
-    @abstractmethod
-    def estimate_values(self) -> int:
-        """Estimate the number of values, which decides on the kernel; some rows may be read."""
-
     def row_bytes(self) -> float:
         """Average number of bytes per row, or 0 where that is not known."""
         return 0.0 if self.dtype is None else float(self.n_features * self.dtype.itemsize)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
-from lwcs.kernels import COMPILED_FROM
 from lwcs.runtime.parallel import as_threads, ordered_map, prefetch
 from lwcs.runtime.warnings import decided
 from lwcs.sources import base
@@ -41,19 +40,12 @@ _RESERVED = 48 * 2**20
 
 
 class ReadOnce:
-    """Batches that can be read only once; those that `peek` has read are kept for `read`."""
+    """Batches that can be read only once."""
 
     def __init__(self, batches: Iterable[tuple[str, Batch]]) -> None:
         # Read by a thread: a pipe may be silent for long, and must not block an interrupt.
         self._coming = prefetch(batches, 1)
-        self._seen: list[tuple[str, Batch]] = []
         self._was_read = False
-
-    def peek(self) -> Iterator[tuple[str, Batch]]:
-        """Yield the next batches, and keep them."""
-        for each in self._coming:
-            self._seen.append(each)
-            yield each
 
     def read(self) -> Iterator[tuple[str, Batch]]:
         """Yield all batches, once."""
@@ -63,8 +55,6 @@ class ReadOnce:
                 "write them to a file, which can be read several times"
             )
         self._was_read = True
-        seen, self._seen = self._seen, []
-        yield from seen
         yield from self._coming
 
 
@@ -85,9 +75,7 @@ class SequenceSource(Source, ABC):
     def __init__(self, *, rereadable: bool = True) -> None:
         self.rereadable, self.budget = rereadable, Budget.of(None)
         self._once: ReadOnce | None = None
-        """The batches of rows that can be read only once, after the first of them was read."""
-        self._is_large = False
-        """Whether there are at least `COMPILED_FROM` values, as far as rows were read ahead."""
+        """The batches of rows that can be read only once, once reading has begun."""
         self._origins = RowOrigins()
         """Where the rows of the latest pass came from."""
 
@@ -143,22 +131,6 @@ class SequenceSource(Source, ABC):
     def known_partitions(self) -> int | None:
         """Number of partitions, once the number of rows is known."""
         return None if self.n_rows is None else -(-self.n_rows // base.PARTITION_ROWS)
-
-    def estimate_values(self) -> int:
-        """Rows times columns; if unknown, rows are read until they suffice to choose the kernel."""
-        if self.n_rows is None and not self._is_large:
-            self._look_ahead()
-        return COMPILED_FROM if self.n_rows is None else self.n_rows * self.n_features
-
-    def _look_ahead(self) -> None:
-        """Read until there are `COMPILED_FROM` values, or the number of rows is known."""
-        rows, batches = 0, self.batches() if self.rereadable else self._read_once().peek()
-        for _, batch in batches:
-            rows += batch.n_rows
-            if rows * self.n_features >= COMPILED_FROM:
-                self._is_large = True
-                return
-        self.n_rows = rows
 
     def pending(self) -> Iterator[Pending]:
         """Read all rows, cut into blocks."""

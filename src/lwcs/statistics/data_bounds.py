@@ -52,7 +52,7 @@ def similarity(data: Any, divergence: Divergence | str, *, n_jobs: int | None = 
     """
     own, threads = as_divergence(divergence), as_threads(n_jobs)
     source = scan(data)
-    geometry = Geometry(own, kernel=kernels.choose(source.estimate_values()))
+    geometry = Geometry(own, kernel=kernels.choose())
     with source.explaining():
         if geometry.needs_mean:
             first = MomentsTask(source.n_features, geometry)
@@ -111,7 +111,7 @@ def kurtosis(data: Any, *, sample_weight: Any = None, n_jobs: int | None = None)
     else:
         source = scan(data, weight=sample_weight)
     threads = as_threads(n_jobs)
-    geometry = Geometry(kernel=kernels.choose(source.estimate_values()))
+    geometry = Geometry(kernel=kernels.choose())
     with source.explaining():
         first = MomentsTask(source.n_features, geometry)
         total = reduce(add, gathered(source, first, "first pass", n_jobs=threads))

@@ -4,8 +4,7 @@ An engine only runs a function over its partitions and brings small results back
 (`EngineSource.run`). What is done with a partition is written here, once: its rows are cut into the
 blocks of the fixed grid, as local rows are (`PartitionReader`). The same rows in the same
 partitions therefore give the same coreset to the last bit, whichever engine runs them and however
-often. Partitions are always computed with the compiled kernels: how many rows there are is not
-known before they are read, and bits must not depend on who knows it.
+often.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.rows import row_numbers, stack
-from lwcs.kernels import COMPILED_FROM, unit_weights
+from lwcs.kernels import unit_weights
 from lwcs.runtime.parallel import single_threaded_blas
 from lwcs.sources.arrow_rows import ArrowBatch, as_csr, elements_of, in_form
 from lwcs.sources.base import NO_ROWS, Source, without_dropped
@@ -301,10 +300,6 @@ class EngineSource(Source):
     def known_partitions(self) -> int | None:
         """Number of partitions, once that is known."""
         return self.partitions
-
-    def estimate_values(self) -> int:
-        """Enough values for the compiled kernels: not every engine knows the number of rows."""
-        return COMPILED_FROM
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

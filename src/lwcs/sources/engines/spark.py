@@ -4,7 +4,7 @@ Labels are a column that an Arrow function computes from the features alone: oth
 where they are, and Spark leaves the function out where nobody asks for labels.
 
 Most of the time of a build over many small partitions would be lost in two ways. Spark collects
-garbage after every task, through all that numba has loaded: workers freeze it. And it discards a
+garbage after every task, through all that was imported: workers freeze it. And it discards a
 worker that left rows unread, so that the next one loads everything again: tasks read to the end.
 """
 
@@ -240,7 +240,7 @@ def _partition_function(
 
 @cache
 def _freeze() -> None:
-    """Exclude what numba has loaded from the garbage collection after every Spark task."""
+    """Exclude what was imported from the garbage collection after every Spark task."""
     gc.freeze()
 
 
@@ -335,7 +335,7 @@ def _versions_function(ask: Callable[[], Versions]) -> Callable[..., Iterator[pa
 # Missing modules of the user's own functions are not explained.
 _MISSING_MODULE = re.compile(
     r"ModuleNotFoundError: No module named "
-    r"'((?:lwcs|numpy|numba|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
+    r"'((?:lwcs|numpy|pyarrow|scipy|sklearn|narwhals|threadpoolctl|pyspark)[^']*)'"
 )
 
 

@@ -54,12 +54,12 @@ def versions() -> Versions:
         found["lwcs"] = getattr(importlib.import_module("lwcs"), "__version__", None)
     except ImportError:
         found["lwcs"] = None
-    for name in ("numpy", "numba"):
-        try:
-            # numba takes half a second to import.
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
+    try:
+        found["numpy"] = importlib.metadata.version("numpy")
+    except importlib.metadata.PackageNotFoundError:
+        found["numpy"] = None
+    if found["lwcs"] is not None:
+        found["kernels"] = importlib.import_module("lwcs.kernels").choose()
     return found
 
 
@@ -130,7 +130,7 @@ def _why_not(there: Versions | Exception, here: Versions) -> str | None:
 def _differing(there: Versions | Exception, here: Versions) -> str | None:
     """Versions that may change the last bits of results on a worker, or None."""
     assert not isinstance(there, Exception)
-    other = [f"{name} {there[name]}" for name in ("numpy", "numba") if there[name] != here[name]]
+    other = [f"{name} {there[name]}" for name in ("numpy", "kernels") if there[name] != here[name]]
     return f"has {' and '.join(other)}" if other else None
 
 

@@ -123,7 +123,7 @@ class StackedSource(BlockReader):
 
     def __init__(self, paths: Sequence[str], open_file: Callable[[str], LocalSource]) -> None:
         self._paths, self._open = list(paths), lru_cache(_OPEN_FILES)(open_file)
-        self._origins, self._values, starts, samples = RowOrigins(), 0, [0], list[Any]()
+        self._origins, starts, samples = RowOrigins(), [0], list[Any]()
         for path in paths:
             part = open_file(path)
             samples.append(part.read(0, 0))
@@ -136,7 +136,6 @@ class StackedSource(BlockReader):
                 )
             self._origins.enter(path, starts[-1])
             starts.append(starts[-1] + part.n_rows)
-            self._values += part.estimate_values()
             self._block_rows = part.block_rows
         self._starts = np.array(starts)
         self.dtype = np.result_type(*[sample.dtype for sample in samples])
@@ -146,10 +145,6 @@ class StackedSource(BlockReader):
     def block_rows(self) -> int:
         """Number of rows per block, as in every file."""
         return self._block_rows
-
-    def estimate_values(self) -> int:
-        """Sum of the estimates of all files."""
-        return self._values
 
     def _part(self, number: int) -> LocalSource:
         part = self._open(self._paths[number])

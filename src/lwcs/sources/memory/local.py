@@ -23,7 +23,7 @@ from lwcs.arrays.checks import (
     refuse_masked,
 )
 from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, library_of, rows_of
-from lwcs.arrays.rows import is_missing, is_sparse, pieces, stored_values, with_ones
+from lwcs.arrays.rows import is_missing, is_narrow, is_sparse, pieces, stored_values, with_ones
 from lwcs.runtime.parallel import as_threads, ordered_map
 from lwcs.runtime.warnings import warn
 from lwcs.sources import base
@@ -56,7 +56,7 @@ class LocalSource(Source):
     weights: FloatArray | None = None
     _cut_evenly = True
     gives_views: bool = False
-    """Whether `read` returns views, which compiled kernels read without a conversion."""
+    """Whether `read` returns views, which native kernels read without a conversion."""
 
     @property
     def can_take(self) -> bool:
@@ -128,10 +128,6 @@ class LocalSource(Source):
     def known_partitions(self) -> int:
         """Number of partitions."""
         return -(-self.n_rows // base.PARTITION_ROWS)
-
-    def estimate_values(self) -> int:
-        """Rows times columns."""
-        return self.n_rows * self.n_features
 
     def blocks(self, partition: int) -> Iterator[Block]:
         """Yield the blocks of one partition."""
@@ -228,10 +224,6 @@ class DroppingSource(LocalSource):
         """Number of rows per block, as in the whole source."""
         return self.whole.block_rows
 
-    def estimate_values(self) -> int:
-        """Number of values of the whole source."""
-        return self.whole.estimate_values()
-
     def row_bytes(self) -> float:
         """Bytes per row of the whole source."""
         return self.whole.row_bytes()
@@ -262,7 +254,8 @@ class ArraySource(LocalSource):
         self.array = array
         self.dtype = array.dtype.newbyteorder("=")
         self.n_rows, self.n_features = array.shape
-        computable = array.dtype in (np.float32, np.float64) and array.dtype.isnative
+        computable = array.dtype in (np.float32, np.float64) or is_narrow(array.dtype)
+        computable = computable and array.dtype.isnative
         self.gives_views = computable and array.flags.c_contiguous
 
     def read(self, start: int, stop: int) -> DenseRows:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lwcs.arrays.checks import BadValueError, check_choice
 from lwcs.arrays.device import own_stream
-from lwcs.kernels import COMPILED_FROM
 from lwcs.runtime.parallel import ordered_map
 from lwcs.sources.base import ALL_DROPPED, ScaleName, Source, Task
 from lwcs.sources.kinds import is_chunked
@@ -132,10 +131,6 @@ class PartitionedSource(Source):
         """Average number of bytes per row of all tables."""
         rows = sum(part.n_rows for part in self.parts)
         return sum(part.n_rows * part.row_bytes() for part in self.parts) / rows
-
-    def estimate_values(self) -> int:
-        """Enough values for the compiled kernels, as on an engine, so that bits are the same."""
-        return COMPILED_FROM
 
     def gather(
         self, task: Task[Any], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

@@ -52,10 +52,6 @@ class SparseSource(LocalSource):
         fitting = _CELL_VALUES * self.n_rows // max(1, int(self.rows.nnz))
         return int(min(_MOST_CELL_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
 
-    def estimate_values(self) -> int:
-        """32 per stored value: one costs the portable kernel as much as about 32 dense values."""
-        return 32 * int(self.rows.nnz)
-
     def row_bytes(self) -> float:
         """Average number of bytes per row of stored values and their indices."""
         stored = sum(each.nbytes for each in (self.rows.data, self.rows.indices, self.rows.indptr))
