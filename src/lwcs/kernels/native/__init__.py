@@ -10,6 +10,7 @@ A call is shared by the team of threads that its Python thread has (`team`), if 
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,14 @@ class _Current(threading.local):
 
     team: int | None = None
 
+    def forget(self) -> None:
+        """In a child process, which has none of the threads: nothing waits for them to end."""
+        self.team = None
+
 
 _CURRENT = _Current()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_CURRENT.forget)
 
 
 @contextmanager
@@ -49,12 +56,14 @@ def team(threads: int) -> Iterator[None]:
     if threads <= 1 or _CURRENT.team is not None:
         yield
         return
-    with _CORE.team(threads) as members:
-        _CURRENT.team = members
-        try:
-            yield
-        finally:
-            _CURRENT.team = None
+    try:
+        _CURRENT.team = _CORE.new_team(threads)
+        yield
+    finally:
+        # An interrupt here leaves a team that can be used, or one that is not named any more.
+        members, _CURRENT.team = _CURRENT.team, None
+        if members is not None:
+            _CORE.delete_team(members)
 
 
 def _type(points: DenseRows) -> int:
@@ -398,6 +407,7 @@ def _csr(data: DenseRows, indices: IntArray, indptr: IntArray, d: int) -> tuple[
     """The arguments that stand for CSR rows."""
     long_indices, long_starts = indices.dtype == np.int64, indptr.dtype == np.int64
     n = len(indptr) - 1
+    assert {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}, indices.dtype
     if n:
         assert 0 <= indptr[0] <= indptr[-1] <= min(len(data), len(indices)), indptr
     return _type(data), long_indices, long_starts, data, indices, indptr, n, d

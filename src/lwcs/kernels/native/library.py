@@ -15,16 +15,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import contextmanager
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lwcs.arrays.checks import check_choice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 INSTRUCTION_SETS = {0: "baseline", 2: "avx2", 3: "avx512"}
 """By what `lwcs_instruction_set` returns."""
@@ -120,12 +116,13 @@ class _Function:
                 continue
             kind = array.dtype
             if (
-                not array.flags.c_contiguous
+                not (array.flags.c_contiguous and array.flags.aligned and kind.isnative)
                 or array.size < (prod(given[each] for each in size) if size else 0)
                 or (dtype != "*" and kind.str[1:] != dtype)
             ):
                 raise AssertionError(
-                    f"{self._name}: {name} is {kind} {array.shape}, {array.flags.c_contiguous=}"
+                    f"{self._name}: {name} is {kind!r} {array.shape}, {array.flags.c_contiguous=}, "
+                    f"{array.flags.aligned=}"
                 )
             given[position] = array.ctypes.data
         status = self._call(*given)
@@ -150,19 +147,17 @@ class Library:
     def __getattr__(self, name: str) -> _Function:
         raise AttributeError(name)  # for mypy: functions are set when the library is loaded
 
-    @contextmanager
-    def team(self, threads: int) -> Iterator[int | None]:
-        """Threads that share the work of calls; None if there is one."""
-        if threads <= 1:
-            yield None
-            return
+    def new_team(self, threads: int) -> int:
+        """Threads that share the work of calls, until `delete_team`."""
         team = ctypes.c_void_p()
         if self._new(threads, ctypes.byref(team)):
             raise MemoryError("not enough memory for threads")
-        try:
-            yield team.value
-        finally:
-            self._delete(team)
+        assert team.value is not None
+        return team.value
+
+    def delete_team(self, team: int) -> None:
+        """End these threads."""
+        self._delete(team)
 
 
 def _path(instruction_set: str) -> Path:

@@ -52,13 +52,16 @@ public:
             for (int64_t lot = 0; lot < lots; ++lot) f(lot);
             return;
         }
+        // Closed before anything changes, and in this order for others, too: a claim that is late by a
+        // round would otherwise take a lot of this one.
+        const uint64_t round = (next_.load(std::memory_order_relaxed) >> 32) + 1;
+        next_.store(round << 32 | CLOSED, std::memory_order_relaxed);
         call_.store(
             [](void* function, int64_t lot) { (*static_cast<std::remove_reference_t<F>*>(function))(lot); },
-            std::memory_order_relaxed);
-        function_.store(const_cast<void*>(static_cast<const void*>(&f)), std::memory_order_relaxed);
-        lots_.store(lots, std::memory_order_relaxed);
+            std::memory_order_release);
+        function_.store(const_cast<void*>(static_cast<const void*>(&f)), std::memory_order_release);
+        lots_.store(lots, std::memory_order_release);
         done_.store(0, std::memory_order_relaxed);
-        const uint64_t round = (next_.load(std::memory_order_relaxed) >> 32) + 1;
         next_.store(round << 32, std::memory_order_release);
         round_.fetch_add(1, std::memory_order_release);
         round_.notify_all();
@@ -71,18 +74,20 @@ public:
 
 private:
     static constexpr int64_t LOOKS = 1 << 14;
+    // More lots than a round can have.
+    static constexpr uint64_t CLOSED = 0xffffffffu;
 
     // A claim is made by the number of its round: one of an earlier round fails.
     void take_part() {
         uint64_t now = next_.load(std::memory_order_acquire);
         const uint64_t round = now >> 32;
-        auto call = call_.load(std::memory_order_relaxed);
-        auto function = function_.load(std::memory_order_relaxed);
-        const int64_t lots = lots_.load(std::memory_order_relaxed);
-        while (now >> 32 == round && int64_t(now & 0xffffffffu) < lots) {
+        auto call = call_.load(std::memory_order_acquire);
+        auto function = function_.load(std::memory_order_acquire);
+        const int64_t lots = lots_.load(std::memory_order_acquire);
+        while (now >> 32 == round && int64_t(now & CLOSED) < lots) {
             if (!next_.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel)) continue;
             try {
-                call(function, int64_t(now & 0xffffffffu));
+                call(function, int64_t(now & CLOSED));
             } catch (...) {
                 failed_.store(true, std::memory_order_relaxed);
             }
