@@ -127,6 +127,14 @@ def test_tasks_may_have_tasks():
     assert list(ordered_map(outer, range(20), 4)) == expected
 
 
+def test_a_single_task_is_run_by_its_caller():
+    # Whose team of native threads shares it; helpers have none.
+    with workers(3) as run:
+        for _ in range(50):
+            assert list(run(lambda _: threading.get_ident(), [0])) == [threading.get_ident()]
+        assert list(run(str, [])) == []
+
+
 def test_an_error_is_raised_in_its_place_and_the_threads_go_on():
     def task(i):
         if i % 10 == 9:

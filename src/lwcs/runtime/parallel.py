@@ -452,8 +452,13 @@ def workers(n_jobs: int | None) -> Iterator[Map]:
             return
 
         def run(function: Callable[[A], R], arguments: Iterable[A], /) -> Iterator[R]:
+            todo = list(arguments)
+            if len(todo) == 1:
+                # Not by a helper: a thread may have a team for its native calls (`kernels.team`).
+                yield function(todo[0])
+                return
             with Tasks(threads) as tasks:
-                waiting = deque([tasks.add(function, argument) for argument in arguments])
+                waiting = deque([tasks.add(function, argument) for argument in todo])
                 while waiting:
                     yield tasks.result(waiting.popleft())
 
