@@ -105,6 +105,30 @@ def test_the_memory_layout_changes_no_bit(layout, name):
 
 
 @pytest.mark.parametrize("name", ["numpy", "native"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+def test_neither_byte_order_nor_addresses_change_a_bit(dtype, name):
+    X, pivot = rows_of((200, 17), dtype), Pivot(np.full(17, 2.5))
+    swapped = X.astype(X.dtype.newbyteorder())
+    askew = np.ndarray(X.shape, X.dtype, bytearray(b"\0" + X.tobytes()), offset=1)
+    expected, out = np.empty((2, 200))
+    kernels.scan(X, None, pivot, expected, name)
+    for points in (swapped, askew):
+        assert kernels.readable(points, name).flags.aligned
+        kernels.scan(points, None, pivot, out, name)
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", ["numpy", "native"])
+def test_the_memory_layout_of_csr_arrays_changes_no_bit(name):
+    X, pivot = sp.csr_array(rows_of((200, 17), "float32")), Pivot(np.full(17, 2.5))
+    parts = (np.repeat(each, 2)[::2] for each in (X.data, X.indices, X.indptr))
+    expected, out = np.empty((2, 200))
+    kernels.scan(X, None, pivot, expected, name)
+    kernels.scan(sp.csr_array(tuple(parts), shape=X.shape), None, pivot, out, name)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", ["numpy", "native"])
 @pytest.mark.parametrize("columns", [5, 74])
 def test_no_weights_and_no_precision_mean_ones(columns, name):
     X, pivot = rows_of((203, columns), "float32"), np.full(columns, 2.5)

@@ -24,6 +24,8 @@ from lwcs.kernels import portable
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import numpy.typing as npt
+
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 
@@ -71,19 +73,25 @@ def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
 
 def csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
     """The three arrays of CSR rows."""
-    return as_floats(points.data), points.indices, points.indptr
+    return as_floats(points.data), _as_read(points.indices), _as_read(points.indptr)
 
 
 def as_floats(points: Rows) -> DenseRows:
     """A block in float32 or float64, row after row in memory."""
     dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
-    return np.ascontiguousarray(points, dtype=np.float32 if is_narrow(points.dtype) else dtype)
+    return _as_read(points, np.float32 if is_narrow(points.dtype) else dtype)
+
+
+def _as_read(values: Any, dtype: npt.DTypeLike | None = None) -> DenseRows:
+    """Values one after the other in memory, each at a multiple of its size."""
+    found = np.ascontiguousarray(values, dtype=dtype)
+    return found if found.flags.aligned else found.copy()
 
 
 def readable(points: Rows, kernel: KernelName) -> DenseRows:
     """A block as a kernel reads it: native ones read half precision and small integers as well."""
-    if is_narrow(points.dtype) and is_native(kernel):
-        return np.ascontiguousarray(points)
+    if is_narrow(points.dtype) and points.dtype.isnative and is_native(kernel):
+        return _as_read(points)
     return as_floats(points)
 
 
