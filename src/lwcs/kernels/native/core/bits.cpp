@@ -26,8 +26,13 @@ void copy_square(const T* const* columns, int64_t i, T* to, int64_t stride) {
     for (int round = 0; round < 3; ++round) {
         for (int64_t j = 0; j < SIDE / 2; ++j) {
             const V a = rows[j], b = rows[j + SIDE / 2];
+#if defined(__clang__)
             next[2 * j] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
             next[2 * j + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else  // GCC has the other one since version 12
+            next[2 * j] = __builtin_shuffle(a, b, V{0, 8, 1, 9, 2, 10, 3, 11});
+            next[2 * j + 1] = __builtin_shuffle(a, b, V{4, 12, 5, 13, 6, 14, 7, 15});
+#endif
         }
         std::copy_n(next, SIDE, rows);
     }

@@ -172,9 +172,9 @@ int64_t assign(const T* tiles, int64_t n, int64_t d, const T* matrix, int64_t k,
         int64_t unknown = 0;
         for (int64_t i = first; i < first + many; ++i) {
             if (to.labels[i] != to.old[i]) {
-                std::atomic_ref<uint8_t>(to.changed[to.labels[i]]).store(1, std::memory_order_relaxed);
-                if (to.old[i] >= 0)
-                    std::atomic_ref<uint8_t>(to.changed[to.old[i]]).store(1, std::memory_order_relaxed);
+                // The C++ library of Clang has no std::atomic_ref before version 19.
+                __atomic_store_n(to.changed + to.labels[i], uint8_t(1), __ATOMIC_RELAXED);
+                if (to.old[i] >= 0) __atomic_store_n(to.changed + to.old[i], uint8_t(1), __ATOMIC_RELAXED);
             }
             to.unknown[i] = !(to.heights[i] - to.scores[i] > to.least[i]);
             unknown += to.unknown[i];
