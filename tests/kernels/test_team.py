@@ -28,6 +28,7 @@ def test_every_lot_of_a_round_runs_once(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif("LWCS_NATIVE" in os.environ, reason="sanitizers lock while a thread starts")
 def test_a_child_process_has_a_team_of_its_own():
     program = """
 import os
