@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lwcs import divergences
+from lwcs import divergences, kernels
 from lwcs.geometry import Geometry
 from lwcs.solvers.lloyd import Clustering, cheapest, lloyd, solve
 from lwcs.solvers.points import Points
@@ -133,17 +133,35 @@ def test_tol_is_measured_in_the_weighted_variance(scale):
     assert weighted.n_iter == plain.n_iter
 
 
+@MAKE
 @pytest.mark.parametrize("kernel", ["numpy", "native"])
-def test_threads_change_nothing(kernel, monkeypatch):
+def test_threads_change_nothing(kernel, make, monkeypatch):
     monkeypatch.setattr("lwcs.solvers.lloyd._WORTH_THREADS", 0)
+    monkeypatch.setattr("lwcs.solvers.seeding.WORTH_THREADS", 0)
     monkeypatch.setattr("lwcs.geometry.products.PIECE_VALUES", 2**12)
     monkeypatch.setattr("lwcs.solvers.lloyd._LOT_ROWS", 2**8)
     X, w = data()
-    points = Points.of(X, w, Geometry(kernel=kernel))
+    points = Points.of(make(X), w, Geometry(kernel=kernel))
     found = [solve(points, 40, n_jobs=jobs) for jobs in (1, 2, 7)]
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].centers.points, other.centers.points)
         np.testing.assert_array_equal(found[0].labels, other.labels)
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "native"])
+def test_sums_of_sparse_rows_are_taken_lot_by_lot(kernel, monkeypatch):
+    # No kernel has threads of its own for them.
+    monkeypatch.setattr("lwcs.solvers.lloyd._LOT_ROWS", 2**8)
+    lots, own = [], kernels.cluster_sums
+
+    def spy(rows, *others):
+        lots.append(rows.shape[0])
+        return own(rows, *others)
+
+    monkeypatch.setattr(kernels, "cluster_sums", spy)
+    X, w = data()
+    solve(Points.of(sp.csr_array(X), w, Geometry(kernel=kernel)), 5, max_iter=2)
+    assert set(lots) == {256, 2000 % 256}
 
 
 def test_the_best_restart_is_kept():

@@ -121,10 +121,10 @@ class DenseProducts(Products):
         )
         return uncertain
 
-    def step(self, n_rows: int, n_centers: int, n_compared: int, threads: int) -> int:
+    def step(self, n_rows: int, n_centers: int) -> int:
         """Native loops need no memory for scores, and share the work themselves: one piece."""
         if self.native is None:
-            return super().step(n_rows, n_centers, n_compared, threads)
+            return super().step(n_rows, n_centers)
         return n_rows
 
     def assign(

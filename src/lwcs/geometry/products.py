@@ -145,12 +145,9 @@ class Products(ABC):
         kernel = self.geometry.kernel
         return kernels.module_of(kernel) if kernels.is_native(kernel) else None
 
-    def step(self, n_rows: int, n_centers: int, n_compared: int, threads: int) -> int:
-        """How many rows to compare with some of the centers at a time.
-
-        Scores have the same bits whatever the number of threads is.
-        """
-        del n_rows, n_compared, threads
+    def step(self, n_rows: int, n_centers: int) -> int:
+        """Number of rows to compare with the centers at a time, whatever the number of threads."""
+        del n_rows
         return max(64, PIECE_VALUES // n_centers)
 
     def search(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lwcs import kernels
-from lwcs.arrays.rows import pieces
+from lwcs.arrays.rows import is_sparse, pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
 from lwcs.geometry.products import Best, Moved, Watch
@@ -108,7 +108,7 @@ def lloyd(
         workers(threads) as run,
         kernels.team(kernel, threads),
     ):
-        state = _state(points, centers, run, threads)
+        state = _state(points, centers, run)
         stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
         while n_iter < max_iter - (stride != 1.0) and not converged:
             n_iter += 1
@@ -132,9 +132,9 @@ def lloyd(
     return Clustering(state.centers, state.labels, distances, cost, n_iter, converged, remaining)
 
 
-def _state(points: Points, centers: Centers, run: Map, threads: int) -> _State | DeviceState:
+def _state(points: Points, centers: Centers, run: Map) -> _State | DeviceState:
     if points.device_weights is None:
-        return _State(points, centers, run, threads)
+        return _State(points, centers, run)
     from lwcs.solvers.device_kmeans import DeviceState
 
     return DeviceState(points, centers)
@@ -179,15 +179,16 @@ class _Piece(NamedTuple):
 class _State:
     """The centers, and the label and score of every point."""
 
-    def __init__(self, points: Points, centers: Centers, run: Map, threads: int) -> None:
-        self.points, self.centers, self._threads = points, centers, threads
+    def __init__(self, points: Points, centers: Centers, run: Map) -> None:
+        self.points, self.centers = points, centers
         product, n = points.rows.products(), len(points)
         with np.errstate(over="ignore", invalid="ignore"):
             self._rows, self._heights, sizes = product.ready(points.rows, run)
             self._least = _INACCURATE[product.dtype.itemsize] * sizes + product.tiny
         self._product, self._best = product, Best.unknown(n, product.dtype)
         self._old, self._on_center = np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
-        self._pieces_by_length: dict[int, list[_Piece]] = {}
+        step = product.step(n, len(centers))
+        self._pieces = [self._piece(part) for part in pieces(n, step)]
         self.beyond_means = np.zeros(len(centers), dtype=bool)
         """Which centers are beyond the means of their clusters, after a stride above 1."""
         self._prepare(np.arange(len(centers)))
@@ -196,14 +197,6 @@ class _State:
     def labels(self) -> IntArray:
         """The present labels."""
         return self._best.labels
-
-    def _pieces(self, n_compared: int) -> list[_Piece]:
-        """The points in pieces for a comparison with `n_compared` centers."""
-        n, known = len(self.points), self._pieces_by_length
-        step = self._product.step(n, len(self.centers), n_compared, self._threads)
-        if step not in known:
-            known[step] = [self._piece(part) for part in pieces(n, step)]
-        return known[step]
 
     def _piece(self, part: slice) -> _Piece:
         views = self._heights[part], self._least[part], self._old[part]
@@ -225,7 +218,7 @@ class _State:
             return changed
         if self.labels[0] < 0:  # the first iteration: every cluster is new
             changed[:] = True
-        for clusters in run(self._assign_piece, self._pieces(len(self._moved.at))):
+        for clusters in run(self._assign_piece, self._pieces):
             changed |= clusters
         return changed
 
@@ -292,9 +285,11 @@ class _State:
     def _lots(self) -> Iterator[slice]:
         """Points whose sums are taken together; independent of threads, so that bits are, too.
 
-        Native loops add up each cluster in the order of its points, for any number of threads.
+        Native loops add up each cluster of dense rows in the order of its points, for any number of
+        threads. There are none for sparse rows.
         """
-        if kernels.is_native(self.points.rows.geometry.kernel):
+        rows = self.points.rows
+        if kernels.is_native(rows.geometry.kernel) and not is_sparse(rows.values):
             return iter([slice(0, len(self.points))])
         return pieces(len(self.points), max(_LOT_ROWS, _LOT_PER_CLUSTER * len(self.centers)))
 
@@ -342,7 +337,7 @@ class _State:
         centers = self.centers
         parts = run(
             lambda piece: piece.rows.distances(centers, self.labels[piece.part]),
-            self._pieces(len(centers)),
+            self._pieces,
         )
         return np.concatenate(list(parts))
 
