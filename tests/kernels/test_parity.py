@@ -124,8 +124,12 @@ def test_the_memory_layout_of_csr_arrays_changes_no_bit(name):
     parts = (np.repeat(each, 2)[::2] for each in (X.data, X.indices, X.indptr))
     expected, out = np.empty((2, 200))
     kernels.scan(X, None, pivot, expected, name)
-    kernels.scan(sp.csr_array(tuple(parts), shape=X.shape), None, pivot, out, name)
-    np.testing.assert_array_equal(out, expected)
+    strided = sp.csr_array(tuple(parts), shape=X.shape)
+    short = X.copy()
+    short.indices = short.indices.astype(np.uint16)
+    for points in (strided, short):
+        kernels.scan(points, None, pivot, out, name)
+        np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("name", ["numpy", "native"])

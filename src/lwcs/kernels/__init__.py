@@ -73,7 +73,11 @@ def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
 
 def csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
     """The three arrays of CSR rows."""
-    return as_floats(points.data), _as_read(points.indices), _as_read(points.indptr)
+    return as_floats(points.data), _as_integers(points.indices), _as_integers(points.indptr)
+
+
+def _as_integers(values: IntArray) -> IntArray:
+    return _as_read(values, values.dtype if values.dtype in (np.int32, np.int64) else np.int64)
 
 
 def as_floats(points: Rows) -> DenseRows:
