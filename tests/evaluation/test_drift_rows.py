@@ -47,8 +47,8 @@ def with_gaps(seed: int, n: int, part: float) -> lwcs.Source:
 def test_rows_that_were_dropped_do_not_count_as_rows():
     """Nine of ten rows are dropped: chance is that of the tenth, before and after."""
     own = CoresetKMeans(4, random_state=0).fit(with_gaps(1, 30_000, 0.9))
-    assert own.fitted_on_.n_samples == 30_000
     kept = 30_000 - own.coreset_.details["dropped"]
+    assert own.fitted_on_.n_samples == kept
     found, few = (
         lwcs.drift(each, rows(2), random_state=0)
         for each in (own, CoresetKMeans(4, random_state=0).fit(rows(1, kept)))

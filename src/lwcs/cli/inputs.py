@@ -9,7 +9,7 @@ import json
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -351,8 +351,6 @@ def coreset_of(data: tuple[str, ...], options: dict[str, Any]) -> Coreset | None
     whole = found[0]
     for one in found[1:]:
         whole = whole + one
-    dropped = sum(one.details.get("dropped", 0) for one in found)
-    whole = replace(whole, details={**whole.details, "dropped": dropped})
     if given := given_flags({*options, *_FIXED, *ON_ALL_ROWS} - _ALWAYS):
         raise click.UsageError(
             "DATA is a coreset, whose size, columns, weights and scale are fixed and whose "

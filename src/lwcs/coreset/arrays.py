@@ -15,7 +15,7 @@ from lwcs.arrays.checks import (
     check_numbers,
     check_weights,
 )
-from lwcs.coreset.coreset import ALL_ROWS, check_values
+from lwcs.coreset.coreset import ALL_ROWS, DROPPED, check_values
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sources.memory.local import open_local
@@ -68,13 +68,16 @@ def checked_fields(
             f"indices are row numbers and must be different, but {distinct[times > 1][0]} occurs "
             "more than once"
         )
-    last = int(distinct[-1])
-    n_rows = last + 1
+    metadata = {} if details is None else _details(details)
+    last, dropped = int(distinct[-1]), metadata.get(DROPPED, 0)
+    least = max(last + 1 - dropped, r)
+    n_rows = least
     if n_samples is not None:
-        n_rows = check_count(n_samples, "n_samples", most=LARGEST_INTEGER)
-    if n_rows <= last:
+        n_rows = check_count(n_samples, "n_samples", most=LARGEST_INTEGER - dropped)
+    if n_rows < least:
+        also = f", and details[{DROPPED!r}]={dropped}" if dropped else ""
         raise ValueError(
-            f"indices go up to {last}, but n_samples={n_rows}; pass n_samples > {last}"
+            f"indices go up to {last}{also}, but n_samples={n_rows}; pass n_samples > {least - 1}"
         )
     drawn = np.ones(r, dtype=np.int64) if counts is None else _integers(counts, "counts", r, 1)
     if float(drawn.sum(dtype=np.float64)) >= MOST_DRAWS:
@@ -109,7 +112,7 @@ def checked_fields(
         "seed": None if seed is None else check_count(seed, "seed", least=0),
         "feature_names": names,
         "depth": check_count(depth, "depth", least=0, most=DEEPEST),
-        "details": {} if details is None else _details(details),
+        "details": metadata,
     }
 
 
@@ -159,8 +162,8 @@ def _details(details: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
     if not isinstance(plain, dict):
         raise TypeError(f"details={details!r} is not a dict; pass a dict, or leave it out")
-    if "dropped" in plain:
-        check_count(plain["dropped"], "details['dropped']", least=0)
+    if DROPPED in plain:
+        check_count(plain[DROPPED], f"details[{DROPPED!r}]", least=0, most=LARGEST_INTEGER)
     if TIMINGS in plain:
         try:
             read_timings(Fields(plain))

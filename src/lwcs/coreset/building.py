@@ -18,7 +18,7 @@ from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_count, check_n_rows
 from lwcs.arrays.device import check_device, check_on_device, with_explained_memory
 from lwcs.arrays.rows import is_sparse, stack
-from lwcs.coreset.coreset import ALL_ROWS, PARTITIONS, Coreset
+from lwcs.coreset.coreset import ALL_ROWS, DROPPED, PARTITIONS, Coreset
 from lwcs.divergences import SquaredEuclidean, as_divergence
 from lwcs.geometry import Centers, Geometry
 from lwcs.runtime.journal import TIMINGS, Journal
@@ -82,7 +82,7 @@ class BuildContext:
         `check_rows` may refuse the number of rows, as soon as it is known.
         """
         if check_rows is not None and self.source.n_rows is not None:
-            check_rows(self.source.n_rows)
+            check_rows(self.source.n_rows - self.source.dropped)
         journal = Journal() if journal is None else journal.part()
         run = Run(seed, self.geometry, n_jobs, journal, stage, check_rows)
         n_passes = sampler.passes(self.source, self.geometry) if passes == "auto" else passes
@@ -115,7 +115,7 @@ class BuildContext:
         """The entries of `Coreset.details` about the source."""
         prints = self.source.fingerprints
         details = {
-            "dropped": self.source.dropped,
+            DROPPED: self.source.dropped,
             "table_version": self.source.version,
             READING: dict(self.source.reading),
             PARTITIONS: None if prints is None else prints.to_details(),

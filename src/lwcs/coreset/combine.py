@@ -13,6 +13,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.rows import container, stack
+from lwcs.coreset.coreset import DROPPED
 from lwcs.coreset.inspection import same
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import without_timings
@@ -33,7 +34,7 @@ def united(one: Coreset, other: Coreset) -> Coreset:
         one,
         points=one.like_points(stack([one.host_points, other.host_points])),
         weights=np.concatenate([one.host_weights, other.host_weights]),
-        indices=np.concatenate([one.indices, other.indices + one.n_samples]),
+        indices=np.concatenate([one.indices, other.indices + one._scanned_rows]),
         counts=np.concatenate([one.counts, other.counts]),
         n_samples=one.n_samples + other.n_samples,
         total_weight=one.total_weight + other.total_weight,
@@ -42,7 +43,7 @@ def united(one: Coreset, other: Coreset) -> Coreset:
         method=one.method if one.method == other.method else "mixed",
         seed=None,
         depth=0 if one.exact and other.exact else max(one.depth, other.depth, 1),
-        details=_least_draws(one, other),
+        details={**_least_draws(one, other), **_dropped(one, other)},
     )
 
 
@@ -54,6 +55,12 @@ def _least_draws(*parts: Coreset) -> dict[str, int]:
         differs = part.exact or "weights" in part.details or part.total_cost is None
         draws.append(0 if differs else least or 0)
     return {"least_draws": min(draws)} if min(draws) else {}
+
+
+def _dropped(*parts: Coreset) -> dict[str, int]:
+    """The number of rows that were dropped, if there are any: indices count them, too."""
+    dropped = sum(part._n_dropped for part in parts)
+    return {DROPPED: dropped} if dropped else {}
 
 
 def _check_alike(one: Coreset, other: Coreset) -> None:
@@ -119,7 +126,9 @@ def sampled_again(coreset: Coreset, size: int, seed: int) -> Coreset:
     depth = coreset.depth + 1
     growth = round(reduced_epsilon(0.1, depth) / 0.1, 3)
     details = {"error_growth": growth} if np.isfinite(growth) else {}
-    return replace(sampled(coreset, size, seed), depth=depth, details=details)
+    return replace(
+        sampled(coreset, size, seed), depth=depth, details={**details, **_dropped(coreset)}
+    )
 
 
 def reduced_epsilon(epsilon: float, depth: int) -> float:

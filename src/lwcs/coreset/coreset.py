@@ -45,6 +45,8 @@ ALL_ROWS = "all rows"
 """The method of a coreset of small data: all of its rows, with their own weights."""
 PARTITIONS = "partitions"
 """Key in `Coreset.details` of the fingerprints of an engine's partitions."""
+DROPPED = "dropped"
+"""Key in `Coreset.details` of the number of rows that were dropped for a missing value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,11 +68,12 @@ class Coreset(Savable, Tabular):
         unbiased for the total weight of the data, and is not normalized to it (that would double
         the error at the mean).
     indices : int64 array of shape (r,)
-        Row numbers in the data.
+        Row numbers in the data, in which rows that were dropped are counted.
     counts : int64 array of shape (r,)
         How often each row was drawn.
     n_samples, total_weight : int, float
-        Number of rows of the data, and their total weight Ω.
+        Number of rows of the data that count, and their total weight Ω: rows that were dropped for
+        a missing value do not.
     mean, total_cost : array of shape (d,) and float, or None
         Mean of the data and Φ, the cost of that mean as the only center. For a divergence that
         transforms rows (to unit length, to shares, above a floor), the mean is that of the
@@ -200,7 +203,8 @@ class Coreset(Savable, Tabular):
         counts : int array of shape (r,), optional
             How often each row was drawn, at least once; once by default.
         n_samples : int, optional
-            Number of rows of the data, larger than every index; by default the largest index + 1.
+            Number of rows of the data; by default the largest index + 1. With the rows that were
+            dropped, ``details["dropped"]`` if there are any, it is larger than every index.
         total_weight : float, optional
             Total weight of the data; the sum of the weights by default.
         mean, total_cost : array of shape (d,) and float, optional
@@ -252,19 +256,29 @@ class Coreset(Savable, Tabular):
 
         Its points are in the library and on the device of `like`.
         """
-        known = draws.summary
+        known, metadata = draws.summary, {"details": draws.details, **how}
         return cls(
             points=followed(draws.points, like),
             weights=draws.weights,
             indices=draws.indices,
             counts=draws.counts,
-            n_samples=known.rows,
+            n_samples=known.rows - metadata["details"].get(DROPPED, 0),
             total_weight=known.weight,
             mean=None if known.mean is None else how["divergence"].from_coordinates(known.mean),
             total_cost=known.cost,
             scale=known.scale,
-            **{"details": draws.details, **how},
+            **metadata,
         )
+
+    @property
+    def _n_dropped(self) -> int:
+        """Number of rows that were dropped for a missing value."""
+        return int(self.details.get(DROPPED, 0))
+
+    @property
+    def _scanned_rows(self) -> int:
+        """Number of rows with those that were dropped: row numbers are below it."""
+        return self.n_samples + self._n_dropped
 
     def __len__(self) -> int:
         """Number of distinct rows."""

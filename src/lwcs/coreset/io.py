@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lwcs.arrays.rows import container
-from lwcs.coreset.coreset import PARTITIONS, Coreset
+from lwcs.coreset.coreset import DROPPED, PARTITIONS, Coreset
 from lwcs.divergences import Mahalanobis, from_saved
 from lwcs.runtime.journal import TIMINGS, read_timings
 from lwcs.sources.engines.fingerprints import Fingerprints
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 KIND = "coreset"
 _ROW_COLUMNS = ("index", "weight", "count")
-_PLAIN_FIELDS = ("method", "seed", "n_samples", "total_weight", "total_cost", "depth")
+_PLAIN_FIELDS = ("method", "seed", "total_weight", "total_cost", "depth")
 
 
 def to_table(coreset: Coreset) -> pa.Table:
@@ -52,6 +52,8 @@ def describe(coreset: Coreset) -> dict[str, Any]:
     """The metadata of a coreset: everything but its rows, for JSON."""
     return {
         **{name: getattr(coreset, name) for name in _PLAIN_FIELDS},
+        # All rows that were read: the bound of the row numbers.
+        "n_samples": coreset._scanned_rows,
         "divergence": coreset.divergence.name,
         "divergence_parameters": coreset.divergence.saved_parameters(),
         "mean": arrow_tables.listed(coreset.mean),
@@ -112,20 +114,21 @@ def assemble(
 ) -> Coreset:
     """Put a coreset together from its rows and the metadata of `describe`, after checking both."""
     d = points.shape[1]
-    n_samples = fields.integer("n_samples", least=1)
+    n_scanned = fields.integer("n_samples", least=1)
     if not len(weights):
         raise ValueError("it has no rows, must have at least one")
     arrow_tables.check_weights_of(weights, "weight")
-    arrow_tables.check_indices(indices, "index", n_samples)
+    arrow_tables.check_indices(indices, "index", n_scanned)
     arrow_tables.check_numbers(counts, "count", 1)
     if float(counts.sum(dtype=np.float64)) >= MOST_DRAWS:
         raise ValueError(f"column 'count' sums to {counts.sum(dtype=np.float64):g}, must be < 1e9")
+    details = _details(fields, most_dropped=n_scanned - len(indices))
     return Coreset(
         points=points,
         weights=weights,
         indices=indices,
         counts=counts,
-        n_samples=n_samples,
+        n_samples=n_scanned - details.get(DROPPED, 0),
         total_weight=fields.number("total_weight", above=0.0),
         mean=fields.vector("mean", d),
         total_cost=None if fields.null("total_cost") else fields.number("total_cost", least=0.0),
@@ -135,14 +138,14 @@ def assemble(
         seed=None if fields.null("seed") else fields.seed("seed"),
         feature_names=fields.names("feature_names", d),
         depth=fields.integer("depth", most=DEEPEST),
-        details=_details(fields),
+        details=details,
     )
 
 
-def _details(fields: Fields) -> dict[str, Any]:
+def _details(fields: Fields, most_dropped: int) -> dict[str, Any]:
     details = fields.record("details")
-    if "dropped" in details:
-        fields.inner("details").integer("dropped")
+    if DROPPED in details:
+        fields.inner("details").integer(DROPPED, most=most_dropped)
     if TIMINGS in details:
         details[TIMINGS] = read_timings(fields.inner("details"))
     if READING in details:

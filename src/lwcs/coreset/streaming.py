@@ -20,7 +20,7 @@ from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_choice, check_count
 from lwcs.arrays.device import ArrayOrigin
 from lwcs.arrays.rows import container, stored_values
-from lwcs.coreset.coreset import Coreset, refuse_bad_rows, refuse_sample_weight
+from lwcs.coreset.coreset import DROPPED, Coreset, refuse_bad_rows, refuse_sample_weight
 from lwcs.divergences import as_divergence
 from lwcs.geometry import Geometry
 from lwcs.runtime import formatting as markup
@@ -70,7 +70,8 @@ class StreamingCoreset(Savable):
     Attributes
     ----------
     n_samples : int
-        Number of rows so far, including those of merged coresets.
+        Number of rows so far, including those of merged coresets, without rows that were dropped
+        for a missing value (``stream.coreset().details["dropped"]``).
 
     Examples
     --------
@@ -104,7 +105,7 @@ class StreamingCoreset(Savable):
         self.state = OnePass.of(self.size, run, uniform=method == "uniform")
         self.filling: Filling | None = None
         self.levels: dict[int, Coreset] = {}
-        self.arrived = 0
+        self.arrived = self.dropped = 0
         self.n_features: int | None = None
         self.feature_names: tuple[str, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
@@ -117,7 +118,7 @@ class StreamingCoreset(Savable):
         """Number of rows so far."""
         waiting = 0 if self.filling is None else self.filling.n_rows
         merged = sum(coreset.n_samples for coreset in self.levels.values())
-        return self.state.rows + waiting + merged
+        return self.state.rows + waiting - self.dropped + merged
 
     @property
     def total_weight(self) -> float:
@@ -153,13 +154,18 @@ class StreamingCoreset(Savable):
     def add_source(self, source: LocalSource, names: tuple[str, ...] | None) -> None:
         """Add all rows of a source, at least one; the coreset follows their library and device."""
         on_host = cast("LocalSource", source.on_host())
-        self.add_rows(on_host.read(0, on_host.n_rows), on_host.weights, names)
+        rows = on_host.read(0, on_host.n_rows)
+        self.add_rows(rows, on_host.weights, names, dropped=source.dropped)
         self.like = source.like
 
     def add_rows(
-        self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None
-    ) -> None:
-        """Add at least one row of numbers; the weights have been checked."""
+        self, rows: Rows, weights: FloatArray | None, names: tuple[str, ...] | None, *,
+        dropped: int = 0,
+    ) -> None:  # fmt: skip
+        """Add at least one row of numbers; the weights have been checked.
+
+        So many of the rows were `dropped` for a missing value; their weight is 0.
+        """
         columns = self._columns_with(rows, names, "this batch")
         dtype, (n, d) = columns["dtype"], rows.shape
         with np.errstate(over="ignore"):
@@ -174,7 +180,8 @@ class StreamingCoreset(Savable):
         extent = self._kept_extent() + new
         extent.check(d, "this batch")
         state, filling = self._after(ArrayBatch(rows, n, weights), d, dtype)
-        vars(self).update(columns, state=state, filling=filling, _extent=extent)
+        dropped += self.dropped
+        vars(self).update(columns, state=state, filling=filling, dropped=dropped, _extent=extent)
 
     def _columns_with(self, rows: Rows, names: tuple[str, ...] | None, what: str) -> dict[str, Any]:
         """The attributes about columns, once these rows are in; rows of others are refused."""
@@ -262,14 +269,17 @@ class StreamingCoreset(Savable):
         if (block := self._waiting()) is not None:
             state = state.copy()
             _pass(state, block)
-        draws, exact = state.finish(), self._geometry.cost_follows_from_moments
+        draws = state.finish()
+        if not self._geometry.cost_follows_from_moments:
+            draws = drawn_by_squared_distance(draws)
         return Coreset.drawn(
-            draws if exact else drawn_by_squared_distance(draws),
+            draws,
             self.like,
             divergence=self.divergence,
             method=self.method,
             seed=self.seed,
             feature_names=self.feature_names,
+            details={**draws.details, **({DROPPED: self.dropped} if self.dropped else {})},
         )
 
     def merge(self, other: StreamingCoreset) -> None:

@@ -54,6 +54,7 @@ def to_table(stream: StreamingCoreset) -> pa.Table:
         "sparse": stream.container == "sparse",
         "weighted": stream.filling is not None and stream.filling.weighted,
         "arrived": stream.arrived,
+        "dropped": stream.dropped,
         "levels": {
             str(level): {**describe(c), "dtype": c.host_points.dtype.name}
             for level, c in stream.levels.items()
@@ -129,6 +130,7 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
         random_state=fields.seed("seed"),
     )
     stream.arrived = fields.integer("arrived")
+    stream.dropped = 0 if "dropped" not in fields else fields.integer("dropped")
     stream.state = _state(stream, fields.inner("state"), d)
     if not has_rows:
         _check_empty(table, fields, stream)
@@ -149,6 +151,9 @@ def _read(table: pa.Table, fields: Fields) -> StreamingCoreset:
         stream.levels[int(level)] = _level(stream, levels.inner(level), rows)
     if parts:
         raise ValueError(f"column 'part' holds {next(iter(parts))!r}, must be a part of a stream")
+    n_rows = stream.state.rows + (0 if stream.filling is None else stream.filling.n_rows)
+    if stream.dropped > max(n_rows - 1, 0):
+        raise fields.fail("dropped", "less than the number of rows")
     if not stream.n_samples:
         raise ValueError("it has columns but no rows, must have rows")
     return stream
@@ -172,7 +177,8 @@ def _check_empty(table: pa.Table, fields: Fields, stream: StreamingCoreset) -> N
     for name in ("feature_names", "dtype"):
         if not fields.null(name):
             raise fields.fail(name, "null, as there are no columns yet")
-    if len(table) or fields.record("levels") or stream.state.rows or stream.arrived:
+    rows = stream.state.rows or stream.arrived or stream.dropped
+    if len(table) or fields.record("levels") or rows:
         raise fields.fail("n_features", "a number, as there are rows")
 
 

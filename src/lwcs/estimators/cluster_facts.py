@@ -174,13 +174,12 @@ def facts_of(
         cost = _known_cost(model, record)
         if cost is None:
             cost = sums(labelled.labels, coreset.host_weights * labelled.costs, k)
-    n_rows = int(coreset.n_samples - coreset.details.get("dropped", 0))
     weighted = not SampleSize.behind(coreset).counted_by(coreset.total_weight)
     names = _names(model, coreset.feature_names, coreset.n_features)
     return _facts(
         model, labelled.geometry, labelled.centers, judge.soft, rows,
-        names=names, n_rows=n_rows, total_weight=coreset.total_weight, has_weights=weighted,
-        share=share, share_error=np.sqrt(variance), cost=cost,
+        names=names, n_rows=coreset.n_samples, total_weight=coreset.total_weight,
+        has_weights=weighted, share=share, share_error=np.sqrt(variance), cost=cost,
     )  # fmt: skip
 
 

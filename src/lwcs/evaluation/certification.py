@@ -244,7 +244,7 @@ def certificate_of(
         quantity="log-likelihood" if isinstance(target, MixtureTarget) else "cost",
         n_clusters=target.k,
         n_draws=coreset.size,
-        n_samples=coreset.n_samples - coreset.details.get("dropped", 0),
+        n_samples=coreset.n_samples,
         total_weight=coreset.total_weight,
     )
 

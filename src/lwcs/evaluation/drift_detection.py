@@ -367,7 +367,7 @@ def _compare(
         reasons=tuple(reasons),
         notes=(*then.notes, *new.notes, *remarks),
         confidence=confidence,
-        n_samples=new.whole.n_samples - new.whole.details.get("dropped", 0),
+        n_samples=new.whole.n_samples,
         size=new.whole.size,
         unit=model.unit,
         in_nats=model.soft,

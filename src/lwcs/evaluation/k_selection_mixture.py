@@ -67,7 +67,7 @@ def mixture_rows(
     """The BIC of every mixture by the held-out draws, and the k that each resample chooses."""
     held_out = draws.held_out
     # The number of rows of the data, whatever the unit of their weights.
-    n = max(held_out.n_samples - held_out.details.get("dropped", 0), 1)
+    n = held_out.n_samples
     likelihoods, averages, rows = [], [], []
     for k, model in models.items():
         mixture = model.mixture_

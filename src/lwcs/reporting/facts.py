@@ -275,7 +275,7 @@ def drawn(description: Description, origin: Origin) -> list[Fact]:
         facts.append(Fact("Seed", "not known" if coreset.seed is None else str(coreset.seed)))
     if coreset.depth:
         facts.append(Fact("Depth", f"{coreset.depth}: a union of coresets, or a reduction of one"))
-    dropped = coreset.details.get("dropped", 0)
+    dropped = coreset._n_dropped
     if dropped:
         facts.append(Fact("Rows dropped", f"{dropped:,}, for missing values"))
     facts.append(Fact("Columns used", listed(description.names)))

@@ -69,7 +69,7 @@ class MapPoints:
             y,
             _smallest(description.labels[chosen], description.k),
             description.coreset.host_weights[chosen].astype(np.float32),
-            _smallest(description.coreset.indices[chosen], description.coreset.n_samples),
+            _smallest(description.coreset.indices[chosen], description.coreset._scanned_rows),
         )
         left = _BUDGET - sum(map(_in_file, arrays))
         columns: list[int] = []

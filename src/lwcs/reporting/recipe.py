@@ -119,7 +119,7 @@ def _fit(model: Any) -> tuple[list[str], list[str]]:
     weighted = _has_weights(model)
     if weighted:
         comments.append("# w: their weights")
-    options = ["missing='drop'"] * (model.coreset_.details.get("dropped", 0) > 0)
+    options = ["missing='drop'"] * (model.coreset_._n_dropped > 0)
     options += ["scale='standard'"] * (model.coreset_.scale is not None)
     if options:
         arguments = ", ".join(["weight=w"] * weighted + options)
@@ -131,7 +131,7 @@ def _fit(model: Any) -> tuple[list[str], list[str]]:
 def _has_weights(model: Any) -> bool:
     """Whether the rows that were fitted had weights, or it is not known that they had none."""
     coreset, rows = model.coreset_, model.fitted_on_.rows
-    n = coreset.n_samples - coreset.details.get("dropped", 0)
+    n = coreset.n_samples
     ones = isclose(coreset.total_weight, n, rel_tol=1e-9) and isclose(rows.n, n, rel_tol=1e-9)
     return not (ones and rows.known)
 

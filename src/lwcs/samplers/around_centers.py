@@ -12,7 +12,7 @@ keep the label and the distance of the assignment (12 bytes per row), and are no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import log
 from operator import add
@@ -80,7 +80,9 @@ class Assignment:
 def assign(source: LocalSource, centers: Centers, run: Run) -> Assignment:
     """Assign local rows to given centers, in one pass."""
     labels, distances = source.empty(np.int32), source.empty(np.float64)
-    for _ in run.each_block(source, AssignTask(centers, labels, distances), "assigning"):
+    task = AssignTask(centers, labels, distances)
+    # Rows that are dropped have weight 0, which is enough: the sums need a label of every row.
+    for _ in run.each_block(source, lambda block: task(replace(block, dropped=None)), "assigning"):
         pass
     return Assignment(centers, labels, distances)
 

@@ -139,13 +139,13 @@ def first_pass(source: Source, run: Run) -> Summary:
 def moments_of(source: Source, run: Run) -> list[Moments]:
     """The moments of every partition."""
     task = MomentsTask(source.n_features, run.geometry)
-    return counted(run, list(run.gather(source, task, "first pass")))
+    return counted(run, source, list(run.gather(source, task, "first pass")))
 
 
-def counted(run: Run, moments: list[Moments]) -> list[Moments]:
+def counted(run: Run, source: Source, moments: list[Moments]) -> list[Moments]:
     """Check that there are rows enough; return the moments as they are."""
     if run.check_rows is not None:
-        run.check_rows(sum(part.rows for part in moments))
+        run.check_rows(sum(part.rows for part in moments) - source.dropped)
     return moments
 
 

@@ -36,7 +36,8 @@ class Run:
     """Where its passes are stages."""
     stage: Stage = Stage.CORESET
     check_rows: Callable[[int], None] | None = None
-    """Called with the number of rows as soon as a pass has counted them; may refuse it."""
+    """Called with the number of rows, without those that are dropped, as soon as a pass has counted
+    them; may refuse it."""
 
     def generator(self, round_: int, partition: int = 0) -> np.random.Generator:
         """The generator of one task of this build."""
@@ -66,6 +67,7 @@ class Summary:
     """Statistics of all rows of the data; None where the sampler did not compute them."""
 
     rows: int
+    """Number of rows that were read, with those that were dropped for a missing value."""
     weight: float
     mean: FloatArray | None = None
     """In the coordinates of the geometry."""

@@ -157,7 +157,7 @@ def d2_sampling_in_rounds(source: Source, k: int, geometry: Geometry, run: Run) 
         costs = np.array([proposal.cost for proposal in proposals])
         if j == 0:
             if run.check_rows is not None:
-                run.check_rows(sum(proposal.rows for proposal in proposals))
+                run.check_rows(sum(proposal.rows for proposal in proposals) - source.dropped)
             check_total(float(costs.sum()))
         if costs.sum() <= 0.0:
             break

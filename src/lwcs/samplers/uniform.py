@@ -100,7 +100,7 @@ class Uniform(Sampler):
         first: Task[Moments] = tally
         if needs_first_pass(source, run.geometry):
             first = MomentsTask(source.n_features, run.geometry)
-        moments = counted(run, list(run.gather(source, first, "first pass")))
+        moments = counted(run, source, list(run.gather(source, first, "first pass")))
         total = reduce(add, moments)
         check_total(total.weight, total.rows)
         weights = [part.weight for part in moments]

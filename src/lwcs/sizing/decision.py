@@ -97,7 +97,7 @@ def first_step(context: BuildContext, request: FitRequest) -> Step:
     """Take all rows if they are known to be few; otherwise draw."""
     n_rows, size = context.source.n_rows, request.size
     if n_rows is not None:
-        check_n_rows(n_rows, request.params.k)
+        check_n_rows(n_rows - context.source.dropped, request.params.k)
     if size is None and n_rows is not None and n_rows <= SMALL_ROWS:
         return Step(Action.TAKE_ALL, Reason.FEW_ROWS, n_rows)
     return Step(Action.DRAW, size=first_size(request.params.k) if size is None else size)

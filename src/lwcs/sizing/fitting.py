@@ -94,8 +94,8 @@ def draw(
     """Draw rows as a step says, or take all of them; `last` is what was found before."""
     params, source = request.params, context.source
     if step.action is Action.TAKE_ALL:
-        check_n_rows(step.size, params.k)
         rows = context.all_rows(params.n_jobs, params.journal)
+        check_n_rows(rows.n_samples, params.k)
         return FitTrial(step, rows, rows)
     seed = another_seed(params.seed, step.attempt) if step.attempt else params.seed
     if step.action is Action.DRAW_AROUND and last is not None:
@@ -154,7 +154,7 @@ def draw_around(
     if weighed is None or len(weighed) < (source.known_partitions or 0):
         weighed = weigh(source, assignment, run)
     known = Summary(
-        before.n_samples, before.total_weight, geometry.mean, before.total_cost, before.scale
+        before._scanned_rows, before.total_weight, geometry.mean, before.total_cost, before.scale
     )
     noise = 0.0
     if geometry.mean is not None and known.cost is not None:

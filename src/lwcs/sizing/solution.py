@@ -102,9 +102,12 @@ def summarize(
             check_rows=partial(check_n_rows, k=k, name=name),
         )  # fmt: skip
         n_rows = coreset.n_samples
-    check_n_rows(n_rows, k, name)
+    else:
+        check_n_rows(n_rows - context.source.dropped, k, name)
     if coreset is None or (n_rows <= size and context.source.rereadable):
-        return context.all_rows(n_jobs, journal)
+        coreset = context.all_rows(n_jobs, journal)
+    # How many rows were dropped may be known only now.
+    check_n_rows(coreset.n_samples, k, name)
     return coreset
 
 

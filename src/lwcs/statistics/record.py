@@ -41,7 +41,7 @@ class SampleSize:
             weights = coreset.host_weights
         if weights is not None:
             return cls(kish(np.asarray(weights)))
-        n = float(coreset.n_samples - coreset.details.get("dropped", 0))
+        n = float(coreset.n_samples)
         weighted = source is not None and source.weighted
         return cls(n, known=cls(n).counted_by(coreset.total_weight) and not weighted)
 

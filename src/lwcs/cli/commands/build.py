@@ -90,9 +90,9 @@ def build(
     )
     write_to(output, coreset.save)
     seconds = time.perf_counter() - start
-    dropped = coreset.details.get("dropped", 0)
+    dropped = coreset._n_dropped
     facts = {
-        "rows": coreset.n_samples,
+        "rows": coreset._scanned_rows,
         "size": coreset.size,
         "method": coreset.method,
         "divergence": coreset.divergence.name,
@@ -104,7 +104,7 @@ def build(
     options.print_summary(
         facts,
         f"Built a coreset of {coreset.size:,} draws from "
-        f"{options.rows_text(coreset.n_samples, dropped)} in {seconds:.1f} s"
+        f"{options.rows_text(coreset._scanned_rows, dropped)} in {seconds:.1f} s"
         + options.dropped_text(dropped)
         + options.wrote_text(output),
     )

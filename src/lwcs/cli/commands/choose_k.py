@@ -182,7 +182,7 @@ def _check_figure(figure: str, data: tuple[str, ...]) -> None:
 
 def _print(choice: KChoice, seconds: float, output: str | None, figure: str | None) -> None:
     """Print the table and the recommendation, or all of it as JSON."""
-    dropped = choice.coreset.details.get("dropped", 0)
+    dropped = choice.coreset._n_dropped
     if is_set("as_json"):
         facts = {
             "k": choice.k,
@@ -194,7 +194,7 @@ def _print(choice: KChoice, seconds: float, output: str | None, figure: str | No
                 {name: finite_or_none(value) for name, value in row.record().items()}
                 for row in choice.rows
             ],
-            "rows": choice.coreset.n_samples,
+            "rows": choice.coreset._scanned_rows,
             "dropped": dropped,
             "seconds": round(seconds, 3),
         }

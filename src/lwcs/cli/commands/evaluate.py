@@ -65,7 +65,7 @@ def certify(
     certificate = lwcs.certify(
         rows, fitted, confidence, size=size, random_state=seed, n_jobs=jobs, progress=progress()
     )
-    dropped = rows.details.get("dropped", 0) if isinstance(rows, lwcs.Coreset) else rows.dropped
+    dropped = rows._n_dropped if isinstance(rows, lwcs.Coreset) else rows.dropped
     facts = {
         **_certificate_facts(certificate),
         "dropped": dropped,

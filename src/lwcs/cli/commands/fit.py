@@ -108,11 +108,11 @@ def fit(
     seconds = time.perf_counter() - start
     report_fit(model, report, data, seed, rows)
     known = cost_on_all_rows(model)
-    dropped = model.coreset_.details.get("dropped", 0)
+    dropped = model.coreset_._n_dropped
     facts = {
         "clusters": clusters,
         "divergence": measured_by.name,
-        "rows": model.coreset_.n_samples,
+        "rows": model.coreset_._scanned_rows,
         "size": model.coreset_.size,
         "method": model.coreset_.method,
         "cost": model.inertia_,
@@ -139,7 +139,7 @@ def fit(
 
 def _rows(model: Any) -> str:
     coreset = model.coreset_
-    return options.rows_text(coreset.n_samples, coreset.details.get("dropped", 0))
+    return options.rows_text(coreset._scanned_rows, coreset._n_dropped)
 
 
 def _by(model: Any) -> str:
@@ -261,11 +261,11 @@ def mixture(
     write_to(output, model.save)
     seconds = time.perf_counter() - start
     report_fit(model, report, data, seed, rows)
-    dropped = model.coreset_.details.get("dropped", 0)
+    dropped = model.coreset_._n_dropped
     facts = {
         "components": components,
         "family": family,
-        "rows": model.coreset_.n_samples,
+        "rows": model.coreset_._scanned_rows,
         "size": model.coreset_.size,
         "log_likelihood": model.lower_bound_,
         **saved_errors(model),

@@ -90,10 +90,10 @@ def report(
         rewriting=command_line(seed), left_out=left_out,
     )  # fmt: skip
     called = "component" if hasattr(fitted, "mixture_") else "cluster"
-    dropped = coreset.details.get("dropped", 0)
+    dropped = coreset._n_dropped
     facts = {
         "clusters": target.k,
-        "rows": coreset.n_samples,
+        "rows": coreset._scanned_rows,
         "size": coreset.size,
         "certified": certificate is not None,
         "dropped": dropped,
@@ -103,7 +103,7 @@ def report(
     options.print_summary(
         facts,
         f"Described {target.k:,} {called}{'s' * (target.k != 1)} by {coreset.size:,} draws of "
-        f"{options.rows_text(coreset.n_samples, dropped)}{options.dropped_text(dropped)}"
+        f"{options.rows_text(coreset._scanned_rows, dropped)}{options.dropped_text(dropped)}"
         f"{options.wrote_text(output)}",
     )
 
