@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import lwcs
 from lwcs import CoresetKMeans, CoresetMixture, PartitionedSource
@@ -84,3 +85,14 @@ def test_a_build_for_more_clusters_than_rows_makes_no_pass_after_they_are_counte
 def test_components_are_counted_like_clusters(tmp_path):
     with pytest.raises(ValueError, match=r"^n_samples=12000 should be >= n_components=20000"):
         CoresetMixture(20_000, random_state=0).fit(lwcs.scan(in_csv(tmp_path)))
+
+
+def test_a_stream_may_bring_the_rows_that_are_missing():
+    """partial_fit waits for further batches; whatever needs centers says how many rows it lacks."""
+    model = CoresetKMeans(20_000, random_state=0).partial_fit(X)
+    words = r"n_samples=12000 should be >= n_clusters=20000; .* at least 8000 more rows"
+    with pytest.raises(AttributeError, match=words):
+        _ = model.cluster_centers_
+    for method in (model.predict, model.transform):
+        with pytest.raises(NotFittedError, match=words):
+            method(X[:2])
