@@ -192,7 +192,7 @@ def run_command(command: str, where: str, in_process: bool = True) -> str:
     elif words[0] == "lwcs" and in_process and not _SHELL.search(command):
         from lwcs.cli import main
 
-        wide = {"COLUMNS": "106"}  # as the tables of the pages are
+        wide = {"COLUMNS": "110"}  # as the tables of the pages are
         done = CliRunner(env=wide).invoke(main, words[1:], prog_name="lwcs")
         code, output = done.exit_code, done.output
         assert code in allowed, f"{where}: {command}\nexit code {code}\n{output}"

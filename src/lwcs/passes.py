@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows, FloatArray, Rows
     from lwcs.geometry import Centers, Measured
+    from lwcs.kernels import KernelName
     from lwcs.sources import Block, Source
 
 _COUNTED_AT_ONCE = 2**20
@@ -70,6 +71,12 @@ class LabelTask:
     """The label of every row of a block, as int32."""
 
     centers: Centers
+
+    @property
+    def shared(self) -> KernelName:
+        """The kernels whose threads may share long stretches of rows, which are not copied."""
+        own = self.centers.geometry
+        return own.kernel if own.keeps_rows and own.device is None else "numpy"
 
     def __call__(self, block: Block) -> Any:
         """Label a block, on the device of its rows."""

@@ -10,6 +10,7 @@ import venv
 import pytest
 
 from tests.engines.hosts import CONNECT
+from tests.sources.shadow import shadow_lwcs
 
 # Begins a cluster whose workers find another lwcs, and gives rows on it.
 BEGIN = {
@@ -98,9 +99,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("name", ["dask", "spark", "ray"])
 def test_workers_with_another_lwcs_are_an_error(tmp_path, name, package, has):
     pytest.importorskip({"spark": "pyspark"}.get(name, name))
-    fake = tmp_path / "path"
-    (fake / "lwcs").mkdir(parents=True)
-    (fake / "lwcs" / "__init__.py").write_text(package)
+    fake = shadow_lwcs(tmp_path / "path", package)
     begin = "\n".join(f"    {line}" for line in BEGIN[name].splitlines())
     script = tmp_path / "script.py"
     script.write_text(CODE.format(begin=begin))

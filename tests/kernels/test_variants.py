@@ -104,3 +104,11 @@ def test_narrow_rows_are_not_copied(dtype):
     tracemalloc.stop()
     # One number per cell of 32 rows and some blocks of sums.
     assert peak < X.nbytes / 4 + 2**20
+
+
+def test_a_library_of_another_version_is_refused(monkeypatch):
+    from lwcs.kernels.native import library
+
+    monkeypatch.setattr(library, "_INTERFACE", -1)
+    with pytest.raises(RuntimeError, match="built for another version of lwcs; install lwcs again"):
+        library.load.__wrapped__()

@@ -24,7 +24,7 @@ from types import FrameType
 from tests.versions import ROOT
 
 # The aim for lines of code is 31,000. Above it are mostly loops that stand two or three times, for
-# NumPy, numba, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
+# NumPy, C++, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
 # kernels is to replace; prefetching from stores, which no library was measured to replace; and
 # errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
 # listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits.

@@ -77,7 +77,7 @@ def test_stretches_change_no_bit(weighted, kernel, monkeypatch):
     options = {"sample_weight": skewed(LONG) if weighted else None, "random_state": 0}
     assert ArraySource(X).stretch_rows(1) > ArraySource(X).block_rows
     made = [lwcs.build(X, 2000, n_jobs=jobs, **options) for jobs in (1, 2, 5)]
-    monkeypatch.setattr(ArraySource, "stretch_rows", lambda self, _: self.block_rows)
+    monkeypatch.setattr(ArraySource, "stretch_rows", lambda self, *_: self.block_rows)
     blocks = lwcs.build(X, 2000, n_jobs=1, **options)
     assert made == [blocks] * 3
 
@@ -163,7 +163,7 @@ def sparse_rows(n_rows, columns, per_row, dtype=np.float64):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compiled_proposals_of_sparse_rows_copy_nothing(dtype, monkeypatch):
+def test_native_proposals_of_sparse_rows_copy_nothing(dtype, monkeypatch):
     """The rows of the pivot and those of the coreset are taken, no others."""
     monkeypatch.setenv("LWCS_KERNEL", "native")
     X, taken, take = sparse_rows(20_000, 300, 5, dtype), [], SparseSource.take

@@ -23,7 +23,7 @@ def printed(points, weights=None, cut=None):
 
 @pytest.mark.parametrize("weights", [None, np.arange(5_000.0)])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "u1"])
-def test_compiled_and_portable_hashes_are_the_same(monkeypatch, dtype, weights):
+def test_native_and_numpy_hashes_are_the_same(monkeypatch, dtype, weights):
     X = (rows(5_000, 7) * 10).astype(dtype)
     found = []
     for kernel in ("numpy", "native"):

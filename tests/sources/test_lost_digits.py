@@ -16,7 +16,7 @@ import lwcs
 from lwcs.arrays.checks import loses_digits
 
 BASE = 2**60
-FLOATS = np.random.default_rng(0).random(150)
+FLOATS = 300.0 * np.random.default_rng(0).random(150)
 LARGE = BASE + np.arange(300, dtype=np.int64).reshape(-1, 2)
 
 

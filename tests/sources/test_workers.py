@@ -11,6 +11,7 @@ import pytest
 
 import lwcs
 from lwcs.sources.engines.workers import by_value, check_workers, version_checked, versions
+from tests.sources.shadow import shadow_lwcs
 
 HERE = versions()
 
@@ -64,8 +65,7 @@ def test_another_patch_of_python_passes():
 def test_a_task_says_what_its_worker_lacks(tmp_path, package, said):
     """In a process with another lwcs, or none: what was sent is read there all the same."""
     cloudpickle = pytest.importorskip("cloudpickle")
-    (tmp_path / "lwcs").mkdir()
-    (tmp_path / "lwcs" / "__init__.py").write_text(package)
+    path = shadow_lwcs(tmp_path / "path", package)
     sent = cloudpickle.dumps((version_checked(lwcs.scan, pickle.dumps), versions))
     code = (
         "import pickle, sys\n"
@@ -76,7 +76,7 @@ def test_a_task_says_what_its_worker_lacks(tmp_path, package, said):
     found = subprocess.run(
         [sys.executable, "-c", code],
         input=sent,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
     )
     assert found.returncode == 1

@@ -21,7 +21,7 @@ def test_lightweight_draws_follow_q(name):
 
 
 @pytest.mark.usefixtures("small_partitions")
-def test_compiled_kernels_draw_the_same_law(monkeypatch):
+def test_native_kernels_draw_the_same_law(monkeypatch):
     monkeypatch.setenv("LWCS_KERNEL", "native")
     path = LIGHTWEIGHT["skewed weights, one read"]
     assert_follows(total_counts(path, 400, 50), lightweight_q(path[1]))

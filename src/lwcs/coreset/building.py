@@ -62,6 +62,7 @@ class BuildContext:
                 f"scale={source.scale!r} is only for squared Euclidean distances, not for "
                 f"{divergence!r}; scan the data without scale="
             )
+        source.look_ahead()
         geometry = Geometry(divergence, kernel=kernels.choose())
         geometry = placed(geometry, device, source, tf32)
         decided("kernel", "%s kernels", geometry.kernel)

@@ -223,7 +223,8 @@ def _scan(
     cells = np.empty(-(-source.n_rows // source.cell_rows))
     task = PivotScan(run.geometry, pivot, source.block_rows, source.cell_rows, cells)
     shift, cost = np.zeros(source.n_features), 0.0
-    rows = source.stretch_rows(run.n_jobs) if run.geometry.keeps_rows else None
+    own = run.geometry
+    rows = source.stretch_rows(run.n_jobs, own.kernel) if own.keeps_rows else None
     for part in run.each_block(source, task, "reading", rows):
         # Block by block, so that the sums do not depend on the number of blocks in a stretch.
         for block_shift, block_cost in zip(*part, strict=True):

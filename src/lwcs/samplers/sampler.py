@@ -57,8 +57,9 @@ class Run:
     ) -> Iterator[R]:
         """Run a task over local rows, a block or `rows` at a time, as a stage of the journal."""
         step = source.block_rows if rows is None else rows
+        kernel = self.geometry.kernel
         with source.explaining():
-            results = source.each_block(task, rows=step, n_jobs=self.n_jobs)
+            results = source.each_block(task, rows=rows, n_jobs=self.n_jobs, kernel=kernel)
             yield from watched_blocks(results, source, self.journal, stage, step)
 
 

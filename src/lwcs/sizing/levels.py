@@ -40,7 +40,8 @@ INNER_LEVELS = 2
 _LEAST_DRAWS, _LEAST_PER_CLUSTER = 1_000, 10
 # Iterations of a start, and of a level that is not the last; and the gain at which they end.
 _START_ITERATIONS, _LEVEL_ITERATIONS, _LEVEL_GAIN = 3, 8, 1e-3
-_AT_A_TIME = 8
+# Starts that run at a time, and products of one of their iterations from which on several do.
+_AT_A_TIME, _WORTH_THREADS = 8, 2**22
 # A level costs up to 1.7 times as much as the one before on regular data; where it costs more,
 # local search is tried, and again as long as it lowers the cost by a tenth.
 _FAR_ABOVE, _SEARCHES, _WORTH_ANOTHER = 2.0, 10, 0.9
@@ -290,7 +291,10 @@ def _best_start(
     if params.chooses_init:
         # A single start on draws is searched later, where there are more of them.
         init = "local-search" if params.starts > 1 or others is None else "k-means++"
-    # Starts run beside one another, and share the threads that are left.
+    # Starts run beside one another, and share the threads that are left. Where they are so short
+    # that most of their time is Python's, threads would only wait for each other.
+    if len(level.points) * params.k * level.points.rows.n_features < _WORTH_THREADS:
+        run = map
     share = max(1, as_threads(params.n_jobs) // (params.starts + len(present)))
     each = replace(params, n_jobs=share)
     attempts = [

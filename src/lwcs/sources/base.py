@@ -190,6 +190,9 @@ class Source(ABC):
             )
         return sum(1 for _ in self.gather(_number))
 
+    def look_ahead(self) -> None:  # noqa: B027  most sources know
+        """Find out the number of rows where there are few and it is not known; some may be read."""
+
     def row_bytes(self) -> float:
         """Average number of bytes per row, or 0 where that is not known."""
         return 0.0 if self.dtype is None else float(self.n_features * self.dtype.itemsize)

@@ -40,12 +40,19 @@ _RESERVED = 48 * 2**20
 
 
 class ReadOnce:
-    """Batches that can be read only once."""
+    """Batches that can be read only once; those that `peek` has read are kept for `read`."""
 
     def __init__(self, batches: Iterable[tuple[str, Batch]]) -> None:
         # Read by a thread: a pipe may be silent for long, and must not block an interrupt.
         self._coming = prefetch(batches, 1)
+        self._seen: list[tuple[str, Batch]] = []
         self._was_read = False
+
+    def peek(self) -> Iterator[tuple[str, Batch]]:
+        """Yield the next batches, and keep them."""
+        for each in self._coming:
+            self._seen.append(each)
+            yield each
 
     def read(self) -> Iterator[tuple[str, Batch]]:
         """Yield all batches, once."""
@@ -55,6 +62,8 @@ class ReadOnce:
                 "write them to a file, which can be read several times"
             )
         self._was_read = True
+        seen, self._seen = self._seen, []
+        yield from seen
         yield from self._coming
 
 
@@ -76,6 +85,8 @@ class SequenceSource(Source, ABC):
         self.rereadable, self.budget = rereadable, Budget.of(None)
         self._once: ReadOnce | None = None
         """The batches of rows that can be read only once, once reading has begun."""
+        self._is_large = False
+        """Whether there are more rows than a partition has, as far as rows were read ahead."""
         self._origins = RowOrigins()
         """Where the rows of the latest pass came from."""
 
@@ -131,6 +142,18 @@ class SequenceSource(Source, ABC):
     def known_partitions(self) -> int | None:
         """Number of partitions, once the number of rows is known."""
         return None if self.n_rows is None else -(-self.n_rows // base.PARTITION_ROWS)
+
+    def look_ahead(self) -> None:
+        """Read until there are more rows than a partition has, or their number is known."""
+        rows = 0
+        if self.n_rows is not None or self._is_large:
+            return
+        for _, batch in self.batches() if self.rereadable else self._read_once().peek():
+            rows += batch.n_rows
+            if rows > base.PARTITION_ROWS:
+                self._is_large = True
+                return
+        self.n_rows = rows
 
     def pending(self) -> Iterator[Pending]:
         """Read all rows, cut into blocks."""

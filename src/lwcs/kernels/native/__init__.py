@@ -117,7 +117,7 @@ def scan_cells(
         assert len(cells) >= -(-n // cell_rows), (len(cells), n, cell_rows)
         _CORE.scan_cells(
             _type(points), points, _doubles(weights), _doubles(pivot), _doubles(precision), n, d,
-            block_rows, cell_rows, shifts, costs, cells,
+            block_rows, cell_rows, shifts, costs, cells, _CURRENT.team,
         )  # fmt: skip
     return shifts, costs
 

@@ -25,6 +25,9 @@ from lwcs.arrays.checks import check_choice
 INSTRUCTION_SETS = {0: "baseline", 2: "avx2", 3: "avx512"}
 """By what `lwcs_instruction_set` returns."""
 
+_INTERFACE = 1
+"""That of `lwcs_interface`: raised with every change of a function's arguments."""
+
 # What numbers of `Dtype` in `core/rows.hpp` stand for.
 DTYPES = {"float32": 0, "float64": 1, "float16": 2, "int8": 3, "uint8": 4, "bfloat16": 5}
 
@@ -35,7 +38,7 @@ _FUNCTIONS = """
 scan: dtype:i rows:*(n,d) weights:?f8(n) pivot:f8(d) scale:?f8(d) n d shift:f8(d) cost:f8(1)
     out:f8(n)
 scan_cells: dtype:i rows:*(n,d) weights:?f8(n) pivot:f8(d) scale:?f8(d) n d block cell
-    shifts:f8(d) costs:f8(1) cells:f8(1)
+    shifts:f8(d) costs:f8(1) cells:f8(1) team:t
 moments: dtype:i rows:*(n,d) weights:f8(n) n d weight:f8(1) mean:f8(d) scatter:f8(d)
 hit_rows: dtype:i rows:*(d) weights:?f8(1) pivot:f8(d) mean:f8(d) scale:?f8(d) factor:f floor:f d
     n_runs starts:i8(n_runs) stops:i8(n_runs) targets:f8(n_runs) hits:i8(n_runs) bounds:f8(n_runs)
@@ -137,6 +140,11 @@ class Library:
     def __init__(self, path: Path, instruction_set: str) -> None:
         self.path, self.instruction_set = path, instruction_set
         loaded = ctypes.CDLL(str(path))
+        if getattr(loaded, "lwcs_interface", lambda: 0)() != _INTERFACE:
+            raise RuntimeError(
+                f"{path} was built for another version of lwcs; install lwcs again, or run make in "
+                "a checkout"
+            )
         self._new, self._delete = loaded.lwcs_team_new, loaded.lwcs_team_delete
         self._new.argtypes = [ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
         self._delete.argtypes, self._delete.restype = [ctypes.c_void_p], None

@@ -44,6 +44,7 @@ def by_value(function: Callable[..., Any]) -> Any:
 @by_value
 def versions() -> Versions:
     """The versions that results depend on; None for packages that are missing."""
+    import contextlib
     import importlib
     import importlib.metadata
     import platform
@@ -58,7 +59,7 @@ def versions() -> Versions:
         found["numpy"] = importlib.metadata.version("numpy")
     except importlib.metadata.PackageNotFoundError:
         found["numpy"] = None
-    if found["lwcs"] is not None:
+    with contextlib.suppress(ImportError, AttributeError):  # no lwcs, or another version
         found["kernels"] = importlib.import_module("lwcs.kernels").choose()
     return found
 
@@ -130,7 +131,8 @@ def _why_not(there: Versions | Exception, here: Versions) -> str | None:
 def _differing(there: Versions | Exception, here: Versions) -> str | None:
     """Versions that may change the last bits of results on a worker, or None."""
     assert not isinstance(there, Exception)
-    other = [f"{name} {there[name]}" for name in ("numpy", "kernels") if there[name] != here[name]]
+    bits = ("numpy", "kernels")
+    other = [f"{name} {there.get(name)}" for name in bits if there.get(name) != here.get(name)]
     return f"has {' and '.join(other)}" if other else None
 
 

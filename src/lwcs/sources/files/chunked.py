@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.checks import BadValueError
     from lwcs.arrays.types import DenseRows, IntArray, Rows
+    from lwcs.kernels import KernelName
     from lwcs.sources.base import Block, Task
 
 R = TypeVar("R")
@@ -60,10 +61,15 @@ class BlockReader(LocalSource):
         return 1 if flight is None else max(1, flight.at_once // 2)
 
     def each_block(
-        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+        self,
+        task: Callable[[Block], R],
+        *,
+        rows: int | None = None,
+        n_jobs: int | None = None,
+        kernel: KernelName = "numpy",
     ) -> Iterator[R]:
         """Run a task over every block, on as many threads as there is memory for."""
-        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs))
+        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs), kernel=kernel)
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

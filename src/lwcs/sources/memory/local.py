@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from lwcs import kernels
 from lwcs.arrays.checks import (
     check_weights,
     loses_digits,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
+    from lwcs.kernels import KernelName
 
 _CELLS_OF_A_BLOCK = 2048
 # Stretches are long enough to make the overhead of Python negligible, and short enough for threads
@@ -116,12 +118,18 @@ class LocalSource(Source):
         """Values per row in the library and on the device of the rows."""
         return followed(values, self.like)
 
-    def stretch_rows(self, n_jobs: int | None) -> int:
-        """Number of rows, in whole blocks, that a task may be given at once."""
+    def stretch_rows(self, n_jobs: int | None, kernel: KernelName = "numpy") -> int:
+        """Number of rows, in whole blocks, that a task may be given at once.
+
+        A team of native threads shares each task (`each_block`), which may be long then.
+        """
         if not self.gives_views:
             return self.block_rows
-        shared = self.n_rows // (_STRETCHES_PER_THREAD * as_threads(n_jobs))
-        rows = min(shared, _STRETCH_VALUES // max(1, self.n_features))
+        rows = _STRETCH_VALUES // max(1, self.n_features)
+        if kernels.is_native(kernel):
+            rows *= as_threads(n_jobs)
+        else:
+            rows = min(rows, self.n_rows // (_STRETCHES_PER_THREAD * as_threads(n_jobs)))
         return max(1, -(-rows // self.block_rows)) * self.block_rows
 
     @property
@@ -155,17 +163,31 @@ class LocalSource(Source):
         return Block(rows, weights, piece.start)
 
     def each_block(
-        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+        self,
+        task: Callable[[Block], R],
+        *,
+        rows: int | None = None,
+        n_jobs: int | None = None,
+        kernel: KernelName = "numpy",
     ) -> Iterator[R]:
         """Run a task over every block, numbered among all rows, on threads; yield results in order.
 
         A thread reads the block that it works on. Finer than `gather`, so that few large partitions
         keep all threads busy. A task that cuts rows into blocks by itself may get more `rows` at a
-        time (`stretch_rows`).
+        time (`stretch_rows`); with a native `kernel`, a team of threads shares each of its calls,
+        and no Python runs in between.
         """
-        step = self.block_rows if rows is None else rows
-        cut = pieces(self.n_rows, step)
-        return ordered_map(lambda piece: task(self._block(piece, 0)), cut, n_jobs)
+        cut = pieces(self.n_rows, self.block_rows if rows is None else rows)
+        if rows is None or not self.gives_views or not kernels.is_native(kernel):
+            return ordered_map(lambda piece: task(self._block(piece, 0)), cut, n_jobs)
+        return self._each_by_team(task, cut, kernel, as_threads(n_jobs))
+
+    def _each_by_team(
+        self, task: Callable[[Block], R], cut: Iterator[slice], kernel: KernelName, threads: int
+    ) -> Iterator[R]:
+        with kernels.team(kernel, threads):
+            for piece in cut:
+                yield task(self._block(piece, 0))
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
@@ -183,10 +205,13 @@ class LocalSource(Source):
             block = self._block(slice(0, self.n_rows), 0)
             return self.followed(without_dropped(task(block), block))
         values, done = np.empty(0), 0
+        kernel: KernelName = getattr(task, "shared", "numpy")
+        rows = self.stretch_rows(n_jobs, kernel) if kernels.is_native(kernel) else None
         # Results are copied while further blocks are computed.
         for part in self.each_block(
-            lambda block: without_dropped(task(block), block), n_jobs=n_jobs
-        ):
+            lambda block: without_dropped(task(block), block),
+            rows=rows, n_jobs=n_jobs, kernel=kernel,
+        ):  # fmt: skip
             if not done:
                 values = np.empty((self.n_rows, *part.shape[1:]), dtype=part.dtype)
             values[done : done + len(part)] = part

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lwcs.arrays.types import DenseRows, IntArray
+    from lwcs.kernels import KernelName
 
 # A block is read in about 0.5 ms, and compared with a thousand centers in 7 ms.
 _BLOCK_VALUES = 2**29
@@ -70,10 +71,15 @@ class DeviceSource(LocalSource):
         return DeviceArray(torch.empty(self.n_rows, dtype=kind, device=self.array.tensor.device))
 
     def each_block(
-        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+        self,
+        task: Callable[[Block], R],
+        *,
+        rows: int | None = None,
+        n_jobs: int | None = None,
+        kernel: KernelName = "numpy",
     ) -> Iterator[R]:
         """Run a task over one block after the other, each of which fills the device."""
-        del n_jobs
+        del n_jobs, kernel
         return map(task, self.all_blocks(rows))
 
     def blocks(self, partition: int) -> Iterator[Block]:

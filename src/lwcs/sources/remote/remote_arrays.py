@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lwcs.arrays.types import DenseRows, IntArray, Rows
+    from lwcs.kernels import KernelName
     from lwcs.sources.base import Block, Task
     from lwcs.sources.files.change_detection import Stamps
 
@@ -240,10 +241,17 @@ class _LimitedSource(BlockReader):
         self.windows.limit(limit)
 
     def each_block(
-        self, task: Callable[[Block], R], *, rows: int | None = None, n_jobs: int | None = None
+        self,
+        task: Callable[[Block], R],
+        *,
+        rows: int | None = None,
+        n_jobs: int | None = None,
+        kernel: KernelName = "numpy",
     ) -> Iterator[R]:
         """Run a task over every block, and check the files at the end."""
-        return self.windows.checked(super().each_block(task, rows=rows, n_jobs=n_jobs))
+        return self.windows.checked(
+            super().each_block(task, rows=rows, n_jobs=n_jobs, kernel=kernel)
+        )
 
     def gather(
         self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None

@@ -1,5 +1,5 @@
 // Loops over the bits of values: columns of a table as rows, and hashes of rows. Nothing rounds.
-#include "rows.hpp"
+#include "products.hpp"
 
 #include <algorithm>
 
@@ -19,23 +19,9 @@ constexpr int64_t STRETCH = 1024;
 template <class T>
 void copy_square(const T* const* columns, int64_t i, T* to, int64_t stride) {
     typedef T V __attribute__((vector_size(SIDE * sizeof(T))));
-    V rows[SIDE], next[SIDE];
+    V rows[SIDE];
     for (int64_t j = 0; j < SIDE; ++j) std::memcpy(&rows[j], columns[j] + i, sizeof(V));
-    // Each round interleaves the first half of the vectors with the second; after log₂ of their
-    // number, columns are rows.
-    for (int round = 0; round < 3; ++round) {
-        for (int64_t j = 0; j < SIDE / 2; ++j) {
-            const V a = rows[j], b = rows[j + SIDE / 2];
-#if defined(__clang__)
-            next[2 * j] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-            next[2 * j + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#else  // GCC has the other one since version 12
-            next[2 * j] = __builtin_shuffle(a, b, V{0, 8, 1, 9, 2, 10, 3, 11});
-            next[2 * j + 1] = __builtin_shuffle(a, b, V{4, 12, 5, 13, 6, 14, 7, 15});
-#endif
-        }
-        std::copy_n(next, SIDE, rows);
-    }
+    transpose<T>(rows);
     for (int64_t r = 0; r < SIDE; ++r) std::memcpy(to + r * stride, &rows[r], sizeof(V));
 }
 
@@ -102,6 +88,9 @@ LWCS_API int32_t lwcs_hash_sums(int32_t bytes, const void* words, const uint64_t
             hash_sums(static_cast<const uint32_t*>(words), factors, more, place, n, d, sums);
     });
 }
+
+// Changes with the functions: `native/library.py` calls no library of another interface.
+LWCS_API int32_t lwcs_interface() { return 1; }
 
 // The largest instruction set that the processor and the system have: 0, 2 (AVX2 with FMA and
 // F16C), or 3 (AVX-512).

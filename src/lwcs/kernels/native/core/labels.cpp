@@ -8,12 +8,6 @@
 namespace lwcs {
 namespace {
 
-template <class F>
-void run(void* team, int64_t lots, F&& f) {
-    if (team) return static_cast<Team*>(team)->each(lots, f);
-    for (int64_t lot = 0; lot < lots; ++lot) f(lot);
-}
-
 struct Limits {
     double clear, tiny, large, rounding;
 };
@@ -27,7 +21,7 @@ void nearest(int32_t dtype, const P* rows, int64_t n, int64_t d, const T* origin
     const Packed<T> packed(matrix, nullptr, k, d);
     const int64_t at_once = tiles_at_once(d, sizeof(T)), lot_rows = at_once * TILE;
     std::atomic<int64_t> total{0};
-    run(team, (n + lot_rows - 1) / lot_rows, [&](int64_t lot) {
+    share(team, (n + lot_rows - 1) / lot_rows, [&](int64_t lot) {
         const int64_t first = lot * lot_rows, many = std::min(lot_rows, n - first);
         const int64_t n_tiles = (many + TILE - 1) / TILE;
         Array<T> tiles(at_once * TILE * d), norms(lot_rows);
@@ -157,7 +151,7 @@ int64_t assign(const T* tiles, int64_t n, int64_t d, const T* matrix, int64_t k,
     const Packed<T> all(matrix, nullptr, k, d), some(matrix, moved, every ? 0 : n_moved, d);
     const int64_t at_once = tiles_at_once(d, sizeof(T)), lot_rows = at_once * TILE;
     std::atomic<int64_t> n_unknown{0};
-    run(team, (n + lot_rows - 1) / lot_rows, [&](int64_t lot) {
+    share(team, (n + lot_rows - 1) / lot_rows, [&](int64_t lot) {
         const int64_t first = lot * lot_rows, many = std::min(lot_rows, n - first);
         const int64_t n_tiles = (many + TILE - 1) / TILE;
         const T* own = tiles + first * d;
@@ -217,7 +211,7 @@ LWCS_API int32_t lwcs_pack(int32_t dtype, int32_t wide, const void* rows, int64_
             typedef std::remove_const_t<std::remove_pointer_t<decltype(points)>> P;
             constexpr int64_t LOT = 16;
             const int64_t n_tiles = (n + TILE - 1) / TILE;
-            run(team, (n_tiles + LOT - 1) / LOT, [&](int64_t lot) {
+            share(team, (n_tiles + LOT - 1) / LOT, [&](int64_t lot) {
                 Array<Wide<P>> memory(TILE * d);
                 for (int64_t t = lot * LOT; t < std::min(n_tiles, (lot + 1) * LOT); ++t)
                     fill_tile(points + t * TILE * d, std::min(TILE, n - t * TILE), d,

@@ -141,23 +141,78 @@ inline int64_t tiles_at_once(int64_t d, size_t itemsize) {
     return std::clamp<int64_t>(int64_t(1 << 17) / int64_t(TILE * size_t(std::max<int64_t>(d, 1)) * itemsize), 1, 16);
 }
 
+// Every second value of the result from each of two vectors of eight, from their first or second half.
+template <class T, class V>
+inline V interleaved(V a, V b, bool second) {
+#if defined(__clang__)
+    return second ? __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+                  : __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else  // GCC has the other one since version 12
+    typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> Index;
+    typedef Index IV __attribute__((vector_size(8 * sizeof(T))));
+    return second ? __builtin_shuffle(a, b, IV{4, 12, 5, 13, 6, 14, 7, 15})
+                  : __builtin_shuffle(a, b, IV{0, 8, 1, 9, 2, 10, 3, 11});
+#endif
+}
+
+// Eight vectors of eight values: the rows of a square become its columns. Each round interleaves the
+// first half of the vectors with the second; after log₂ of their number, columns are rows.
+template <class T, class V>
+inline void transpose(V (&rows)[8]) {
+    V next[8];
+    for (int round = 0; round < 3; ++round) {
+        for (int j = 0; j < 4; ++j) {
+            next[2 * j] = interleaved<T>(rows[j], rows[j + 4], false);
+            next[2 * j + 1] = interleaved<T>(rows[j], rows[j + 4], true);
+        }
+        std::copy_n(next, 8, rows);
+    }
+}
+
 // Put up to 32 rows into a tile: (x − origin)·factor, and Σ of its squares; zeros fill it up.
 template <class P, class T>
 void fill_tile(const P* rows, int64_t many, int64_t d, const T* origin, const T* factor, T* tile, T* norms,
                Wide<P>* memory) {
     typedef Wide<P> W;
+    typedef std::common_type_t<W, T> C;  // the difference is taken in the wider type of both
+    typedef W VW __attribute__((vector_size(8 * sizeof(W))));
+    typedef C VC __attribute__((vector_size(8 * sizeof(C))));
+    typedef T V __attribute__((vector_size(8 * sizeof(T))));
     const W* x = widen(rows, many * d, memory);
-    for (int64_t r = 0; r < many; ++r, x += d)
-        for (int64_t j = 0; j < d; ++j) {
-            const T value = T(x[j] - origin[j]);
-            tile[j * TILE + r] = factor ? value * factor[j] : value;
+    const int64_t whole = d - d % 8;
+    for (int64_t r = 0; r < TILE; r += 8) {
+        V sums{};
+        const int64_t some = std::clamp<int64_t>(many - r, 0, 8);
+        T* to = tile + r;
+        if (some == 8) {
+            for (int64_t j = 0; j < whole; j += 8) {
+                V square[8];
+                const VC shift = __builtin_convertvector(load<V>(origin + j), VC);
+                for (int i = 0; i < 8; ++i) {
+                    const VC values = __builtin_convertvector(load<VW>(x + (r + i) * d + j), VC);
+                    square[i] = __builtin_convertvector(values - shift, V);
+                    if (factor) square[i] *= load<V>(factor + j);
+                }
+                transpose<T>(square);
+                for (int i = 0; i < 8; ++i) {
+                    store(to + (j + i) * TILE, square[i]);
+                    sums += square[i] * square[i];
+                }
+            }
         }
-    if (many < TILE)
-        for (int64_t j = 0; j < d; ++j) std::fill(tile + j * TILE + many, tile + (j + 1) * TILE, T(0));
-    T sums[TILE] = {};
-    for (int64_t j = 0; j < d; ++j)
-        for (int64_t r = 0; r < TILE; ++r) sums[r] += tile[j * TILE + r] * tile[j * TILE + r];
-    std::copy_n(sums, many, norms);
+        for (int64_t j = some == 8 ? whole : 0; j < d; ++j) {
+            V column{};
+            for (int64_t i = 0; i < some; ++i) {
+                const T value = T(C(x[(r + i) * d + j]) - C(origin[j]));
+                column[i] = factor ? value * factor[j] : value;
+            }
+            store(to + j * TILE, column);
+            sums += column * column;
+        }
+        T all[8];
+        store(all, sums);
+        std::copy_n(all, some, norms + r);
+    }
 }
 
 // d of some rows to the centers that their labels name (`scans.cpp`).

@@ -326,13 +326,19 @@ LWCS_API int32_t lwcs_scan(int32_t dtype, const void* rows, const double* weight
 
 LWCS_API int32_t lwcs_scan_cells(int32_t dtype, const void* rows, const double* weights, const double* pivot,
                                  const double* scale, int64_t n, int64_t d, int64_t block, int64_t cell,
-                                 double* shifts, double* costs, double* cells) {
+                                 double* shifts, double* costs, double* cells, void* team) {
     return guarded([&] {
         with_rows(dtype, rows, [&](auto* points) {
-            if (weights)
-                scan_cells_weighted(points, weights, pivot, scale, n, d, block, cell, shifts, costs, cells);
-            else
-                scan_cells_unweighted(points, pivot, scale, n, d, block, cell, shifts, costs, cells);
+            // The sums of a block do not depend on who adds them up.
+            share(team, (n + block - 1) / block, [&](int64_t b) {
+                const int64_t first = b * block, many = std::min(block, n - first);
+                const auto* x = points + first * d;
+                double *own = cells + first / cell, *shift = shifts + b * d;
+                if (weights)
+                    scan_cells_weighted(x, weights + first, pivot, scale, many, d, block, cell, shift, costs + b, own);
+                else
+                    scan_cells_unweighted(x, pivot, scale, many, d, block, cell, shift, costs + b, own);
+            });
         });
     });
 }
@@ -410,8 +416,7 @@ LWCS_API int32_t lwcs_own_distances(int32_t dtype, const void* rows, const doubl
                     out[i] = distance(at[i], centers + labels[i] * d, scale, d);
             };
             const int64_t lots = (n + LOT - 1) / LOT;
-            if (team) return static_cast<Team*>(team)->each(lots, measure);
-            for (int64_t lot = 0; lot < lots; ++lot) measure(lot);
+            share(team, lots, measure);
         });
     });
 }

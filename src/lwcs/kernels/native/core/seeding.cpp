@@ -264,8 +264,7 @@ void each_tile(int64_t n, void* team, F&& f) {
     auto work = [&](int64_t lot) {
         for (int64_t t = lot * LOT; t < std::min(n_tiles, (lot + 1) * LOT); ++t) f(t);
     };
-    if (team) return static_cast<Team*>(team)->each(lots, work);
-    for (int64_t lot = 0; lot < lots; ++lot) work(lot);
+    share(team, lots, work);
 }
 
 }  // namespace

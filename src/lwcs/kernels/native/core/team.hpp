@@ -73,7 +73,7 @@ public:
     }
 
 private:
-    static constexpr int64_t LOOKS = 1 << 14;
+    static constexpr int64_t LOOKS = 1 << 12;
     // More lots than a round can have.
     static constexpr uint64_t CLOSED = 0xffffffffu;
 
@@ -116,5 +116,12 @@ private:
     std::atomic<void*> function_{nullptr};
     std::atomic<int64_t> lots_{0};
 };
+
+// Call `f(lot)` for every lot, by a team if there is one.
+template <class F>
+void share(void* team, int64_t lots, F&& f) {
+    if (team) return static_cast<Team*>(team)->each(lots, f);
+    for (int64_t lot = 0; lot < lots; ++lot) f(lot);
+}
 
 }  // namespace lwcs
