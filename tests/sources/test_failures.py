@@ -189,7 +189,8 @@ def test_a_read_only_bucket_of_pyarrow_says_that_nothing_was_written(monkeypatch
             "ACCESS_DENIED during CreateMultipartUpload operation: Access Denied"
         )
 
-    monkeypatch.setattr(fs, "copy_files", refuse)
+    # Where bytes are sent to the stream of the object.
+    monkeypatch.setattr("lwcs.storage.stores.shutil.copyfileobj", refuse)
     coreset = lwcs.build(X, 20, random_state=0)
     words = "cannot write 'c.parquet': access was refused; check the cred.*output was not written"
     with pytest.raises(PermissionError, match=words) as found:
