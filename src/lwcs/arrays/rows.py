@@ -6,7 +6,7 @@ Rows are NumPy arrays or scipy CSR arrays; `stack` takes rows on a device as wel
 from __future__ import annotations
 
 from copy import copy
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -322,6 +322,7 @@ NARROW = ("float16", "bfloat16", "int8", "uint8")
 """Types whose numbers float32 holds without rounding: their rows are computed with as float32."""
 
 
+@cache
 def is_narrow(dtype: np.dtype[Any]) -> bool:
     """Whether float32 holds all numbers of a type that is no larger."""
     return dtype.name in NARROW

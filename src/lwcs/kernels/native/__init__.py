@@ -10,9 +10,11 @@ A call is shared by the team of threads that its Python thread has (`team`), if 
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,9 +47,46 @@ class _Current(threading.local):
         self.team = None
 
 
-_CURRENT = _Current()
+class _Idle:
+    """The team that rests until it is used again: threads take as long to start as a short call."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start without one; also in a child process, which has none of the threads."""
+        self._lock = threading.Lock()
+        self._resting: tuple[int, int] | None = None
+
+    def take(self, threads: int) -> int:
+        """The resting team if it has so many threads, else another one."""
+        with self._lock:
+            found, self._resting = self._resting, None
+        if found is not None and found[0] != threads:
+            _CORE.delete_team(found[1])
+            found = None
+        return int(_CORE.new_team(threads)) if found is None else found[1]
+
+    def put(self, threads: int, team: int) -> None:
+        """Let a team rest, in the place of any other."""
+        with self._lock:
+            other, self._resting = self._resting, (threads, team)
+        if other is not None:
+            _CORE.delete_team(other[1])
+
+    def close(self) -> None:
+        """End the threads of the team that rests."""
+        with self._lock:
+            other, self._resting = self._resting, None
+        if other is not None:
+            _CORE.delete_team(other[1])
+
+
+_CURRENT, _IDLE = _Current(), _Idle()
+atexit.register(_IDLE.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_CURRENT.forget)
+    os.register_at_fork(after_in_child=_IDLE.reset)
 
 
 @contextmanager
@@ -57,17 +96,22 @@ def team(threads: int) -> Iterator[None]:
         yield
         return
     try:
-        _CURRENT.team = _CORE.new_team(threads)
+        _CURRENT.team = _IDLE.take(threads)
         yield
     finally:
         # An interrupt here leaves a team that can be used, or one that is not named any more.
         members, _CURRENT.team = _CURRENT.team, None
         if members is not None:
-            _CORE.delete_team(members)
+            _IDLE.put(threads, members)
+
+
+@cache
+def _dtype_number(dtype: np.dtype[Any]) -> int:
+    return DTYPES[dtype.name]
 
 
 def _type(points: DenseRows) -> int:
-    return DTYPES[points.dtype.name]
+    return _dtype_number(points.dtype)
 
 
 def _doubles(values: Any) -> Any:

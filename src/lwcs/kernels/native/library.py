@@ -20,6 +20,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lwcs.arrays.checks import check_choice
 
 INSTRUCTION_SETS = {0: "baseline", 2: "avx2", 3: "avx512"}
@@ -88,7 +90,8 @@ class _Array(NamedTuple):
     position: int
     name: str
     optional: bool
-    dtype: str
+    dtype: np.dtype[Any] | None
+    """None for any."""
     size: tuple[int, ...]
     """Positions of the arguments that are its dimensions."""
 
@@ -109,7 +112,8 @@ class _Function:
             dtype, _, size = kind.removeprefix("?").partition("(")
             dimensions = [each for each in size.rstrip(")").split(",") if each in names]
             at = tuple(names.index(each) for each in dimensions)
-            self._arrays.append(_Array(position, own, kind.startswith("?"), dtype, at))
+            fixed = None if dtype == "*" else np.dtype(dtype)
+            self._arrays.append(_Array(position, own, kind.startswith("?"), fixed, at))
 
     def __call__(self, *arguments: Any) -> None:
         given = list(arguments)
@@ -117,15 +121,15 @@ class _Function:
             array = given[position]
             if array is None and optional:
                 continue
-            kind = array.dtype
+            kind, flags = array.dtype, array.flags
             if (
-                not (array.flags.c_contiguous and array.flags.aligned and kind.isnative)
-                or array.size < (prod(given[each] for each in size) if size else 0)
-                or (dtype != "*" and kind.str[1:] != dtype)
+                not (flags.c_contiguous and flags.aligned and kind.isnative)
+                or array.size < (prod([given[each] for each in size]) if size else 0)
+                or (dtype is not None and kind != dtype)
             ):
                 raise AssertionError(
-                    f"{self._name}: {name} is {kind!r} {array.shape}, {array.flags.c_contiguous=}, "
-                    f"{array.flags.aligned=}"
+                    f"{self._name}: {name} is {kind!r} {array.shape}, {flags.c_contiguous=}, "
+                    f"{flags.aligned=}"
                 )
             given[position] = array.ctypes.data
         status = self._call(*given)
