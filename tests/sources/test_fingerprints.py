@@ -146,3 +146,16 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
     replace(good, details=details).save(tmp_path / "bad.parquet")
     with pytest.raises(ValueError, match=r"is damaged: field 'details\.partitions' must have"):
         lwcs.load(tmp_path / "bad.parquet")
+
+
+def test_rows_that_are_not_aligned_in_memory_have_the_same_sums():
+    """As they come out of the message of an engine."""
+    aligned = np.random.default_rng(0).random((20, 3))
+    raw = np.empty(aligned.nbytes + 1, dtype=np.uint8)
+    rows = raw[1:].view(np.float64).reshape(aligned.shape)
+    rows[...] = aligned
+    assert not rows.flags.aligned
+    weights = raw[1:161].view(np.float64)
+    assert hash_sums(rows, weights, 0) == hash_sums(aligned, weights.copy(), 0)
+    built = [lwcs.build(each, 10, random_state=0, passes=2) for each in (rows, aligned)]
+    np.testing.assert_array_equal(built[0].indices, built[1].indices)

@@ -16,6 +16,8 @@ from lwcs.arrays.device import DeviceArray, joined
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy.typing as npt
+
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
 
 
@@ -326,3 +328,9 @@ NARROW = ("float16", "bfloat16", "int8", "uint8")
 def is_narrow(dtype: np.dtype[Any]) -> bool:
     """Whether float32 holds all numbers of a type that is no larger."""
     return dtype.name in NARROW
+
+
+def as_read(values: Any, dtype: npt.DTypeLike | None = None) -> DenseRows:
+    """Values one after the other in memory, each at a multiple of its size."""
+    found = np.ascontiguousarray(values, dtype=dtype)
+    return found if found.flags.aligned else found.copy()

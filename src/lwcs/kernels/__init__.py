@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lwcs.arrays.checks import check_choice
-from lwcs.arrays.rows import is_narrow, is_sparse, row_numbers, split_exactly, with_values
+from lwcs.arrays.rows import as_read, is_narrow, is_sparse, row_numbers, split_exactly, with_values
 from lwcs.kernels import portable
 
 if TYPE_CHECKING:
@@ -77,25 +77,19 @@ def csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
 
 
 def _as_integers(values: IntArray) -> IntArray:
-    return _as_read(values, values.dtype if values.dtype in (np.int32, np.int64) else np.int64)
+    return as_read(values, values.dtype if values.dtype in (np.int32, np.int64) else np.int64)
 
 
 def as_floats(points: Rows) -> DenseRows:
     """A block in float32 or float64, row after row in memory."""
     dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
-    return _as_read(points, np.float32 if is_narrow(points.dtype) else dtype)
-
-
-def _as_read(values: Any, dtype: npt.DTypeLike | None = None) -> DenseRows:
-    """Values one after the other in memory, each at a multiple of its size."""
-    found = np.ascontiguousarray(values, dtype=dtype)
-    return found if found.flags.aligned else found.copy()
+    return as_read(points, np.float32 if is_narrow(points.dtype) else dtype)
 
 
 def readable(points: Rows, kernel: KernelName) -> DenseRows:
     """A block as a kernel reads it: native ones read half precision and small integers as well."""
     if is_narrow(points.dtype) and points.dtype.isnative and is_native(kernel):
-        return _as_read(points)
+        return as_read(points)
     return as_floats(points)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.arrays.rows import is_sparse
+from lwcs.arrays.rows import as_read, is_sparse
 from lwcs.kernels import choose, is_native, module_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
     if is_native(kernel) and out.dtype in (np.float32, np.float64):
         native = module_of(kernel)
         if min(out.shape) >= native.SIDE:
-            native.as_rows([np.ascontiguousarray(each, dtype=out.dtype) for each in columns], out)
+            native.as_rows([as_read(each, out.dtype) for each in columns], out)
             return
     np.stack(columns, axis=1, out=out, casting="unsafe")
 
@@ -40,7 +40,7 @@ def hash_sums(points: Rows, weights: FloatArray | None, first: int) -> tuple[int
     more = None if weights is None else _weight_hashes(weights)
     if is_sparse(points):
         return _sums(_hash_sparse(points), more, first)
-    words = _words(np.ascontiguousarray(points))
+    words = _words(as_read(points))
     factors = _factors(np.arange(words.shape[1]))
     if is_native(kernel := choose()):
         sums: tuple[int, int] = module_of(kernel).hash_sums(words, factors, more, first)
@@ -73,7 +73,7 @@ def _words(values: Any) -> DenseRows:
 
 
 def _weight_hashes(weights: Any) -> DenseRows:
-    words = _words(np.ascontiguousarray(weights).reshape(-1, 1))
+    words = _words(as_read(weights).reshape(-1, 1))
     return _hash_dense(words, _factors(_WEIGHT + np.arange(words.shape[1])))
 
 

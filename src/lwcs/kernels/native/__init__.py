@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.rows import as_read
 from lwcs.kernels.native.library import DTYPES, load
 
 if TYPE_CHECKING:
@@ -116,11 +117,11 @@ def _type(points: DenseRows) -> int:
 
 def _doubles(values: Any) -> Any:
     """An argument that is only read, as the kernels read it."""
-    return None if values is None else np.ascontiguousarray(values, dtype=np.float64)
+    return None if values is None else as_read(values, np.float64)
 
 
 def _integers(values: Any) -> Any:
-    return np.ascontiguousarray(values, dtype=np.int64)
+    return as_read(values, np.int64)
 
 
 def scan(
