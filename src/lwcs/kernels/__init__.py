@@ -24,8 +24,6 @@ from lwcs.kernels import portable
 if TYPE_CHECKING:
     from types import ModuleType
 
-    import numpy.typing as npt
-
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 
