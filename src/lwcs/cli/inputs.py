@@ -237,6 +237,8 @@ def open_rows(
         "scale": "standard" if standardize else None,
         "memory_limit": memory,
     }
+    # What is kept counts as well: the limit is checked once that is known.
+    limit = options.pop("memory_limit") if keep else None
     refuse_unused()
     # A copy of standard input has an ending, which says its format.
     given = None if "-" in data else "feather" if format == "arrow" else format
@@ -269,6 +271,8 @@ def open_rows(
         source = lwcs.scan(files, **options, **dialect)
     if keep:
         _keep(source, keep)
+        if limit is not None:
+            source.limit_memory(limit)
     return source
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Memory of threads and allocators of readers, whatever is read (measured).
 _RESERVED = 48 * 2**20
+# Bits of a value of a kept column whose values have no fixed length.
+_TEXT_BITS = 128
 
 
 class ReadOnce:
@@ -85,6 +87,8 @@ class SequenceSource(Source, ABC):
         self.rereadable, self.budget = rereadable, Budget.of(None)
         self._once: ReadOnce | None = None
         """The batches of rows that can be read only once, once reading has begun."""
+        self._memory_limit: int | None = None
+        """The limit that was asked for, if any."""
         self._is_large = False
         """Whether there are more rows than a partition has, as far as rows were read ahead."""
         self._origins = RowOrigins()
@@ -92,11 +96,12 @@ class SequenceSource(Source, ABC):
 
     def limit_memory(self, limit: int) -> None:
         """Limit the memory of rows that were read; refuse a limit too small for a few blocks."""
-        reading, more = 0, _RESERVED
+        self._memory_limit, fixed = limit, _RESERVED + self._kept_bytes()
+        reading, more = 0, fixed
         while more > reading:
             # What the reader holds leaves less for rows: more of them are too large to read ahead.
             reading = more
-            more = _RESERVED + self.reading_bytes(Budget(max(limit - reading, 1)))
+            more = fixed + self.reading_bytes(Budget(max(limit - reading, 1)))
         least = Budget.least(self._bytes_of(base.block_rows(self.n_features))) + reading
         if limit < least:
             raise ValueError(
@@ -105,6 +110,16 @@ class SequenceSource(Source, ABC):
                 f"{-(-least // 10**6)}MB or more"
             )
         self.budget = Budget(limit - reading)
+
+    def _kept_bytes(self) -> int:
+        """Memory of a partition of the kept columns, which are encoded while they are written."""
+        if self.kept is None:
+            return 0
+        import pyarrow as pa
+
+        primitive = pa.types.is_primitive
+        widths = (each.bit_width if primitive(each) else _TEXT_BITS for each in self.kept.types)
+        return base.PARTITION_ROWS * 7 * sum(widths) // 32
 
     def reading_bytes(self, budget: Budget) -> int:
         """Memory that a reader needs however few rows it reads at once."""

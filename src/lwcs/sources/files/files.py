@@ -86,6 +86,8 @@ class FileSource(SequenceSource):
             others = [name for name in names if name not in self.selection.columns_to_read]
             self._files.schema = with_text(self._files.schema, others)
         self.kept = pa.schema([self._files.schema.field(name) for name in names])
+        if self._memory_limit is not None:
+            self.limit_memory(self._memory_limit)
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the files in order, and check that they have not changed."""
