@@ -8,6 +8,7 @@ drops them, and with them the errors of the last requests.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import shutil
 import threading
@@ -78,10 +79,6 @@ def _copy(file: Path, place: Place) -> None:
     given.invalidate_cache(given._parent(place.path))
 
 
-_NEVER_COMPLETED: list[Any] = []
-"""Streams of pyarrow whose upload must not be completed, as it would be if they were dropped."""
-
-
 def _send(file: Path, place: Place) -> None:
     """Upload a file by a stream of pyarrow, which is closed only once it has all bytes."""
     target = place.filesystem.open_output_stream(place.path, compression=None)
@@ -89,7 +86,9 @@ def _send(file: Path, place: Place) -> None:
         with file.open("rb") as source:
             shutil.copyfileobj(source, target, _BUFFER)
     except BaseException:
-        _NEVER_COMPLETED.append(target)
+        # Dropped, it would be closed, which completes the upload, or waits for the store forever: it
+        # stays in memory, also while Python ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(target))
         raise
     target.close()
 
