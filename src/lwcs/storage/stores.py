@@ -86,8 +86,8 @@ def _send(file: Path, place: Place) -> None:
         with file.open("rb") as source:
             shutil.copyfileobj(source, target, _BUFFER)
     except BaseException:
-        # Dropped, it would be closed, which completes the upload, or waits for the store forever: it
-        # stays in memory, also while Python ends.
+        # Dropped, it would be closed, which completes the upload or waits for the store forever.
+        # So it stays in memory, also while Python ends.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(target))
         raise
     target.close()
