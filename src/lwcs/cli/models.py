@@ -90,7 +90,7 @@ def load_model(model: str, data: tuple[str, ...]) -> lwcs.CoresetKMeans | lwcs.C
 
 
 def _instead(model: str, data: tuple[str, ...], *, rows: bool) -> str:
-    """What to do about a MODEL that is none, but may have `rows` to fit one to."""
+    """What to do about a MODEL that is not a model; it may have `rows` to fit one to."""
     wrote = "a file that `lwcs fit` or `lwcs mixture` wrote"
     if data:
         return f"pass DATA first, and then {wrote}"
