@@ -106,7 +106,7 @@ LONGEST = 28
 """Maximum number of characters of a name."""
 _MOST_TICKS = 6
 # Minimum distance of two labels, as a part of the range of their axis.
-_LEAST_GAP = 0.13
+_LEAST_GAP = 0.15
 _REPLACEMENT = "□"
 
 
@@ -167,10 +167,11 @@ def log_ticks(axis: Any, text: Callable[[float], str]) -> None:
 
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low)
-    inside = {
-        subs: _count_between(low, high, subs) for subs in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5, 7))
-    }
-    fitting = [subs for subs, count in inside.items() if 2 <= count <= _MOST_TICKS]
+    fitting = [
+        subs
+        for subs in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5, 7))
+        if _room_between(low, high, subs, text)
+    ]
     if decades > _MOST_TICKS - 1:
         axis.set_major_locator(LogLocator(numticks=_MOST_TICKS))
     elif fitting:
@@ -181,11 +182,22 @@ def log_ticks(axis: Any, text: Callable[[float], str]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _count_between(low: float, high: float, subs: Sequence[int]) -> int:
-    """How many numbers sub · 10ⁿ are in a range."""
+def _room_between(
+    low: float, high: float, subs: Sequence[int], text: Callable[[float], str]
+) -> bool:
+    """Whether two to six numbers sub · 10ⁿ are in a range, with room for their labels."""
     powers = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    ticks = np.outer(10.0**powers, subs)
-    return int(((ticks >= low) & (ticks <= high)).sum())
+    ticks = np.sort(np.outer(10.0**powers, subs), axis=None)
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    if not 2 <= len(ticks) <= _MOST_TICKS:
+        return False
+    gaps = np.diff(np.log(ticks)) / np.log(high / low)
+    return bool(gaps.min() >= _least_gap([text(tick) for tick in ticks]))
+
+
+def _least_gap(labels: Sequence[str]) -> float:
+    """Minimum distance of two of these labels, as a part of the range of their axis."""
+    return 0.02 * (max(map(len, labels)) + 1)
 
 
 def thinned(values: Sequence[float]) -> list[float]:
@@ -193,7 +205,7 @@ def thinned(values: Sequence[float]) -> list[float]:
     if len(values) < 2:
         return list(values)
     positions = np.log(np.asarray(values, dtype=np.float64))
-    gap = _LEAST_GAP * (positions[-1] - positions[0])
+    gap = _least_gap([number_tick(each) for each in values]) * (positions[-1] - positions[0])
     kept = [len(values) - 1]
     for each in range(len(values) - 2, -1, -1):
         if positions[kept[-1]] - positions[each] >= gap:
