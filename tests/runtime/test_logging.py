@@ -98,7 +98,7 @@ def test_timings_add_up_and_json_holds_them(X, method):
 def test_a_fit_times_its_solvers_and_its_passes(X):
     model = lwcs.CoresetKMeans(4, random_state=0, polish=2, n_jobs=1).fit(X)
     timings = model.timings_
-    assert {"reading", "seeding", "local search", "Lloyd", "polish", "labels"} < timings.keys()
+    assert {"reading", "seeding", "Lloyd", "split and merge", "polish", "labels"} < timings.keys()
     assert (timings["polish"]["passes"], timings["polish"]["rows"]) == (2, 2 * N)
     assert timings["labels"]["rows"] == N
     assert timings["Lloyd"]["seconds"] > timings["Lloyd"]["rows"] == 0

@@ -98,7 +98,7 @@ def test_without_a_terminal_lines_say_stage_rows_percent_rate_and_time_left(
 def test_a_fit_tells_of_its_iterations_too(X, at_every_step, capfd):
     lwcs.CoresetKMeans(5, random_state=0, n_jobs=1, verbose=1).fit(X)
     told = {line.partition(":")[0] for line in capfd.readouterr().err.splitlines()}
-    assert {"reading", "seeding", "local search", "Lloyd", "labels"} <= told
+    assert {"reading", "seeding", "Lloyd", "split and merge", "labels"} <= told
 
 
 def test_a_callback_is_called_by_the_callers_thread_and_at_the_end_of_every_stage(X, at_every_step):

@@ -164,7 +164,7 @@ def test_a_file_keeps_the_diagnosis(unequal, kind, words, tmp_path):
 def test_iterations_that_ended_early_are_no_sampling_error(tmp_path):
     """All rows were clustered; only the iterations are not at their end."""
     X = np.random.default_rng(1).lognormal(size=(30_000, 10))
-    model = CoresetKMeans(250, random_state=0, max_iter=20).fit(X)
+    model = CoresetKMeans(250, random_state=0, max_iter=5).fit(X)
     assert model.coreset_.exact
     assert model.sampling_error_ == model.sampling_error_bound_ == 0.0
     assert 1e-4 < model.diagnosis_.unfinished < 0.02

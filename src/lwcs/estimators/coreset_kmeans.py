@@ -91,11 +91,11 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         Initial centers: by greedy k-means++, the same and then local search (swaps of a center
         for a point, while that pays), plain k-means++, random points, given centers of shape
         (n_clusters, n_features), or ``init(X, n_clusters, random_state=...)``, which is called once
-        per start, from several threads, with NumPy arrays whatever X is. "auto" is
-        "local-search" if the size is chosen, and "k-means++" if `coreset_size` is an integer.
+        per start, from several threads, with NumPy arrays whatever X is. "auto" is "k-means++",
+        and if the size is chosen, clusters are then split and merged as long as that pays.
     n_init : int or "auto", default="auto"
-        Number of starts; the best one is kept. "auto" is 8 for up to 20 clusters, falling to 1
-        for more than 80, on the coarsest level and compared by draws that they have not seen; and
+        Number of starts; the best one is kept. "auto" is 4 for up to 10 clusters, falling to 1
+        for more than 20, on the coarsest level and compared by draws that they have not seen; and
         1 if `coreset_size` is an integer. Only one is performed if `init` is an array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.
@@ -175,8 +175,8 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         for a model of `lwcs.choose_k`.
     timings_ : dict
         Seconds, rows, passes and bytes by stage, and in "total", as in the details of a coreset:
-        passes over the rows by their names, and "seeding", "local search", "Lloyd", which have
-        seconds only. Starts that run beside one another add up.
+        passes over the rows by their names, and "seeding", "Lloyd", "split and merge", which
+        have seconds only. Starts that run beside one another add up.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -24,6 +24,7 @@ from lwcs.runtime.warnings import decided
 from lwcs.solvers.lloyd import Clustering, cheapest, lloyd
 from lwcs.solvers.local_search import local_search
 from lwcs.solvers.seeding import start
+from lwcs.solvers.split_merge import split_merge
 from lwcs.statistics.draw_statistics import DrawStatistics
 from lwcs.statistics.referee import UNKNOWN, Mean, Price, SamplingError
 
@@ -43,7 +44,7 @@ _START_ITERATIONS, _LEVEL_ITERATIONS, _LEVEL_GAIN = 3, 8, 1e-3
 # Starts that run at a time, and products of one of their iterations from which on several do.
 _AT_A_TIME, _WORTH_THREADS = 8, 2**22
 # A level costs up to 1.7 times as much as the one before on regular data; where it costs more,
-# local search is tried, and again as long as it lowers the cost by a tenth.
+# moves of centers are tried, and again as long as it lowers the cost by a tenth.
 _FAR_ABOVE, _SEARCHES, _WORTH_ANOTHER = 2.0, 10, 0.9
 STRIDE = 1.8
 """How far levels move centers, as a multiple of the way to their means. For fixed labels the cost
@@ -73,17 +74,21 @@ class SolverParams:
 
     @property
     def searches(self) -> bool:
-        """Whether centers are swapped for points as a rule, not only where clusters were missed."""
+        """Whether centers are moved elsewhere as a rule, not only where clusters were missed."""
         return isinstance(self.init, str) and self.init in ("auto", "local-search")
+
+    def splits(self, points: Points) -> bool:
+        """Whether clusters are split and merged, rather than centers swapped for points."""
+        return self.chooses_init and points.device_weights is None
 
     @property
     def starts(self) -> int:
-        """Starts on the first level: eight for up to 20 clusters, one for more than 80.
+        """Starts on the first level: four for up to 10 clusters, one for more than 20.
 
-        For many clusters, one start whose centers are swapped on the last inner level (100 draws
-        per cluster) has a smaller error than two that are searched on the first one (25).
+        The best of them is improved by splits and merges on the last inner level. Twice as many
+        starts have no smaller error after that.
         """
-        return self.n_init or min(max(160 // self.k, 1), 8)
+        return self.n_init or min(max(40 // self.k, 1), 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +216,14 @@ def solve_inner(
     with workers(sample.points.rows.threads(params.n_jobs)) as run:
         found = _best_start(levels[0], unseen[0] if unseen else None, params, run, present)
     if not unseen:
+        if params.searches:
+            found = search_level(levels[0].points, found, params, SHORT)
         return InnerSolution(found)
 
-    short = Limits(_LEVEL_ITERATIONS, _LEVEL_GAIN)
     for level in levels:
-        found = solve_level(level.points, found.centers, found.cost, params, short)
+        found = solve_level(level.points, found.centers, found.cost, params, SHORT)
     if params.searches:
-        found = search_level(level.points, found, params, short)
+        found = search_level(level.points, found, params, SHORT)
     with workers(sample.points.rows.threads(params.n_jobs)) as run:
         others = unseen[-1].distances(found.centers, run)
     return InnerSolution(found, Judged(len(sample), level, unseen[-1], (found.distances, others)))
@@ -232,13 +238,17 @@ class Limits:
     tol: float = 0.0
 
 
+SHORT = Limits(_LEVEL_ITERATIONS, _LEVEL_GAIN)
+"""Where it ends on a level that is not the last."""
+
+
 def solve_level(
     points: Points, start: Centers, cost: float, params: SolverParams, limits: Limits
 ) -> Clustering:
     """Solve a level, starting from centers that had a cost on the level before.
 
     If they cost far more here, there are clusters that the level before has not seen. Lloyd's
-    algorithm would never get there: swaps do.
+    algorithm would never get there: splits and swaps do.
     """
     found = _iterated(points, start, params, limits)
     for _ in range(_SEARCHES):
@@ -246,7 +256,7 @@ def solve_level(
             break
         decided(
             "missed clusters",
-            "centers cost %.3g on a level of %d points and %.3g on the one before; swaps are tried",
+            "centers cost %.3g on a level of %d points and %.3g on the one before; moves are tried",
             found.cost, len(points), cost,
         )  # fmt: skip
         before, found = found.cost, search_level(points, found, params, limits)
@@ -256,11 +266,24 @@ def solve_level(
 
 
 def search_level(
-    points: Points, found: Clustering, params: SolverParams, limits: Limits
+    points: Points,
+    found: Clustering,
+    params: SolverParams,
+    limits: Limits,
+    at_most: int | None = None,
 ) -> Clustering:
-    """Swap what pays, and go on from there; keep what is better."""
+    """Move centers to where they gain more, and go on from there; keep what is better.
+
+    Swaps are tried if they were asked for, and on a device, where splits have not been measured.
+    """
     # Other numbers on every level.
     rng = generator(params.seed, Stage.LEVELS, len(points), found.n_iter)
+    if params.splits(points):
+        return split_merge(
+            points, found.centers, rng, max_iter=min(limits.max_iter, params.max_iter),
+            tol=limits.tol, least_gain=limits.least_gain, stride=STRIDE, at_most=at_most,
+            n_jobs=params.n_jobs, journal=params.journal,
+        )  # fmt: skip
     swapped = local_search(points, found.centers, rng, n_jobs=params.n_jobs, journal=params.journal)
     both = found, _iterated(points, swapped, params, limits)
     return both[cheapest([each.cost for each in both])]
@@ -289,8 +312,8 @@ def _best_start(
     """The best of some starts, by the cost on other draws if there are any."""
     init = params.init
     if params.chooses_init:
-        # A single start on draws is searched later, where there are more of them.
-        init = "local-search" if params.starts > 1 or others is None else "k-means++"
+        # The best start is improved later.
+        init = "k-means++"
     # Starts run beside one another, and share the threads that are left. Where they are so short
     # that most of their time is Python's, threads would only wait for each other.
     if len(level.points) * params.k * level.points.rows.n_features < _WORTH_THREADS:

@@ -22,6 +22,7 @@ from lwcs.runtime.parallel import workers
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.samplers import as_sampler
 from lwcs.sizing.levels import (
+    SHORT,
     InnerSolution,
     LevelSample,
     Limits,
@@ -116,6 +117,8 @@ TOL = 1e-4
 # sample that is off by 2 % to the fourth digit took three times as long, for 0.3 points. To know
 # the error to a quarter of the target is enough for that.
 _GAIN_OF_ERROR, _PART_OF_TARGET = 0.2, 0.25
+# Splits on the last level begin with one part in this many of the clusters.
+_MOVED_AGAIN = 16
 # Problems of fewer products per iteration than this are solved until they converge.
 _CHEAP = 2**26
 
@@ -414,11 +417,14 @@ def finish(
                 0.0 if params.tol is not None or cheap else _GAIN_OF_ERROR * least,
                 TOL if params.tol is None else params.tol,
             )
+            # Draws may lack clusters, and nothing else would tell; few centers are left to move.
+            again = params.searches and not (top.exact and top is draws)
+            if again and params.splits(points):
+                found = solve_level(points, start, inner.cost, params, SHORT)
+                return search_level(points, found, params, limits, len(start) // _MOVED_AGAIN)
             found = solve_level(points, start, inner.cost, params, limits)
             found = replace(found, n_iter=found.n_iter + spent)
-            # Draws of all rows may lack clusters, and nothing else would tell.
-            searched = top.exact and top is not draws and params.searches
-            return search_level(points, found, params, limits) if searched else found
+            return search_level(points, found, params, limits) if again and top.exact else found
 
         found = precisely(top.host_points, top.host_weights, geometry, last_level)
     own = Price.on_draws(top.host_weights, top.counts, found.distances)

@@ -108,6 +108,21 @@ class DeviceState:
         """The present labels, on the host."""
         return np.asarray(self._labels.cpu().numpy(), dtype=np.int64)
 
+    def move_to(self, centers: Centers) -> None:
+        """Put other centers in the place of the present ones, for the next iteration."""
+        self._centers.copy_(self._device.put(centers.points))
+        self._moved = True
+
+    def saved(self) -> tuple[Any, Any]:
+        """What `restore` takes."""
+        return self._centers.clone(), self._labels.clone()
+
+    def restore(self, saved: tuple[Any, Any]) -> None:
+        """Go back to centers and labels that were saved."""
+        for own, each in zip((self._centers, self._labels), saved, strict=True):
+            own.copy_(each)
+        self._moved = False
+
     def assign(self, run: Map) -> Mask:
         """Label every point by its nearest center; return which clusters gained or lost points."""
         del run

@@ -18,6 +18,8 @@ is close to its center; such points are labelled by differences.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,6 +39,8 @@ from lwcs.solvers.seeding import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray, Mask, Rows
     from lwcs.geometry import Geometry, Measured
@@ -65,6 +69,9 @@ NOTHING = {4: 1e-12, 8: 1e-24}
 _INACCURATE = {4: 1e-5, 8: 1e-13}
 # Costs from scores have about three digits above this multiple of the inaccurate distances.
 _ACCURATE_COST = 100.0
+
+
+Saved = tuple[Centers, "list[npt.NDArray[Any]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +107,120 @@ def lloyd(
     when an iteration lowers the cost by no more than the part `least_gain`, and after `max_iter`
     iterations (`converged` is then False).
     """
-    converged, n_iter, gains = False, 0, _Gains(least_gain)
+    with iterating(points, centers, n_jobs, journal) as iterations:
+        iterations.run(max_iter, tol, least_gain, stride)
+        return iterations.clustering()
+
+
+@contextmanager
+def iterating(
+    points: Points,
+    centers: Centers,
+    n_jobs: int | None = 1,
+    journal: Journal | None = None,
+    stage: str = "Lloyd",
+) -> Iterator[Iterations]:
+    """Threads, and the iterations that they run."""
     threads = as_threads(n_jobs) if len(points) * centers.points.size >= _WORTH_THREADS else 1
-    kernel = points.rows.geometry.kernel
     with (
-        (journal or Journal()).stage("Lloyd") as stage,
+        (journal or Journal()).stage(stage) as progress,
         workers(threads) as run,
-        kernels.team(kernel, threads),
+        kernels.team(points.rows.geometry.kernel, threads),
     ):
-        state = _state(points, centers, run)
-        stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
+        yield Iterations(points, centers, run, progress)
+
+
+class _Past(NamedTuple):
+    """The last three fields of a `Clustering`."""
+
+    n_iter: int = 0
+    converged: bool = False
+    remaining: float = 0.0
+
+
+class Iterations:
+    """Lloyd's algorithm, which can be run again after centers were moved."""
+
+    def __init__(self, points: Points, centers: Centers, run: Map, progress: Any) -> None:
+        self.points, self._run, self._progress = points, run, progress
+        self._state, self._past, self._gains = _state(points, centers, run), _Past(), _Gains()
+        # Which clusters have gained or lost points since their centers were updated.
+        self._changed = np.zeros(len(centers), dtype=bool)
+
+    def run(
+        self,
+        max_iter: int,
+        tol: float = 0.0,
+        least_gain: float = 0.0,
+        stride: float = 1.0,
+        below: float = inf,
+    ) -> None:
+        """Iterate as `lloyd` does; the labels are then those of the final centers.
+
+        It also stops where the cost will not fall below a number, by its last gains.
+        """
+        state, gains = self._state, self._gains
+        gains.end_at(least_gain, below)
+        converged, n_iter = False, 0
+        stride = stride if self.points.rows.geometry.squared and max_iter > 1 else 1.0
         while n_iter < max_iter - (stride != 1.0) and not converged:
             n_iter += 1
-            changed = state.assign(run)
-            stage.step()
-            if not changed.any() or gains.is_small(state, run):
+            changed = self._assign()
+            self._progress.step()
+            if not changed.any() or gains.is_small(state, self._run):
                 break
-            converged = state.update(changed, run, stride) <= tol * points.variance
+            converged = self._update(stride) <= tol * self.points.variance
         else:
             # Assign to the final centers, without an update after it.
-            changed = state.assign(run)
+            changed = self._assign()
         if state.beyond_means.any():
             n_iter += 1
-            state.update(changed, run)
-            changed = state.assign(run)
-        distances = state.distances(run)
-    cost = float(points.weights @ distances)
-    resting = not changed.any()
-    converged = converged or resting or gains.small
-    remaining = 0.0 if resting else gains.remaining
-    return Clustering(state.centers, state.labels, distances, cost, n_iter, converged, remaining)
+            self._update()
+            changed = self._assign()
+        resting = not changed.any()
+        self._past = _Past(
+            self._past.n_iter + n_iter,
+            converged or resting or gains.small,
+            0.0 if resting else gains.remaining,
+        )
+
+    def _assign(self) -> Mask:
+        self._changed = self._changed | self._state.assign(self._run)
+        return self._changed
+
+    def _update(self, stride: float = 1.0) -> float:
+        changed, self._changed = self._changed, np.zeros_like(self._changed)
+        return self._state.update(changed, self._run, stride)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations since centers were last moved."""
+        return self._past.n_iter
+
+    def cost(self) -> float:
+        """The present cost."""
+        return self._state.cost(self._run)
+
+    def move_to(self, centers: Centers) -> None:
+        """Put other centers in the place of the present ones, and iterate from there."""
+        self._state.move_to(centers)
+        self._past, self._gains = _Past(), _Gains()
+        self._changed[:] = True
+
+    def saved(self) -> Any:
+        """What `restore` takes."""
+        return self._past, copy(self._gains), self._changed.copy(), self._state.saved()
+
+    def restore(self, saved: Any) -> None:
+        """Go back to centers and labels that were saved."""
+        self._past, self._gains, self._changed, own = saved
+        self._state.restore(own)
+
+    def clustering(self) -> Clustering:
+        """The present centers, labels and distances."""
+        state, distances = self._state, self._state.distances(self._run)
+        cost = float(self.points.weights @ distances)
+        return Clustering(state.centers, state.labels, distances, cost, *self._past)
 
 
 def _state(points: Points, centers: Centers, run: Map) -> _State | DeviceState:
@@ -141,11 +232,18 @@ def _state(points: Points, centers: Centers, run: Map) -> _State | DeviceState:
 
 
 class _Gains:
-    """The parts of the cost that the last two iterations gained, where `least` is above 0."""
+    """The parts of the cost that the last two iterations gained, where `least` is above 0.
 
-    def __init__(self, least: float) -> None:
-        self._least, self._cost, self._gains = least, inf, [inf, inf]
-        self.small = False
+    Gains are small, too, where they will not bring the cost below a number.
+    """
+
+    def __init__(self) -> None:
+        self._cost, self._gains = inf, [inf, inf]
+        self.end_at(0.0, inf)
+
+    def end_at(self, least: float, below: float) -> None:
+        """Say which gains are small."""
+        self._least, self._below, self.small = least, below, False
 
     def is_small(self, state: _State | DeviceState, run: Map) -> bool:
         """Whether the last iteration gained no more than the limit."""
@@ -154,6 +252,7 @@ class _Gains:
             gain = (self._cost - cost) / cost if cost > 0.0 else 0.0
             self._gains, self._cost = [self._gains[1], gain], cost
             self.small = gain <= self._least
+            self.small |= cost * (1.0 - self.remaining) > self._below and self._gains[0] < inf
         return self.small
 
     @property
@@ -205,6 +304,23 @@ class _State:
         return _Piece(
             part, self.points.rows[part], self._rows[part], self._best.of_rows(part), watch
         )
+
+    def move_to(self, centers: Centers) -> None:
+        """Put other centers in the place of the present ones, for the next iteration."""
+        moved = np.flatnonzero((centers.points != self.centers.points).any(axis=1))
+        self.centers = centers
+        self._prepare(moved)
+
+    def saved(self) -> Saved:
+        """What `restore` takes."""
+        return self.centers, [each.copy() for each in (*self._best, self._on_center)]
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to centers and labels that were saved."""
+        self.centers, arrays = saved
+        for own, each in zip((*self._best, self._on_center), arrays, strict=True):
+            own[:] = each
+        self._prepare(np.empty(0, dtype=np.int64))
 
     def _prepare(self, moved: IntArray) -> None:
         """Prepare the centers for products, once per iteration."""
