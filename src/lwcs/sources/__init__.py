@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.arrays.checks import check_choice, check_count, check_memory_limit
-from lwcs.arrays.device import library_of
+from lwcs.arrays.device import has_bfloat, library_of
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
 from lwcs.sources.kinds import engine_of, is_chunked, is_path, is_query, is_stream, is_table
 from lwcs.sources.memory.local import LocalSource, open_rows
@@ -177,7 +177,8 @@ def scan(
 
 def needs_scan(data: Any) -> bool:
     """Whether `scan` opens such data, but scikit-learn would copy or refuse it."""
-    foreign = library_of(data) is not None
+    # scikit-learn does not know that bfloat16 are numbers.
+    foreign = library_of(data) is not None or has_bfloat(data)
     return foreign or _registered_for(data) is not None or is_chunked(data) or _is_parts(data)
 
 

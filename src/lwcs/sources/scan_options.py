@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.arrays.checks import BadValueError, translating
+from lwcs.arrays.rows import is_real
 from lwcs.storage.fields import Fields
 from lwcs.storage.locations import Access
 
@@ -189,7 +190,7 @@ def naming(place: str, unless: str | None = None) -> AbstractContextManager[None
 
 def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
     """Refuse values that are not real numbers of at most 64 bits; `of` follows the dtype."""
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+    if not is_real(dtype):
         raise TypeError(
             f"data of dtype {dtype}{of} cannot be clustered; pass real numbers, for example "
             "X.astype(numpy.float64)"
