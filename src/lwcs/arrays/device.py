@@ -108,6 +108,17 @@ def dtype_name(array: Any) -> str:
     return str(array.dtype).removeprefix("torch.")
 
 
+def bfloat16() -> np.dtype[Any]:
+    """The dtype that ml_dtypes adds to NumPy."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ImportError(
+            "bfloat16 in NumPy needs ml_dtypes, which is not installed; pip install ml_dtypes"
+        ) from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 def has_bfloat(rows: Any) -> bool:
     """Whether rows are an array of bfloat16, of NumPy or torch."""
     known = isinstance(rows, np.ndarray) or library_of(rows) == "torch"
@@ -275,12 +286,12 @@ def _shared_with_host(tensor: Any) -> DenseRows | None:
     if dtype_name(tensor) != "bfloat16":
         return np.asarray(tensor.numpy())
     try:
-        from ml_dtypes import bfloat16
+        kind = bfloat16()
     except ImportError:
         return None
     import torch
 
-    return np.asarray(tensor.view(torch.int16).numpy().view(bfloat16))
+    return np.asarray(tensor.view(torch.int16).numpy().view(kind))
 
 
 def _read_on_host(data: Any, name: str) -> DenseRows:

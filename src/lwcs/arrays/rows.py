@@ -101,7 +101,8 @@ def row_lengths(rows: Rows) -> FloatArray:
 def largest_of(rows: Rows) -> float:
     """The largest absolute value, NaN if there is any, without a copy; −128 has none in int8."""
     values = stored_values(rows)
-    low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    with np.errstate(invalid="ignore"):
+        low, high = float(values.min(initial=0)), float(values.max(initial=0))
     return float(np.maximum(-low, high))
 
 
@@ -149,6 +150,17 @@ def as_dense(rows: Rows) -> FloatArray:
 def some_columns(rows: Rows, columns: IntArray) -> DenseRows:
     """The values of a few columns."""
     return np.asarray(rows[:, columns].toarray() if is_sparse(rows) else rows[:, columns])
+
+
+def scaled_by(rows: Rows, factors: FloatArray) -> Rows:
+    """Rows times one factor per column, in float32 where that holds the rows."""
+    kind = single_or_double(rows.dtype)
+    by = factors.astype(kind)
+    # Values that are not finite are found later.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(rows):
+            return with_values(rows, np.multiply(rows.data, by[rows.indices], dtype=kind))
+        return np.multiply(rows, by, dtype=kind)
 
 
 def scaled_around(rows: Rows, center: FloatArray, by: FloatArray) -> Rows:

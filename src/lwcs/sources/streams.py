@@ -70,6 +70,7 @@ class QuerySource(SequenceSource):
         if query.n_rows == 0:
             raise ValueError(f"{NO_ROWS}{query.name and f' (in {query.name})'}")
         self._use(Selection.of(query.schema, options, self._look, query.keys, query.name))
+        self.scale_by(options.scale)
         self.n_rows, self.version = query.n_rows, query.version
 
     def reading_bytes(self, budget: Budget) -> int:
