@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import lwcs
 from lwcs import CoresetKMeans
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 ROWS = np.random.default_rng(0).integers(0, 100, (12_000, 4)).astype(np.float64)
 
@@ -107,13 +110,67 @@ def test_flags_are_zeros_and_ones():
     assert model.labels_.tolist() == expected.labels_.tolist()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_becomes_float32(dtype):
-    X = torch.from_numpy(ROWS).to(getattr(torch, dtype))
+NARROW = pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "bool"])
+
+
+def narrow(dtype, rows=ROWS):
+    return torch.from_numpy(rows > 50 if dtype == "bool" else rows).to(getattr(torch, dtype))
+
+
+@NARROW
+def test_narrow_rows_give_the_results_of_the_same_rows_in_float32(dtype):
+    X = narrow(dtype)
     model, expected = fit(X), fit(X.to(torch.float32))
     assert model.cluster_centers_.dtype == torch.float32
     assert torch.equal(model.cluster_centers_, expected.cluster_centers_)
     assert torch.equal(model.predict(X), expected.labels_)
+    assert torch.equal(model.transform(X), expected.transform(X.to(torch.float32)))
+    for options in ({}, {"method": "sensitivity", "n_clusters": 3}, {"passes": 2}):
+        one, other = (lwcs.build(rows, 300, random_state=0, **options) for rows in (X, X.float()))
+        assert torch.equal(one.points.float(), other.points)
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-12)
+
+
+def test_bfloat16_needs_no_package_beside_torch(monkeypatch):
+    X = narrow("bfloat16")
+    expected = fit(X.float())
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    model = fit(X)
+    torch.testing.assert_close(model.cluster_centers_, expected.cluster_centers_)
+    assert (model.labels_ == expected.labels_).double().mean() > 0.999
+
+
+class Largest(TorchDispatchMode):
+    """Notes the most bytes of a tensor that an operation of torch has made."""
+
+    found = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        known = {each.untyped_storage().data_ptr() for each in args if torch.is_tensor(each)}
+        for each in result if isinstance(result, tuple | list) else [result]:
+            if torch.is_tensor(each) and each.untyped_storage().data_ptr() not in known:
+                self.found = max(self.found, each.numel() * each.element_size())
+        return result
+
+
+@NARROW
+def test_narrow_rows_are_not_copied(dtype):
+    X = narrow(dtype, np.tile(ROWS, (3, 64)))
+    model = fit(X[:500])
+    for ask in (lambda: lwcs.build(X, 300, random_state=0), lambda: model.predict(X)):
+        with Largest() as largest:
+            ask()
+        # Pieces of 2**17 values in float64.
+        assert largest.found <= 2**21 < X.numel() / 4
+
+
+@NARROW
+def test_quantized_tensors_are_those_times_their_scale(dtype):
+    X, scale = narrow(dtype), np.array([0.1, 0.2, 0.3, 0.4], dtype=np.float32)
+    model, expected = fit(lwcs.scan(X, scale=scale)), fit(X.float() * torch.from_numpy(scale))
+    assert torch.equal(model.cluster_centers_, expected.cluster_centers_)
+    assert torch.equal(model.labels_, expected.labels_)
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_shares_of_the_largest_numbers():
 
 def test_the_least_int8_is_not_zero():
     X = np.array([[-128, 64, 64], [1, 2, 3], [3, 4, 5], [-128, -128, 0]], dtype=np.int8)
-    wide = CoresetKMeans(3, divergence="cosine", random_state=0).fit(X.astype(np.float64))
+    wide = CoresetKMeans(3, divergence="cosine", random_state=0).fit(X.astype(np.float32))
     assert wide.inertia_ > 0.01
     for rows in (X, sp.csr_array(X)):
         model = CoresetKMeans(3, divergence="cosine", random_state=0).fit(rows)

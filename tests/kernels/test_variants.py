@@ -33,6 +33,9 @@ for dtype in (np.float64, np.float32, np.float16, np.int8):
         add(lwcs.build(rows, 2_000, random_state=0, **options))
 for columns in (3, 90):
     add(lwcs.build(np.tile(X, (1, 9))[:, :columns], 2_000, random_state=0))
+for dtype in (np.int8, np.uint8):
+    bytes_of = (20 * np.tile(X, (1, 9))).clip(-127, 127).astype(np.int8).view(dtype)
+    add(lwcs.build(bytes_of, 2_000, random_state=0))
 add(lwcs.build(sp.csr_array(np.where(abs(X) > 1, X, 0.0)), 2_000, random_state=0))
 add(lwcs.build(lwcs.scan(X, scale="standard"), 2_000, random_state=0))
 print(native.INSTRUCTION_SET, whole.hexdigest())
@@ -72,12 +75,33 @@ def test_narrow_rows_give_the_results_of_the_same_rows_in_float32(dtype, columns
     rows, wide = np.ascontiguousarray(X), X.astype(np.float32)
     one, other = (lwcs.build(each, 600, random_state=0) for each in (rows, wide))
     np.testing.assert_array_equal(one.indices, other.indices)
-    np.testing.assert_array_equal(one.weights, other.weights)
+    # Sums of bytes are whole numbers, which do not round.
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-12)
     assert one.points.dtype == dtype
     models = [lwcs.CoresetKMeans(6, random_state=0).fit(each) for each in (rows, wide)]
     np.testing.assert_array_equal(models[0].labels_, models[1].labels_)
     np.testing.assert_allclose(models[0].inertia_, models[1].inertia_, rtol=1e-6)
     np.testing.assert_array_equal(models[1].predict(rows), models[1].labels_)
+
+
+@pytest.mark.skipif(choose() != "native", reason="no native kernels")
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("columns", [31, 32, 33, 40, 64, 100, 1000])
+@pytest.mark.parametrize("cell", [1, 4, 32])
+def test_scans_of_bytes_are_those_of_the_same_numbers(dtype, columns, cell):
+    rng, ends = np.random.default_rng(0), np.iinfo(dtype)
+    X = rng.integers(ends.min, ends.max + 1, (517, columns)).astype(dtype)
+    X[3], X[4] = ends.min, ends.max
+    for pivot in (X.mean(axis=0), np.full(columns, ends.min - 300.25), np.full(columns, 99.5)):
+        found = []
+        for rows in (X, X.astype(np.float64)):
+            cells = np.empty(-(-len(X) // cell))
+            found.append((*native.scan_cells(rows, None, pivot, None, 256, cell, cells), cells))
+        for one, other, off in zip(*found, (1e-9 * 256 * 500, 0.0, 0.0), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=off)
+    equal, cells = np.full((100, columns), 7, dtype), np.empty(100)
+    native.scan_cells(equal, None, np.full(columns, 7.0), None, 64, 1, cells)
+    assert not cells.any()
 
 
 def test_every_half_is_read_as_numpy_reads_it():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.arrays.device import on_host
-from lwcs.arrays.rows import is_sparse, place_of, stored_values
+from lwcs.arrays.rows import is_real, is_sparse, place_of, stored_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -173,7 +173,7 @@ def check_weights(weights: object, n_rows: int, name: str = "sample_weight") -> 
     """Check one finite, non-negative weight per row, as float64."""
     refuse_masked(weights, name)
     array = np.asarray(on_host(weights, name))
-    if array.dtype.kind not in "biuf":
+    if not is_real(array.dtype):
         raise TypeError(
             f"{name} is not numeric (dtype {array.dtype}); pass one number >= 0 per row"
         )
@@ -213,7 +213,7 @@ def check_centers(centers: object, n_features: int) -> FloatArray:
     refuse_masked(centers, "centers")
     given = on_host(centers, "centers")
     array = np.asarray(given.toarray() if is_sparse(given) else given)
-    if array.dtype.kind not in "biuf":
+    if not is_real(array.dtype):
         raise TypeError(f"centers have dtype {array.dtype}; pass an array of real numbers")
     checked = np.ascontiguousarray(array, dtype=np.float64)
     if checked.ndim != 2:
@@ -246,7 +246,7 @@ def check_numbers(values: object, name: str, shape: tuple[int, ...], why: str) -
         raise ValueError(f"{name} is not an array of shape {shape}: {error}") from None
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}; pass shape {shape} for {why}")
-    if array.dtype.kind not in "biuf":
+    if not is_real(array.dtype):
         raise TypeError(f"{name} has dtype {array.dtype}; pass an array of real numbers")
     checked = np.array(array, dtype=np.float64)
     bad = np.argwhere(~np.isfinite(checked))

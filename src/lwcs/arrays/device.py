@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows
 
 
-# Dtypes of computations on a device; integers become float64.
-_COMPUTED = ("float32", "float64")
+# Dtypes that are read as they are on a device; wider integers become float64.
+_READ = ("float32", "float64", "float16", "bfloat16", "int8", "uint8")
 # Copies up to this size go to the host by pinned memory, which torch keeps for the next ones.
 _PINNED_BYTES = 2**23
 
@@ -58,8 +58,8 @@ class DeviceArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of NumPy with the same name."""
-        return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
+        """The dtype of NumPy with the same name; for bfloat16 float32, as which it is copied."""
+        return np.dtype(dtype_name(self.tensor).replace("bfloat16", "float32"))
 
     def __len__(self) -> int:
         return len(self.tensor)
@@ -95,12 +95,42 @@ class DeviceArray:
 def _to_host(tensor: Any) -> Any:
     import torch
 
-    tensor = tensor.detach()
+    tensor = storable(tensor.detach())
     if tensor.is_cuda and tensor.numel() * tensor.element_size() < _PINNED_BYTES:
         # Several times as fast as a copy to memory that is not pinned.
         pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         return pinned.copy_(tensor).numpy()
     return tensor.cpu().numpy()
+
+
+def dtype_name(array: Any) -> str:
+    """Name of the dtype of an array of NumPy or torch."""
+    return str(array.dtype).removeprefix("torch.")
+
+
+def bfloat16() -> np.dtype[Any]:
+    """The dtype that ml_dtypes adds to NumPy."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ImportError(
+            "bfloat16 in NumPy needs ml_dtypes, which is not installed; pip install ml_dtypes"
+        ) from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def has_bfloat(rows: Any) -> bool:
+    """Whether rows are an array of bfloat16, of NumPy or torch."""
+    known = isinstance(rows, np.ndarray) or library_of(rows) == "torch"
+    return known and dtype_name(rows) == "bfloat16"
+
+
+def storable(rows: Any) -> Any:
+    """Rows of bfloat16 in float32, as files have them; other rows as they are."""
+    rows = rows.tensor if isinstance(rows, DeviceArray) else rows
+    if not has_bfloat(rows):
+        return rows
+    return rows.astype(np.float32) if isinstance(rows, np.ndarray) else rows.float()
 
 
 def on_device(values: Any, like: Any) -> Any:
@@ -111,7 +141,7 @@ def on_device(values: Any, like: Any) -> Any:
         return values.tensor.to(like.device)
     if isinstance(values, torch.Tensor):
         return values.to(like.device)
-    array = np.asarray(values)
+    array = storable(np.asarray(values))
     # torch warns of read-only memory.
     array = array if array.flags.writeable and array.flags.c_contiguous else array.copy()
     tensor = torch.from_numpy(array)
@@ -213,8 +243,7 @@ def followed(value: Any, like: ArrayOrigin | None) -> Any:
 def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
     """Convert an array of another library to NumPy if its memory is on the host, else to a tensor.
 
-    Memory is shared where that is possible. Tensors that require gradients are refused; half
-    precision becomes float32.
+    Memory is shared where that is possible. Tensors that require gradients are refused.
     """
     library = library_of(data)
     if library not in ("torch", "cupy"):
@@ -231,21 +260,38 @@ def rows_of(data: Any, name: str = "X") -> DenseRows | DeviceArray:
         raise TypeError(
             f"{name} is a sparse tensor of torch; pass a scipy sparse array or a dense tensor"
         )
-    if tensor.dtype in (torch.float16, torch.bfloat16):
-        tensor = tensor.to(torch.float32)
     if tensor.dtype.is_complex:
         raise TypeError(f"{name} has dtype {tensor.dtype}; pass real numbers")
     if tensor.device.type == "cpu" and not forces_device():
-        host: DenseRows = tensor.numpy()
-        return host
+        host = _shared_with_host(tensor)
+        if host is not None:
+            return host
     if tensor.device.type not in ("cuda", "cpu"):
         raise ValueError(
             f"{name} is on the device {str(tensor.device)!r}; pass a tensor on a CUDA device or on "
             f"the CPU, such as {name}.cpu()"
         )
-    if str(tensor.dtype).removeprefix("torch.") not in _COMPUTED:
+    if tensor.dtype == torch.bool:
+        tensor = tensor.contiguous().view(torch.uint8)
+    if dtype_name(tensor) not in _READ:
         tensor = tensor.to(torch.float64)
     return DeviceArray(tensor.contiguous())
+
+
+def _shared_with_host(tensor: Any) -> DenseRows | None:
+    """A tensor in host memory as an array; None for bfloat16 without ml_dtypes.
+
+    NumPy has no such type. Then the loops of torch read the tensor.
+    """
+    if dtype_name(tensor) != "bfloat16":
+        return np.asarray(tensor.numpy())
+    try:
+        kind = bfloat16()
+    except ImportError:
+        return None
+    import torch
+
+    return np.asarray(tensor.view(torch.int16).numpy().view(kind))
 
 
 def _read_on_host(data: Any, name: str) -> DenseRows:

@@ -98,6 +98,14 @@ def row_lengths(rows: Rows) -> FloatArray:
     return np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
+def largest_of(rows: Rows) -> float:
+    """The largest absolute value, NaN if there is any, without a copy; −128 has none in int8."""
+    values = stored_values(rows)
+    with np.errstate(invalid="ignore"):
+        low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    return float(np.maximum(-low, high))
+
+
 def largest_of_rows(rows: Rows) -> FloatArray:
     """The largest absolute value of every row."""
     sizes = abs(rows).max(axis=1)
@@ -142,6 +150,17 @@ def as_dense(rows: Rows) -> FloatArray:
 def some_columns(rows: Rows, columns: IntArray) -> DenseRows:
     """The values of a few columns."""
     return np.asarray(rows[:, columns].toarray() if is_sparse(rows) else rows[:, columns])
+
+
+def scaled_by(rows: Rows, factors: FloatArray) -> Rows:
+    """Rows times one factor per column, in float32 where that holds the rows."""
+    kind = single_or_double(rows.dtype)
+    by = factors.astype(kind)
+    # Values that are not finite are found later.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if is_sparse(rows):
+            return with_values(rows, np.multiply(rows.data, by[rows.indices], dtype=kind))
+        return np.multiply(rows, by, dtype=kind)
 
 
 def scaled_around(rows: Rows, center: FloatArray, by: FloatArray) -> Rows:
@@ -227,7 +246,7 @@ def replace_rows(rows: Rows, at: IntArray, by: Rows) -> Rows:
 
 def is_missing(rows: Rows) -> Mask:
     """The rows that have a NaN."""
-    if rows.dtype.kind != "f":
+    if rows.dtype.kind in "biu":
         return np.zeros(rows.shape[0], dtype=bool)
     if is_sparse(rows):
         return np.asarray(np.bincount(row_numbers(rows), np.isnan(rows.data), rows.shape[0]) > 0)
@@ -328,6 +347,17 @@ NARROW = ("float16", "bfloat16", "int8", "uint8")
 def is_narrow(dtype: np.dtype[Any]) -> bool:
     """Whether float32 holds all numbers of a type that is no larger."""
     return dtype.name in NARROW
+
+
+def is_real(dtype: np.dtype[Any]) -> bool:
+    """Whether values are real numbers of at most 64 bits; NumPy does not know bfloat16 as such."""
+    return is_narrow(dtype) or (dtype.kind in "biuf" and dtype.itemsize <= 8)
+
+
+def single_or_double(dtype: npt.DTypeLike) -> type[np.float32] | type[np.float64]:
+    """float32 for rows that it holds without rounding, else float64."""
+    dtype = np.dtype(dtype)
+    return np.float32 if dtype == np.float32 or is_narrow(dtype) else np.float64
 
 
 def as_read(values: Any, dtype: npt.DTypeLike | None = None) -> DenseRows:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_centers, check_count, check_weights, translating
-from lwcs.arrays.device import ArrayOrigin, DeviceArray, followed, rows_of
+from lwcs.arrays.device import ArrayOrigin, followed, rows_of, storable
 from lwcs.arrays.rows import frozen, is_sparse, stored_values
 from lwcs.divergences import SquaredEuclidean
 from lwcs.geometry import Geometry
@@ -133,8 +133,7 @@ class Coreset(Savable, Tabular):
 
     def __post_init__(self) -> None:
         attributes = vars(self)
-        if isinstance(self.points, DeviceArray):
-            attributes["points"] = self.points.tensor
+        attributes["points"] = storable(self.points)
         origin = ArrayOrigin.of(self.points)
         if origin is not None and isinstance(self.weights, np.ndarray):
             # Kept on the host as well, where most computations with weights run.

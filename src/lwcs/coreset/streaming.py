@@ -19,7 +19,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_choice, check_count
 from lwcs.arrays.device import ArrayOrigin
-from lwcs.arrays.rows import container, stored_values
+from lwcs.arrays.rows import container, is_narrow, is_sparse, largest_of, single_or_double
 from lwcs.coreset.coreset import DROPPED, Coreset, refuse_bad_rows, refuse_sample_weight
 from lwcs.divergences import as_divergence
 from lwcs.geometry import Geometry
@@ -168,11 +168,12 @@ class StreamingCoreset(Savable):
         """
         columns = self._columns_with(rows, names, "this batch")
         dtype, (n, d) = columns["dtype"], rows.shape
-        with np.errstate(over="ignore"):
-            rows = rows.astype(dtype, copy=False)
-        values = stored_values(rows)
+        if is_sparse(rows) or not is_narrow(rows.dtype):
+            # Others are converted block by block.
+            with np.errstate(over="ignore"):
+                rows = rows.astype(dtype, copy=False)
         try:
-            if not float(np.abs(values).max(initial=0.0)) < LARGEST_VALUE:
+            if not largest_of(rows) < LARGEST_VALUE:
                 raise BadValueError.found_in(rows, 0, 0)
             new = Extent.of(rows, weight_of(weights, n), self.state.geometry)
         except BadValueError as bad:
@@ -198,7 +199,7 @@ class StreamingCoreset(Savable):
                     f"{what} has the columns {names}, but the stream has {self.feature_names}"
                 )
         if self.dtype is None:
-            single = rows.dtype == np.float32
+            single = single_or_double(rows.dtype) is np.float32
         else:
             # Once rows arrive that float32 cannot hold, all are kept in float64.
             single = self.dtype == np.float32 and np.can_cast(rows.dtype, np.float32)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.arrays.rows import stack, stored_values
+from lwcs.arrays.rows import largest_of, stack
 from lwcs.coreset.io import assemble, describe, read_divergence, read_points, read_shape
 from lwcs.coreset.streaming import LARGEST_VALUE, METHODS, StreamingCoreset
 from lwcs.sources.base import block_rows
@@ -229,7 +229,7 @@ def _level(stream: StreamingCoreset, fields: Fields, part: _Part) -> Coreset:
 
 
 def _check_size(part: _Part) -> None:
-    largest = float(np.abs(stored_values(part.points)).max(initial=0.0))
+    largest = largest_of(part.points)
     if not largest < LARGEST_VALUE:
         raise ValueError(f"its rows hold values of {largest:g}, must be < {LARGEST_VALUE:g}")
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.arrays.device import DeviceArray, copied
-from lwcs.arrays.rows import in_float64, is_narrow, is_sparse, with_values
+from lwcs.arrays.rows import in_float64, is_sparse, single_or_double, with_values
 from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense_rows import DenseRows
@@ -148,9 +148,12 @@ class Geometry:
         if not self.squared:
             wide = self.smoothed(rows.astype(np.float64, copy=False))
             return DenseRows(self, wide, np.float64, points, first_row)
-        single = points.dtype == np.float32 or is_narrow(points.dtype)
-        single = single and self.precision_of_products != "float64"
-        return DenseRows(self, rows, np.float32 if single else np.float64, points, first_row)
+        products = self.product_dtype(points.dtype)
+        return DenseRows(self, rows, products, points, first_row)
+
+    def product_dtype(self, dtype: npt.DTypeLike) -> npt.DTypeLike:
+        """Dtype of the first products of rows."""
+        return np.float64 if self.precision_of_products == "float64" else single_or_double(dtype)
 
     def _on_device(self, points: Rows) -> bool:
         """Whether to measure rows on a device: dense rows, by divergences that take tensors."""
@@ -262,7 +265,7 @@ class Geometry:
 
     def center_dtype(self, dtype: npt.DTypeLike) -> npt.DTypeLike:
         """Dtype of stored centers; rounded to float32, one might leave a divergence's domain."""
-        return np.float32 if dtype == np.float32 and self.squared else np.float64
+        return single_or_double(dtype) if self.squared else np.float64
 
     def apart(self, one: FloatArray, other: FloatArray) -> float:
         """Σd of two arrays of points, row by row."""
@@ -272,7 +275,7 @@ class Geometry:
         """Cost of rows that lie on their center: it is not 0, since a center is a rounded mean."""
         assert self.mean is not None
         if self.squared:
-            eps = float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
+            eps = float(np.finfo(single_or_double(dtype)).eps)
             mean = self.mean if self.scale is None else self.mean / self.scale
             return float((8.0 * eps) ** 2 * (cost + weight * float(mean @ mean)))
         spread = 8.0 * np.finfo(np.float64).eps * np.sqrt(rows)

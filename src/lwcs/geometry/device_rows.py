@@ -14,9 +14,9 @@ import numpy as np
 
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray, on_device
-from lwcs.arrays.rows import pieces
+from lwcs.arrays.rows import pieces, single_or_double
 from lwcs.geometry.dense_rows import dense_products
-from lwcs.geometry.measured import Measured, single_or_double
+from lwcs.geometry.measured import Measured
 from lwcs.kernels import BlockMoments, BlockScans, Hits, Scan, as_floats
 
 if TYPE_CHECKING:
@@ -57,20 +57,25 @@ def to_device(points: Any, device: str) -> DeviceArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceRows(Measured):
-    """Rows of a `DeviceArray`, float32 or float64."""
+    """Rows of a `DeviceArray`, in a type that the kernels read."""
 
     @classmethod
     def of(cls, geometry: Geometry, points: Any, first_row: int) -> DeviceRows:
         """Measure rows of the data, which are copied to the device if necessary."""
         given = isinstance(points, DeviceArray)
         values = points if given else to_device(points, geometry.device or "cpu")
-        single = values.dtype == np.float32 and geometry.precision_of_products != "float64"
-        return cls(geometry, values, np.float32 if single else np.float64, points, first_row)
+        return cls(geometry, values, geometry.product_dtype(values.dtype), points, first_row)
 
     @property
     def tensor(self) -> Any:
         """The rows as a torch tensor, row after row in memory."""
         return self.values.tensor.contiguous()
+
+    @property
+    def wide(self) -> Any:
+        """The rows in float32 or float64, for solvers: the points of a coreset are few."""
+        rows = self.tensor
+        return rows.double() if single_or_double(self.values.dtype) is np.float64 else rows.float()
 
     @property
     def precision(self) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError
 from lwcs.arrays.device import DeviceArray
-from lwcs.arrays.rows import stored_values
+from lwcs.arrays.rows import single_or_double, stored_values
 from lwcs.geometry.centers import Centers
 from lwcs.kernels import BlockMoments, Pivot
 
@@ -328,8 +328,3 @@ def weigh_clusters(
     totals: FloatArray = np.bincount(labels, omega, k).astype(np.float64)
     costs: FloatArray = np.bincount(labels, omega * distances, k).astype(np.float64)
     return totals, costs
-
-
-def single_or_double(dtype: npt.DTypeLike) -> npt.DTypeLike:
-    """float32 for float32, else float64."""
-    return np.float32 if dtype == np.float32 else np.float64

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lwcs.arrays.checks import check_choice
-from lwcs.arrays.rows import as_read, is_narrow, is_sparse, row_numbers, split_exactly, with_values
+from lwcs.arrays.rows import (
+    as_read,
+    is_narrow,
+    is_sparse,
+    row_numbers,
+    single_or_double,
+    split_exactly,
+    with_values,
+)
 from lwcs.kernels import portable
 
 if TYPE_CHECKING:
@@ -80,8 +88,7 @@ def _as_integers(values: IntArray) -> IntArray:
 
 def as_floats(points: Rows) -> DenseRows:
     """A block in float32 or float64, row after row in memory."""
-    dtype = points.dtype if points.dtype in (np.float32, np.float64) else np.float64
-    return as_read(points, np.float32 if is_narrow(points.dtype) else dtype)
+    return as_read(points, single_or_double(points.dtype))
 
 
 def readable(points: Rows, kernel: KernelName) -> DenseRows:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
-from lwcs.arrays.rows import stored_values
+from lwcs.arrays.rows import largest_of
 from lwcs.geometry import Geometry
 from lwcs.samplers.sampler import Summary
 from lwcs.sources.sequence import SequenceSource
@@ -44,9 +44,8 @@ class Extent:
     @classmethod
     def of(cls, rows: Rows, weight: float, geometry: Geometry) -> Extent:
         """The extent of rows as they are measured; rows outside of the domain are refused."""
-        values = stored_values(geometry.measured(rows).values)
         zero = abs(geometry.divergence.zero)
-        return cls(weight, float(np.abs(values).max(initial=0.0)) + zero)
+        return cls(weight, largest_of(geometry.measured(rows).values) + zero)
 
     def __add__(self, other: Extent) -> Extent:
         return Extent(self.weight + other.weight, max(self.largest, other.largest))

@@ -46,9 +46,9 @@ def choose_on_device(
     if frame.dtype == np.float32:
         stop_at = down_to * points.average * frame.unit**2
         origin, factor = rows.put(frame.origin.astype(np.float32)), rows.put(frame.factor)
-        chosen = choose(Seeding(rows.tensor, weights, put, stop_at, origin, factor), chosen)
+        chosen = choose(Seeding(rows.wide, weights, put, stop_at, origin, factor), chosen)
     if len(chosen) < len(uniforms):
-        wide = Seeding(rows.tensor, weights, put, 0.0, precision=rows.precision)
+        wide = Seeding(rows.wide, weights, put, 0.0, precision=rows.precision)
         chosen = choose(wide, chosen, _closest(rows, chosen))
     return np.array(chosen.cpu().numpy())
 
@@ -81,7 +81,7 @@ class DeviceState:
 
         assert isinstance(points.rows, DeviceRows)
         self._points, self._device = points, points.rows
-        self._rows, self._precision = self._device.tensor, self._device.precision
+        self._rows, self._precision = self._device.wide, self._device.precision
         # Written in place, so that iterations can be captured and replayed.
         self._centers = self._device.put(centers.points).clone()
         self._next, k = torch.empty_like(self._centers), len(centers)

@@ -40,7 +40,7 @@ def scan(
     weight: Any = None,
     missing: Literal["error", "drop"] = "error",
     dates: Literal["days"] | None = None,
-    scale: ScaleName | None = None,
+    scale: ScaleName | float | Sequence[float] | None = None,
     batch_size: int | None = None,
     delimiter: str | None = None,
     decimal: str | None = None,
@@ -96,10 +96,14 @@ def scan(
         (of UTC) as a fraction. In CSV files, these are dates such as 2024-01-31, also with a time,
         31.01.2024, and 31/01/2024 or 01/31/2024 where the first rows tell which. By default, dates
         are left out.
-    scale : {"standard"}, optional
-        Measure distances in standard deviations of each column. Rows keep their units: a coreset
-        holds rows of the data and the `scale`, and centers are in the units of the data. Sparse
-        data stays sparse. A build then makes two passes.
+    scale : {"standard"}, float or array of shape (n_features,), optional
+        - "standard": measure distances in standard deviations of each column. Rows keep their
+          units: a coreset holds rows of the data and the `scale`, and centers are in the units of
+          the data. Sparse data stays sparse. A build then makes two passes.
+        - One number > 0, or one per column: the rows were quantized, and stand for X·scale. They
+          are multiplied block by block as they are read, in float32 if X is of float16, bfloat16,
+          int8 or uint8; on a device as a whole. Coresets and centers are in the units of X·scale.
+          Pass rows to `predict` in the same way.
     batch_size : int, optional
         Number of rows that are read from a file at a time, for when memory is tight. Results do
         not depend on it.
@@ -134,8 +138,8 @@ def scan(
     >>> lwcs.scan(np.zeros((100, 3)))
     ArraySource(100 × 3, 1 partition)
     """
-    if scale is not None:
-        check_choice(scale, "scale", ("standard",))
+    if isinstance(scale, str | bool):
+        check_choice(str(scale), "scale", ("standard",))
     if isinstance(data, Source):
         given = {
             "columns": columns, "exclude": exclude, "weight": weight, "scale": scale,
@@ -166,9 +170,10 @@ def scan(
     options = ScanOptions(
         columns, exclude, weight, missing, batch_size, dialect,
         Access(filesystem, storage_options), format, check_memory_limit(memory_limit), dates,
+        None if isinstance(scale, str) else scale,
     )  # fmt: skip
     source = _open(data, options)
-    source.scale = scale
+    source.scale = scale if isinstance(scale, str) else None
     source.reading = read_as(options.text, missing if is_path(data) else "error", dates)
     if options.memory_limit is not None:
         source.limit_memory(options.memory_limit)
@@ -177,19 +182,22 @@ def scan(
 
 def needs_scan(data: Any) -> bool:
     """Whether `scan` opens such data, but scikit-learn would copy or refuse it."""
-    foreign = library_of(data) is not None
+    # scikit-learn takes bfloat16, whose kind is V, for text.
+    foreign = library_of(data) is not None or getattr(getattr(data, "dtype", 0), "kind", "") == "V"
     return foreign or _registered_for(data) is not None or is_chunked(data) or _is_parts(data)
 
 
 def _open(data: Any, options: ScanOptions) -> Source:
     """Open data: registered source types first, then the kinds of this library."""
     if (registered := _registered_for(data)) is not None:
+        options.refuse_factors(f"that {registered.__name__} opens")
         return registered.open(data, options)
     if is_path(data):
         return _open_files(data, options)
     options.refuse_dialect(f"of type {type(data).__name__}")
     options.refuse_access(f"of type {type(data).__name__}")
     if (engine := engine_of(data)) is not None:
+        options.refuse_factors(f"of {engine}")
         return _open_engine(engine, data, options)
     if is_chunked(data):
         from lwcs.sources.files.chunked import open_chunked

@@ -248,7 +248,9 @@ def as_lists(
     present = column.drop_null()
     at = np.cumsum(column.is_valid().to_numpy(zero_copy_only=False)) - 1
     taken = present.take(pa.array(np.maximum(at, 0))) if len(present) else None
-    values = pa.nulls(len(column) * width, pa.float64()) if taken is None else taken.flatten()
+    values = (
+        pa.nulls(len(column) * width, column.type.value_type) if taken is None else taken.flatten()
+    )
     return _with_nulls(pa.FixedSizeListArray.from_arrays(values, width), column)
 
 

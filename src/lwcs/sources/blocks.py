@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lwcs.arrays.rows import is_sparse, stack
+from lwcs.arrays.rows import is_sparse, scaled_by, stack, with_ones
 from lwcs.runtime.parallel import usable_cores
 from lwcs.runtime.warnings import decided
 from lwcs.sources import base
@@ -293,6 +293,8 @@ class Pass:
         self.n_rows = 0
         """Number of rows that were read so far."""
         self._dropped, self._on_drop, self._lock = 0, on_drop, threading.Lock()
+        self.factors: FloatArray | None = None
+        """What rows are multiplied by, column by column."""
         self.on_first = on_first
         """Called with the very first block, once it is assembled."""
 
@@ -355,7 +357,12 @@ class Pending:
         block = replace(filling.block(self.first_row), beside=self._beside())
         if self.within.on_first is not None and not self.first_of_all:
             self.within.on_first(block)
-        return block
+        if (factors := self.within.factors) is None:
+            return block
+        points = scaled_by(block.points, factors)
+        if block.dropped is not None:
+            points = with_ones(points, block.dropped)
+        return replace(block, points=points)
 
     def _beside(self) -> Any:
         """The kept columns of these rows, or None if none are kept."""

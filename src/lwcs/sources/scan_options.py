@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from lwcs.arrays.checks import BadValueError, translating
+from lwcs.arrays.rows import is_real
 from lwcs.storage.fields import Fields
 from lwcs.storage.locations import Access
 
@@ -80,6 +81,8 @@ class ScanOptions:
     format: str | None = None
     memory_limit: int | None = None
     dates: Literal["days"] | None = None
+    scale: Any = None
+    """Factors of rows that were quantized; a `scale` that is a name belongs to the source."""
 
     @property
     def text(self) -> Dialect:
@@ -127,6 +130,14 @@ class ScanOptions:
             raise ValueError(
                 "weights in an array are for rows in memory and on Dask; for other data, name the "
                 "column of weights with lwcs.scan(…, weight=…)"
+            )
+
+    def refuse_factors(self, data: str) -> None:
+        """Refuse factors of rows that others read."""
+        if self.scale is not None:
+            raise ValueError(
+                f"scale= as numbers is not supported for data {data}; multiply the columns there, "
+                "or pass scale='standard'"
             )
 
     def refuse_dialect(self, data: str) -> None:
@@ -189,10 +200,11 @@ def naming(place: str, unless: str | None = None) -> AbstractContextManager[None
 
 def check_dtype(dtype: np.dtype[Any], of: str = "") -> None:
     """Refuse values that are not real numbers of at most 64 bits; `of` follows the dtype."""
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+    if not is_real(dtype):
         raise TypeError(
             f"data of dtype {dtype}{of} cannot be clustered; pass real numbers, for example "
-            "X.astype(numpy.float64)"
+            # As which NumPy loads bfloat16.
+            f"X.{'view(ml_dtypes.bfloat16)' if dtype == 'V2' else 'astype(numpy.float64)'}"
         )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
+from lwcs.arrays.rows import single_or_double
 from lwcs.runtime.parallel import as_threads, ordered_map, prefetch
 from lwcs.runtime.warnings import decided
 from lwcs.sources import base
@@ -27,11 +28,12 @@ from lwcs.sources.base import (
     without_dropped,
 )
 from lwcs.sources.blocks import Budget, Flight, Pass, RowOrigins
+from lwcs.sources.memory.scaled import factors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lwcs.arrays.types import DenseRows
+    from lwcs.arrays.types import DenseRows, FloatArray
     from lwcs.sources.blocks import Batch, Pending
 
 
@@ -80,6 +82,8 @@ class SequenceSource(Source, ABC):
     """Memory for rows that have been read and not been computed with."""
 
     dtype: np.dtype[Any]
+    factors: FloatArray | None = None
+    """What rows that were quantized are multiplied by, column by column."""
     kept: Any = None
     """Schema of the columns that are kept beside the rows, if there are any."""
 
@@ -134,6 +138,12 @@ class SequenceSource(Source, ABC):
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """Read the rows: batches, each with the name of its file, or "" if it has none."""
 
+    def scale_by(self, scale: Any) -> None:
+        """Multiply the rows by a scale, block by block."""
+        if scale is not None:
+            self.factors = factors_of(scale, self.n_features)
+            self.dtype = np.dtype(single_or_double(self.dtype))
+
     def keep(self, columns: Sequence[str]) -> None:
         """Keep columns of any type beside the rows, by name or pattern, in `Block.beside`."""
         raise TypeError(f"{columns} cannot be kept: {type(self).__name__} has no named columns")
@@ -173,7 +183,7 @@ class SequenceSource(Source, ABC):
     def pending(self) -> Iterator[Pending]:
         """Read all rows, cut into blocks."""
         current = Pass(self.n_features, self.dtype, self._note_dropped, self._look_at_first)
-        self._origins = current.places
+        self._origins, current.factors = current.places, self.factors
         batches = self.batches() if self.rereadable else self._read_once().read()
         yield from current.cut(batches)
         if self.n_rows is not None and current.n_rows != self.n_rows:

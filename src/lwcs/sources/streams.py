@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lwcs.arrays.rows import container
+from lwcs.arrays.rows import container, is_sparse, single_or_double
 from lwcs.sources.arrow_rows import ArrowBatch, first_values
 from lwcs.sources.base import NO_ROWS
 from lwcs.sources.blocks import ArrayBatch
@@ -70,6 +70,7 @@ class QuerySource(SequenceSource):
         if query.n_rows == 0:
             raise ValueError(f"{NO_ROWS}{query.name and f' (in {query.name})'}")
         self._use(Selection.of(query.schema, options, self._look, query.keys, query.name))
+        self.scale_by(options.scale)
         self.n_rows, self.version = query.n_rows, query.version
 
     def reading_bytes(self, budget: Budget) -> int:
@@ -125,11 +126,10 @@ class BatchesSource(SequenceSource):
         self._options = options
         self._started: Iterator[LocalSource] | None = chain([first], self._each(reading, 1))
         rows = first.read(0, 1)
-        narrow = rows.dtype in (np.float32, np.float16)
-        self.dtype, self._container = (
-            np.dtype(np.float32 if narrow else np.float64),
-            container(rows),
-        )
+        # Integers of later batches may be larger.
+        wide = rows.dtype.kind in "biu"
+        self.dtype = np.dtype(np.float64 if wide else single_or_double(rows.dtype))
+        self._container = container(rows)
 
     def _each(self, batches: Iterable[Any], first: int) -> Iterator[LocalSource]:
         return (_opened(batch, self._options, i) for i, batch in enumerate(batches, first))
@@ -160,7 +160,8 @@ class BatchesSource(SequenceSource):
             # Copied, since an iterator may fill the same array again for its next batch.
             missing = part.missing if isinstance(part, DroppingSource) else None
             weights = None if part.weights is None else part.weights.copy()
-            yield "", ArrayBatch(rows.astype(self.dtype), part.n_rows, weights, missing)
+            own = rows.astype(self.dtype) if is_sparse(rows) else rows.copy()
+            yield "", ArrayBatch(own, part.n_rows, weights, missing)
 
 
 def _opened(batch: Any, options: ScanOptions, number: int) -> LocalSource:

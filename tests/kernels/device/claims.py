@@ -82,6 +82,35 @@ class Claims:
         off = np.abs(shift.cpu().numpy() - omega @ (X - pivot))
         assert (off <= 0.1 * DIGITS[dtype] * size).all()
 
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8"])
+    @pytest.mark.parametrize("d", [3, 130])
+    def test_narrow_rows_are_those_of_float32(self, d, dtype):
+        X, w, p = self.put(rows_of(70, d, offset=5.0), weights_of(70, True), precision_of(d, True))
+        X = X.to(getattr(torch, dtype))
+        pivot, centers = self.put(
+            np.full(d, 4.5), np.random.default_rng(3).normal(5.0, 2.0, (9, d))
+        )
+        labels = torch.arange(70, device=self.device, dtype=torch.int32) % 9
+        whole, own = torch.tensor([0, 2], device=self.device), self.put(np.array([1.0, 9.0]))[0]
+
+        def all_of(rows):
+            closest, marks = self.put(np.full(70, 50.0 * d), np.zeros(70, dtype=np.int32))
+            return [
+                *self.kernels.scan(rows, w, pivot, p),
+                *self.kernels.scan_cells(rows, w, pivot, p, 8),
+                *self.kernels.hit_rows(rows, w, pivot, pivot, p, 1.0, 0.5, 8, whole, own),
+                *self.kernels.moments(rows, w),
+                *self.kernels.cluster_sums(rows, w, labels, 9, centers),
+                self.kernels.own_distances(rows, centers, labels, p),
+                self.kernels.nearest(rows, centers, p).labels,
+                self.kernels.closer(rows, w, pivot, p, 3, closest, marks),
+                closest,
+                marks,
+            ]
+
+        for one, other in zip(all_of(X), all_of(X.float()), strict=True):
+            assert torch.equal(one, other)
+
     @WEIGHTED
     def test_an_offset_costs_no_digits(self, weighted):
         X, w = rows_of(500, 5, offset=1e6), weights_of(500, weighted)

@@ -1,8 +1,9 @@
 """The hot loops over torch tensors: Triton on a GPU, plain torch elsewhere.
 
-All tensors of a call are on one device, and so is the result. X has contiguous rows of float32 or
-float64; weights, pivots, centers and precisions are float64, labels int32. No call waits for the
-device, except for labels of float64 rows. Sums are float64, and repeat bit for bit.
+All tensors of a call are on one device, and so is the result. X has contiguous rows of floats, of
+int8 or of uint8, which are converted as they are read; weights, pivots, centers and precisions are
+float64, labels int32. No call waits for the device, except for labels of float64 rows. Sums are
+float64, and repeat bit for bit.
 
 Every operation is defined in `plain`, which is the reference for the tests, and again in `fused`,
 by Triton, which is imported with the first tensor on a GPU.

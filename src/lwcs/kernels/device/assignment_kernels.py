@@ -23,7 +23,7 @@ def _scaled(X, rows, inside, columns, origin, unit, D: tl.constexpr):
         X + rows[:, None] * D + columns[None, :], mask=inside[:, None] & here[None, :], other=0.0
     )
     o = tl.load(origin + columns, mask=here, other=0.0)
-    return tl.where(here[None, :], (x - o[None, :]) * unit, 0.0)
+    return tl.where(here[None, :], (x.to(tl.float32) - o[None, :]) * unit, 0.0)
 
 
 @triton.jit

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from lwcs.arrays.device import bfloat16
 from lwcs.sources.files.change_detection import Stamps, stamps_of
 from lwcs.sources.files.chunked import ChunkedSource, StackedSource, open_hdf5, open_zarr
 from lwcs.sources.memory.local import open_local
@@ -125,10 +126,11 @@ def _open_npz(path: str) -> Rows | StoredArray:
             )
         ((name, member),) = members.items()
         stored = member.compress_type == zipfile.ZIP_STORED
-        check_dtype(_check_member(packed, member, to_the_end=stored))
+        dtype = _check_member(packed, member, to_the_end=stored)
+        check_dtype(dtype)
     if not stored:
         with np.load(path, allow_pickle=False) as archive:
-            return archive[name]
+            return archive[name].view(dtype)
     with open(path, "rb") as file:
         file.seek(member.header_offset + 26)
         lengths = np.frombuffer(file.read(4), dtype="<u2")
@@ -179,7 +181,7 @@ def _stored(path: str, file: IO[bytes], end: int) -> Rows | StoredArray:
 
 def header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and dtype of the array at the position of a file, if it fits before `end`."""
-    version = np.lib.format.read_magic(file)
+    begin, version = file.tell(), np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"its header has version {version}, which is not known")
     # Version 3 differs from version 2 in the names of fields alone, which no array here has.
@@ -189,6 +191,11 @@ def header(file: IO[bytes], end: int) -> tuple[tuple[int, ...], bool, np.dtype[A
         else np.lib.format.read_array_header_2_0
     )
     shape, fortran, dtype = read(file)
+    if dtype == "V2":
+        # NumPy loses the name of bfloat16, but writes its own types of two bytes as |V2.
+        size = file.tell() - begin
+        file.seek(begin)
+        dtype = bfloat16() if b"'<V2'" in file.read(size) else dtype
     needed, there = prod(shape) * dtype.itemsize, end - file.tell()
     if min(shape, default=0) < 0 or needed > there:
         raise ValueError(

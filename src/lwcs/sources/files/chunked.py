@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,14 +22,11 @@ from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_dtype, check_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from lwcs.arrays.checks import BadValueError
     from lwcs.arrays.types import DenseRows, IntArray, Rows
-    from lwcs.kernels import KernelName
-    from lwcs.sources.base import Block, Task
 
-R = TypeVar("R")
 Unchanged = Callable[[], AbstractContextManager[None]]
 
 # Bytes of chunks that HDF5 caches: blocks of rows need not end where chunks do.
@@ -59,23 +56,6 @@ class BlockReader(LocalSource):
             return n_jobs
         flight = Budget(self.memory_limit).flight(self._block_bytes(), as_threads(n_jobs))
         return 1 if flight is None else max(1, flight.at_once // 2)
-
-    def each_block(
-        self,
-        task: Callable[[Block], R],
-        *,
-        rows: int | None = None,
-        n_jobs: int | None = None,
-        kernel: KernelName = "numpy",
-    ) -> Iterator[R]:
-        """Run a task over every block, on as many threads as there is memory for."""
-        return super().each_block(task, rows=rows, n_jobs=self._jobs(n_jobs), kernel=kernel)
-
-    def gather(
-        self, task: Task[R], items: Sequence[Any] | None = None, *, n_jobs: int | None = None
-    ) -> Iterator[R]:
-        """Run a task over every partition, on as many threads as there is memory for."""
-        return super().gather(task, items, n_jobs=self._jobs(n_jobs))
 
 
 class ChunkedSource(BlockReader):

@@ -56,6 +56,7 @@ class FileSource(SequenceSource):
             _ = self._files.schema.names
         schema, keys = self._files.schema, self._files.keys
         self._use(Selection.of(schema, options, self._look, keys, some(found.paths)))
+        self.scale_by(options.scale)
         self.n_rows = self._files.n_rows
         if self.n_rows == 0:
             raise ValueError(f"{NO_ROWS} (in {some(found.paths)})")

@@ -19,7 +19,7 @@ from lwcs.sources.memory.local import LocalSource
 from lwcs.sources.scan_options import check_one_level, check_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lwcs.arrays.types import DenseRows, IntArray, Mask
     from lwcs.sources.scan_options import ScanOptions
@@ -153,13 +153,30 @@ class _SeriesColumn:
 class _ArrowColumn:
     """Decimals, booleans, Python objects, or vectors as lists of a fixed size, in Arrow."""
 
-    column: pa.Array
+    column: pa.ChunkedArray
+    """In its chunks: to put them together would copy it."""
+
+    @classmethod
+    def of(cls, whole: Any, changed: Callable[[pa.Array, int], pa.Array]) -> _ArrowColumn:
+        """A column whose chunks, each with its first row, are changed to what is read."""
+        chunks = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
+        chunks = chunks or [pa.array([], whole.type)]
+        firsts = np.cumsum([0, *map(len, chunks)]).tolist()
+        return cls(pa.chunked_array(map(changed, chunks, firsts)))
 
     def _part(self, rows: slice | IntArray) -> pa.Array:
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self.column))
-            return self.column.slice(start, stop - start)
-        return self.column.take(pa.array(rows))
+            part = self.column.slice(start, stop - start)
+            return part.chunk(0) if part.num_chunks == 1 else part.combine_chunks()
+        # The `take` of pyarrow would put all chunks together.
+        ends = np.cumsum([len(chunk) for chunk in self.column.chunks])
+        homes = np.searchsorted(ends, rows, side="right")
+        parts, places = [self.column.chunk(0).slice(0, 0)], np.argsort(homes, kind="stable")
+        for home in np.unique(homes).tolist():
+            chunk = self.column.chunk(home)
+            parts.append(chunk.take(pa.array(rows[homes == home] - ends[home] + len(chunk))))
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(places)))
 
     def has_nulls(self, rows: slice | IntArray) -> bool:
         return has_nulls(self._part(rows))
@@ -219,26 +236,30 @@ class _GivenColumn:
         objects = pa.types.is_null(kind) and isinstance(self.series.dtype, nw.String)
         return pa.field(name, pa.string() if objects else kind)
 
-    def whole(self) -> pa.Array:
+    def whole(self) -> pa.Array | pa.ChunkedArray:
         """All values, in Arrow."""
-        whole = self.series.to_arrow() if self.objects is None else self.objects
-        return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+        return self._native() if self.objects is None else self.objects
+
+    def _native(self) -> pa.Array | pa.ChunkedArray:
+        native = self.series.to_native()
+        return native if isinstance(native, pa.ChunkedArray) else self.series.to_arrow()
 
     def first(self) -> list[Any]:
         """The first values that are not missing."""
-        whole = self.series.to_arrow() if self.objects is None else self.objects
-        return whole.drop_null().slice(0, _LOOK).to_pylist()
+        return self.whole().drop_null().slice(0, _LOOK).to_pylist()
 
     def column(self, width: int | None, name: str, *, as_days: bool = False) -> _Column:
         """The column as a feature, or as vectors of some length."""
         if as_days:
-            return _ArrowColumn(days_of(self.whole()))
+            return _ArrowColumn.of(self.whole(), lambda chunk, _: days_of(chunk))
         if width is not None:
-            return _ArrowColumn(as_lists(self.whole(), width, name))
+            return _ArrowColumn.of(
+                self.whole(), lambda chunk, first: as_lists(chunk, width, name, "", first)
+            )
         kind = self.series.dtype
         if self.objects is None and kind.is_numeric() and not isinstance(kind, nw.Decimal):
             return _SeriesColumn(self.series)
-        return _ArrowColumn(self.whole())
+        return _ArrowColumn.of(self.whole(), lambda chunk, _: chunk)
 
 
 def as_arrow(table: Any) -> pa.Table:

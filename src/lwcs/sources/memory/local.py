@@ -106,6 +106,10 @@ class LocalSource(Source):
         """
         return self._cell_rows(self.block_rows)
 
+    def _jobs(self, n_jobs: int | None) -> int | None:
+        """Number of threads that read blocks."""
+        return n_jobs
+
     @staticmethod
     def _cell_rows(block_rows: int) -> int:
         return max(1, block_rows // _CELLS_OF_A_BLOCK)
@@ -123,7 +127,9 @@ class LocalSource(Source):
 
         A team of native threads shares each task (`each_block`), which may be long then.
         """
-        if not self.gives_views:
+        wide = kernels.is_native(kernel) or self.dtype is None or not is_narrow(self.dtype)
+        if not (self.gives_views and wide):
+            # Without native kernels, narrow rows are converted as they are read.
             return self.block_rows
         rows = _STRETCH_VALUES // max(1, self.n_features)
         if kernels.is_native(kernel):
@@ -157,9 +163,9 @@ class LocalSource(Source):
         start, stop = first + piece.start, first + piece.stop
         weights = None if self.weights is None else self.weights[start:stop]
         rows = self.read(start, stop)
-        if not (self.gives_views or self.lost_digits):
-            stored = stored_values(rows)
-            self.lost_digits = isinstance(stored, np.ndarray) and loses_digits(stored)
+        # Rows on a device would be copied to the host; they are no integers of 64 bits.
+        if not (self.gives_views or self.lost_digits or isinstance(rows, DeviceArray)):
+            self.lost_digits = loses_digits(stored_values(rows))
         return Block(rows, weights, piece.start)
 
     def each_block(
@@ -177,7 +183,7 @@ class LocalSource(Source):
         time (`stretch_rows`); with a native `kernel`, a team of threads shares each of its calls,
         and no Python runs in between.
         """
-        cut = pieces(self.n_rows, self.block_rows if rows is None else rows)
+        cut, n_jobs = pieces(self.n_rows, rows or self.block_rows), self._jobs(n_jobs)
         if rows is None or not self.gives_views or not kernels.is_native(kernel):
             return ordered_map(lambda piece: task(self._block(piece, 0)), cut, n_jobs)
         return self._each_by_team(task, cut, kernel, as_threads(n_jobs))
@@ -195,7 +201,9 @@ class LocalSource(Source):
         """Run a task over every partition, on threads."""
         partitions = range(self.known_partitions)
         items_or_numbers = partitions if items is None else items
-        return ordered_map(lambda i: task(self.blocks(i), items_or_numbers[i]), partitions, n_jobs)
+        return ordered_map(
+            lambda i: task(self.blocks(i), items_or_numbers[i]), partitions, self._jobs(n_jobs)
+        )
 
     def map_rows(
         self, task: Callable[[Block], DenseRows], *, n_jobs: int | None = None
@@ -335,6 +343,10 @@ _DEFAULT = ScanOptions()
 def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
     """Open rows that are in this process, or opened already; there may be no rows at all."""
     source = _open(data, options)
+    if options.scale is not None:
+        from lwcs.sources.memory.scaled import scaled
+
+        source = scaled(source, options.scale)
     if options.weight_array is not None:
         source.set_weights(options.weight_array, "sample_weight")
     if not options.drop or not source.n_rows:

@@ -59,8 +59,10 @@ struct Lanes {
         for (int p = 0; p < parts; ++p) out.part[p] = load<vector>(values + p * each);
         return out;
     }
-    static Lanes from(const float* values) {
-        typedef float half __attribute__((vector_size(each * sizeof(float))));
+    // Numbers of half the size: float or int32_t.
+    template <class T>
+    static Lanes from(const T* values) {
+        typedef T half __attribute__((vector_size(each * sizeof(T))));
         Lanes out;
         for (int p = 0; p < parts; ++p)
             out.part[p] = __builtin_convertvector(load<half>(values + p * each), vector);

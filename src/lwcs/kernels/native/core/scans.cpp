@@ -1,5 +1,6 @@
 // Distances of dense rows to one point, with their sums, and moments. No sum depends on the
 // instruction set: products and sums are not contracted here, and sums are taken in eight lanes.
+#include "bytes.hpp"
 #include "lanes.hpp"
 #include "rows.hpp"
 #include "team.hpp"
@@ -336,7 +337,12 @@ LWCS_API int32_t lwcs_scan_cells(int32_t dtype, const void* rows, const double* 
                 double *own = cells + first / cell, *shift = shifts + b * d;
                 if (weights)
                     scan_cells_weighted(x, weights + first, pivot, scale, many, d, block, cell, shift, costs + b, own);
-                else
+                else if constexpr (sizeof(*x) == 1) {
+                    if (scanned_as_bytes(d, cell, scale))
+                        costs[b] = scan_bytes(x, pivot, many, d, cell, shift, own);
+                    else
+                        scan_cells_unweighted(x, pivot, scale, many, d, block, cell, shift, costs + b, own);
+                } else
                     scan_cells_unweighted(x, pivot, scale, many, d, block, cell, shift, costs + b, own);
             });
         });
