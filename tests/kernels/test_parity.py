@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from lwcs import kernels
-from lwcs.kernels import Pivot, module_of, portable
+from lwcs.kernels import Pivot, module_of
+from lwcs.kernels import numpy as portable
 
 ROWS = (0, 1, 7, 8, 9, 200)
 COLUMNS = (1, 3, 17, 74, 784)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from lwcs.kernels import csr
 from lwcs.kernels.native import best_scores_sparse
-from lwcs.kernels.portable import second_best
+from lwcs.kernels.numpy import second_best
 
 
 def found(rows, matrix, offsets):

@@ -35,14 +35,15 @@ from tests.versions import ROOT
 # (500).
 # The aim for files is 210. Above it are summaries, typical rows, tables that are looked at, and
 # their commands (12); evidence for choices of k (2); types of arguments, terminals, errors about
-# paths, and sums in levels (4). A fit enters 46 files: the native kernels have two, the library and
-# the calls.
+# paths, and sums in levels (4). Ten more are kernels that stand file by file as the
+# core does (scans, labels, seeding, rows in CSR, bits, teams), each with its imports: of 124 lines,
+# and of which a fit enters four more and loads two beyond 90.
 LIMITS = {
-    "Python files": 224,
-    "lines of code": 34_800,
+    "Python files": 234,
+    "lines of code": 34_923,
     "modules in the largest folder": 16,
-    "files that a default fit enters": 46,
-    "modules that a default fit loads": 90,
+    "files that a default fit enters": 50,
+    "modules that a default fit loads": 92,
     "module names used twice": 0,
     "class names used twice": 0,
 }

@@ -36,7 +36,7 @@ _PIECE_VALUES = 2**25
 
 def _kernels() -> ModuleType:
     """Import the kernels, and with them torch, once there is something on a device."""
-    from lwcs.kernels import device
+    from lwcs.kernels.torch import operations as device
 
     return device
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from lwcs.arrays.checks import check_choice
 from lwcs.arrays.rows import as_read, is_narrow, is_sparse, row_numbers, split_exactly, with_values
-from lwcs.kernels import portable
+from lwcs.kernels import numpy as portable
 
 if TYPE_CHECKING:
     from types import ModuleType

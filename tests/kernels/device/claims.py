@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lwcs.kernels import portable
+from lwcs.kernels import numpy as portable
 
 torch = pytest.importorskip("torch")
 

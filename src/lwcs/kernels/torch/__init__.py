@@ -1,0 +1,1 @@
+"""The kernels for rows on a device, in torch, and in Triton where it is faster."""
