@@ -24,10 +24,10 @@ from types import FrameType
 from tests.versions import ROOT
 
 # The aim for lines of code is 31,000. Above it are mostly loops that stand two or three times, for
-# NumPy, C++, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
-# kernels is to replace; prefetching from stores, which no library was measured to replace; and
-# errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
-# listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits.
+# NumPy, C++, torch and Triton (4,700 lines in kernels and geometry); prefetching from stores, which
+# no library was measured to replace; and errors that name what to do. Raised by 300 for predictions
+# of few rows in microseconds (110), one listing per pass instead of a request per file (95),
+# confirmed uploads (35), signals and limits.
 # By 3,000 for answers that people can use: what clusters are (summaries that files of models keep,
 # typical rows of any source: 950), tables that are looked at before they are clustered (1,100),
 # choices of k that are made again, with reasons (450), intervals and alarms that hold for rare rows
@@ -35,15 +35,16 @@ from tests.versions import ROOT
 # (500).
 # The aim for files is 210. Above it are summaries, typical rows, tables that are looked at, and
 # their commands (12); evidence for choices of k (2); types of arguments, terminals, errors about
-# paths, and sums in levels (4). Ten more are kernels that stand file by file as the
-# core does (scans, labels, seeding, rows in CSR, bits, teams), each with its imports: of 124 lines,
-# and of which a fit enters four more and loads two beyond 90.
+# paths, and sums in levels (4). Thirteen more are kernels that stand file by file as the core does
+# (scans, tiles, seeding, rows in CSR, bits, teams), and their protocol: of 195 lines, most of them
+# imports and the one list of arguments that all three are checked against. A fit enters five more
+# of these files, and loads four modules beyond 90.
 LIMITS = {
-    "Python files": 234,
-    "lines of code": 34_923,
+    "Python files": 237,
+    "lines of code": 34_992,
     "modules in the largest folder": 16,
-    "files that a default fit enters": 50,
-    "modules that a default fit loads": 92,
+    "files that a default fit enters": 51,
+    "modules that a default fit loads": 94,
     "module names used twice": 0,
     "class names used twice": 0,
 }

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.rows import is_sparse, pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
@@ -102,11 +101,10 @@ def lloyd(
     """
     converged, n_iter, gains = False, 0, _Gains(least_gain)
     threads = as_threads(n_jobs) if len(points) * centers.points.size >= _WORTH_THREADS else 1
-    kernel = points.rows.geometry.kernel
     with (
         (journal or Journal()).stage("Lloyd") as stage,
         workers(threads) as run,
-        kernels.team(kernel, threads),
+        points.rows.geometry.kernels.team(threads),
     ):
         state = _state(points, centers, run)
         stride = stride if points.rows.geometry.squared and max_iter > 1 else 1.0
@@ -289,7 +287,7 @@ class _State:
         threads. There are none for sparse rows.
         """
         rows = self.points.rows
-        if kernels.is_native(rows.geometry.kernel) and not is_sparse(rows.values):
+        if rows.geometry.kernels.shares_calls and not is_sparse(rows.values):
             return iter([slice(0, len(self.points))])
         return pieces(len(self.points), max(_LOT_ROWS, _LOT_PER_CLUSTER * len(self.centers)))
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.arrays.rows import as_read
+from lwcs.arrays.rows import as_floats, as_read, is_narrow
 from lwcs.kernels.native.library import DTYPES, load
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, IntArray
+    from lwcs.arrays.types import DenseRows, IntArray, Rows
 
 CORE: Any = load()
 if CORE is None:
@@ -26,6 +26,13 @@ def _dtype_number(dtype: np.dtype[Any]) -> int:
 def type_of(points: DenseRows) -> int:
     """The number of a dtype in `core/rows.hpp`."""
     return _dtype_number(points.dtype)
+
+
+def readable(points: Rows) -> DenseRows:
+    """A block as the core reads it, also in half precision and in small integers."""
+    if is_narrow(points.dtype) and points.dtype.isnative:
+        return as_read(points)
+    return as_floats(points)
 
 
 def doubles(values: Any) -> Any:

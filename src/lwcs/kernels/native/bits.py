@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.arrays.rows import as_read
+from lwcs.kernels import numpy as portable
 from lwcs.kernels.native.arguments import CORE
 
 if TYPE_CHECKING:
@@ -18,8 +20,11 @@ SIDE = 8
 
 
 def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
-    """Copy contiguous columns of the dtype of `out`, float32 or float64, into its rows."""
-    n, d = out.shape
+    """In square blocks, where there are enough rows and columns."""
+    if min(out.shape) < SIDE or out.dtype not in (np.float32, np.float64):
+        portable.as_rows(columns, out)
+        return
+    columns, (n, d) = [as_read(each, out.dtype) for each in columns], out.shape
     assert len(columns) == d, len(columns)
     assert all(len(column) == n and column.dtype == out.dtype for column in columns), out.dtype
     addresses = [column.__array_interface__["data"][0] for column in columns]
@@ -29,7 +34,7 @@ def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
 def hash_sums(
     words: DenseRows, factors: DenseRows, more: DenseRows | None, first: int
 ) -> tuple[int, int]:
-    """The sums of `lwcs.kernels.hashes`, in one pass; `more` is added to the hash of each row."""
+    """In one pass."""
     sums, place = np.zeros(2, dtype=np.uint64), (2 * first + 1) % 2**64
     CORE.hash_sums(words.itemsize, words, factors, more, place, *words.shape, sums)
     return int(sums[0]), int(sums[1])

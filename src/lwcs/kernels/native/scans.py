@@ -1,4 +1,4 @@
-"""Scans of dense rows, their moments, and the sums of clusters (`core/scans.cpp`)."""
+"""Scans of rows, their moments, and the sums of clusters (`core/scans.cpp`)."""
 
 from __future__ import annotations
 
@@ -6,112 +6,144 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lwcs.arrays.rows import is_sparse
+from lwcs.kernels import numpy as portable
 from lwcs.kernels.native.arguments import (
     CORE,
     check_labels,
     check_runs,
     doubles,
     integers,
+    readable,
     type_of,
 )
+from lwcs.kernels.native.csr import distances_sparse, hit_rows_sparse, moments_sparse, scan_sparse
 from lwcs.kernels.native.teams import CURRENT
+from lwcs.kernels.numpy.scans import cell_sums, keep_closer, quiet, unit_weights
+from lwcs.kernels.protocol import BlockMoments, BlockScans, Hits, Pivot, Scan
 
 if TYPE_CHECKING:
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 
-def scan(
-    points: DenseRows,
-    weights: FloatArray | None,
-    pivot: FloatArray,
-    precision: FloatArray | None,
-    out: FloatArray,
-) -> tuple[FloatArray, float]:
-    """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
+@quiet
+def scan(points: Rows, weights: FloatArray | None, pivot: Pivot, out: FloatArray) -> Scan:
+    """Sparse rows at the cost of their non-zeros."""
+    if is_sparse(points):
+        return scan_sparse(points, unit_weights(weights, points.shape[0]), pivot.sparse, out)
+    points = readable(points)
     n, d = points.shape
     shift, cost = np.zeros(d), np.empty(1)
     CORE.scan(
-        type_of(points), points, doubles(weights), doubles(pivot), doubles(precision), n, d,
-        shift, cost, out,
+        type_of(points), points, doubles(weights), doubles(pivot.point), doubles(pivot.precision),
+        n, d, shift, cost, out,
     )  # fmt: skip
-    return shift, float(cost[0])
+    return Scan(shift, float(cost[0]))
 
 
+@quiet
+def distances(points: Rows, pivot: Pivot, out: FloatArray) -> None:
+    """Dense rows by a scan, whose sums cost nothing."""
+    if is_sparse(points):
+        distances_sparse(points, pivot.sparse, out)
+    else:
+        scan(points, None, pivot, out)
+
+
+@quiet
 def scan_cells(
-    points: DenseRows,
+    points: Rows,
     weights: FloatArray | None,
-    pivot: FloatArray,
-    precision: FloatArray | None,
+    pivot: Pivot,
     block_rows: int,
-    cell_rows: int,
     cells: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Write Σω·d of every cell into `cells`; return Σω(x − pivot) and Σω·d of every block.
+    cell_rows: int,
+) -> BlockScans:
+    """Dense rows without a number per row.
 
     Without weights, which row a value belongs to does not matter for the sum of a cell. So a cell
     is one line, over which the columns repeat: a long loop, for any number of columns.
     """
+    if is_sparse(points):
+        found = np.empty(points.shape[0])
+        sums = scan(points, weights, pivot, found)
+        cells[:] = cell_sums(found if weights is None else weights * found, cell_rows)
+        return BlockScans(sums.shift[None, :], np.array([sums.cost]))
+    points = readable(points)
     n, d = points.shape
     n_blocks = -(-n // block_rows)
     shifts, costs = np.zeros((n_blocks, d)), np.empty(n_blocks)
     if n:
         assert len(cells) >= -(-n // cell_rows), (len(cells), n, cell_rows)
         CORE.scan_cells(
-            type_of(points), points, doubles(weights), doubles(pivot), doubles(precision), n, d,
-            block_rows, cell_rows, shifts, costs, cells, CURRENT.team,
+            type_of(points), points, doubles(weights), doubles(pivot.point),
+            doubles(pivot.precision), n, d, block_rows, cell_rows, shifts, costs, cells,
+            CURRENT.team,
         )  # fmt: skip
-    return shifts, costs
+    return BlockScans(shifts, costs)
 
 
 def hit_rows(
-    points: DenseRows,
+    points: Rows,
     weights: FloatArray | None,
-    pivot: FloatArray,
-    mean: FloatArray,
-    precision: FloatArray | None,
+    pivot: Pivot,
+    mean: Pivot,
     scale: float,
     floor: float,
     runs: tuple[IntArray, IntArray, FloatArray],
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """One row per run (`kernels.hit_rows`), the h of each, and its distance to the mean."""
+) -> Hits:
+    """Only the rows of the runs are read."""
+    if is_sparse(points):
+        return hit_rows_sparse(points, weights, pivot.sparse, mean.sparse, scale, floor, runs)
+    points = readable(points)
     starts, stops, targets = integers(runs[0]), integers(runs[1]), doubles(runs[2])
     count = len(starts)
     check_runs(starts, stops, len(points), weights)
     rows, bounds, distances = np.empty(count, dtype=np.int64), np.empty(count), np.empty(count)
     CORE.hit_rows(
-        type_of(points), points, doubles(weights), doubles(pivot), doubles(mean),
-        doubles(precision), scale, floor, points.shape[1], count, starts, stops, targets,
+        type_of(points), points, doubles(weights), doubles(pivot.point), doubles(mean.point),
+        doubles(pivot.precision), scale, floor, points.shape[1], count, starts, stops, targets,
         rows, bounds, distances,
     )  # fmt: skip
-    return rows, bounds, distances
+    return Hits(rows, bounds, distances)
 
 
-def moments(points: DenseRows, weights: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
+@quiet
+def moments(points: Rows, weights: FloatArray | None) -> BlockMoments:
+    """Each piece of rows around its own mean, pieces merged exactly."""
+    weights = unit_weights(weights, points.shape[0])
+    if is_sparse(points):
+        return moments_sparse(points, weights)
+    points = readable(points)
     n, d = points.shape
     weight, mean, scatter = np.empty(1), np.zeros(d), np.zeros(d)
     CORE.moments(type_of(points), points, doubles(weights), n, d, weight, mean, scatter)
-    return float(weight[0]), mean, scatter
+    return BlockMoments(float(weight[0]), mean, scatter)
 
 
+@quiet
 def closer(
-    points: DenseRows,
+    points: Rows,
     weights: FloatArray | None,
-    center: FloatArray,
-    precision: FloatArray | None,
+    center: Pivot,
     label: int,
     reach: FloatArray | None,
     closest: FloatArray,
     labels: Labels,
 ) -> tuple[float, int]:
-    """Lower `closest` where `center` is nearer; rows within reach of their own are not read."""
+    """Dense rows within reach of their own center are not read."""
+    if is_sparse(points):
+        found = np.empty(points.shape[0])
+        distances(points, center, found)
+        return keep_closer(found, weights, label, closest, labels), 0
+    points = readable(points)
     n, d = points.shape
     cost, spared = np.empty(1), np.empty(1, dtype=np.int64)
     own = integers(labels)
     assert reach is None or not n or own.max() < len(reach), (label, len(reach))
     CORE.closer(
-        type_of(points), points, doubles(weights), doubles(center), doubles(precision), n, d,
-        label, doubles(reach), closest, own, cost, spared,
+        type_of(points), points, doubles(weights), doubles(center.point),
+        doubles(center.precision), n, d, label, doubles(reach), closest, own, cost, spared,
     )  # fmt: skip
     if own is not labels:
         labels[:] = own
@@ -121,7 +153,8 @@ def closer(
 def own_distances(
     points: DenseRows, centers: FloatArray, labels: Labels, precision: FloatArray | None
 ) -> FloatArray:
-    """d of every row to the center that its label names; as in NumPy, −1 is the last one."""
+    """As in NumPy, the label −1 is the last center."""
+    points = readable(points)
     n, d = points.shape
     out, own = np.empty(n), integers(labels)
     if n and own.min() < 0:
@@ -134,12 +167,12 @@ def own_distances(
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask, around: FloatArray
+    points: Rows, weights: FloatArray | None, labels: Labels, wanted: Mask, around: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·(x − around) of the clusters that are wanted, zeros for the others.
-
-    The order of additions is that of the rows of a cluster, for any number of threads.
-    """
+    """Dense rows in the order of a cluster, for any number of threads; sparse rows by products."""
+    if is_sparse(points):
+        return portable.cluster_sums(points, weights, labels, wanted, around)
+    points, weights = readable(points), unit_weights(weights, points.shape[0])
     n, d = points.shape
     totals, sums, own = np.zeros(len(wanted)), np.zeros((len(wanted), d)), integers(labels)
     check_labels(own, len(wanted))

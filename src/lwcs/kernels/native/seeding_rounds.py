@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.kernels.native.arguments import CORE, check_labels, doubles, integers, type_of
+from lwcs.kernels.native.arguments import CORE, check_labels, doubles, integers, readable, type_of
 from lwcs.kernels.native.teams import CURRENT
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray
-    from lwcs.kernels.native.labels import Tiles
+    from lwcs.kernels.native.tiles import Tiles
 
 _BLOCK = 256
 """Points of a seeding whose sums are taken together, as in `core/seeding.cpp`."""
@@ -28,6 +28,7 @@ class TiledSeeding:
         self, tiles: Tiles, points: DenseRows | None, precision: FloatArray | None, unit: float
     ) -> None:
         self._tiles, self.dtype = tiles, tiles.columns.dtype
+        points = None if points is None else readable(points)
         dtype = 0 if points is None else type_of(points)
         self._points = (
             self.dtype == np.float64, tiles.columns, tiles._norms, tiles.n_rows,
@@ -92,10 +93,7 @@ def first_swap(
     cancelled: float,
     least_gain: float,
 ) -> tuple[int, int] | None:
-    """The first candidate, from number `first` on, that is worth a center, and that center.
-
-    `distances` has one row per candidate; the other arrays are those of `local_search`.
-    """
+    """Up to the next that pays, whatever the number of candidates."""
     found, (many, n) = np.empty(2, dtype=np.int64), distances.shape
     check_labels(labels, len(losses))
     CORE.try_swaps(

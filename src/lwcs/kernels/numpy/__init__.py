@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from lwcs.kernels.numpy.csr import SparsePivot, distances_sparse, moments_sparse, scan_sparse
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from lwcs.kernels.numpy.bits import as_rows, hash_sums
 from lwcs.kernels.numpy.scans import (
-    cell_sums,
     closer,
     cluster_sums,
-    cross,
-    keep_closer,
+    distances,
+    hit_rows,
     moments,
     own_distances,
     scan,
     scan_cells,
-    second_best,
-    weighted_sum,
 )
 
+if TYPE_CHECKING:
+    from lwcs.kernels.protocol import KernelName, TiledKernels
+
+name: KernelName = "numpy"
+description = "numpy"
+shares_calls = False
+reads_runs = False
+tiled: TiledKernels | None = None
+
+
+def team(threads: int) -> AbstractContextManager[None]:
+    """None: BLAS has threads of its own."""
+    del threads
+    return nullcontext()
+
+
 __all__ = [
-    "SparsePivot",
-    "cell_sums",
-    "closer",
-    "cluster_sums",
-    "cross",
-    "distances_sparse",
-    "keep_closer",
-    "moments",
-    "moments_sparse",
-    "own_distances",
-    "scan",
-    "scan_cells",
-    "scan_sparse",
-    "second_best",
-    "weighted_sum",
-]
+    "as_rows", "closer", "cluster_sums", "description", "distances", "hash_sums", "hit_rows",
+    "moments", "name", "own_distances", "reads_runs", "scan", "scan_cells", "shares_calls",
+    "team", "tiled",
+]  # fmt: skip

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray
-
-
-class SparsePivot(NamedTuple):
-    """A pivot for CSR rows: the cost of zeros is in two parts, by `split_exactly`."""
-
-    columns: FloatArray
-    """Per column: the point, and the first part of the cost of a zero."""
-    precision: FloatArray | None
-    totals: tuple[float, float]
-    """Cost of a row of zeros: of the second parts, and of the first ones."""
+    from lwcs.kernels.protocol import SparsePivot
 
 
 def scan_sparse(
@@ -44,13 +35,6 @@ def scan_sparse(
     at_zero = _in_order(weights) - np.bincount(indices, omega, n_features)
     shift = np.bincount(indices, omega * offset, n_features) - at_zero * pivot
     return shift, float(np.sum(weights * out))
-
-
-def distances_sparse(
-    data: DenseRows, indices: IntArray, indptr: IntArray, around: SparsePivot, out: FloatArray
-) -> None:
-    """The distances of `scan_sparse`."""
-    scan_sparse(data, indices, indptr, np.ones(len(out)), around, out)
 
 
 def moments_sparse(

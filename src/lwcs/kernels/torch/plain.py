@@ -97,7 +97,7 @@ def hit_rows(
 
 
 def cross(masses: Tensor, targets: Tensor) -> Tensor:
-    """Where the running sum of every row of masses crosses its target, as `portable.cross`."""
+    """Where the running sum of every row of masses crosses its target, as `cross` of NumPy."""
     sums = masses.cumsum(dim=1)
     below, before = sums <= targets[:, None], sums < sums[:, -1:]
     return torch.minimum(below.sum(dim=1), before.sum(dim=1))

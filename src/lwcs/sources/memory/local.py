@@ -126,7 +126,7 @@ class LocalSource(Source):
         if not self.gives_views:
             return self.block_rows
         rows = _STRETCH_VALUES // max(1, self.n_features)
-        if kernels.is_native(kernel):
+        if kernels.named(kernel).shares_calls:
             rows *= as_threads(n_jobs)
         else:
             rows = min(rows, self.n_rows // (_STRETCHES_PER_THREAD * as_threads(n_jobs)))
@@ -178,14 +178,14 @@ class LocalSource(Source):
         and no Python runs in between.
         """
         cut = pieces(self.n_rows, self.block_rows if rows is None else rows)
-        if rows is None or not self.gives_views or not kernels.is_native(kernel):
+        if rows is None or not self.gives_views or not kernels.named(kernel).shares_calls:
             return ordered_map(lambda piece: task(self._block(piece, 0)), cut, n_jobs)
         return self._each_by_team(task, cut, kernel, as_threads(n_jobs))
 
     def _each_by_team(
         self, task: Callable[[Block], R], cut: Iterator[slice], kernel: KernelName, threads: int
     ) -> Iterator[R]:
-        with kernels.team(kernel, threads):
+        with kernels.named(kernel).team(threads):
             for piece in cut:
                 yield task(self._block(piece, 0))
 
@@ -206,7 +206,7 @@ class LocalSource(Source):
             return self.followed(without_dropped(task(block), block))
         values, done = np.empty(0), 0
         kernel: KernelName = getattr(task, "shared", "numpy")
-        rows = self.stretch_rows(n_jobs, kernel) if kernels.is_native(kernel) else None
+        rows = self.stretch_rows(n_jobs, kernel) if kernels.named(kernel).shares_calls else None
         # Results are copied while further blocks are computed.
         for part in self.each_block(
             lambda block: without_dropped(task(block), block),

@@ -1,4 +1,7 @@
-"""The nearest center of every dense row, and rows in tiles (`core/labels.cpp`)."""
+"""What seeding, local search, Lloyd's algorithm and labels take instead of products of matrices.
+
+Labels and tiles are those of `core/labels.cpp`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.kernels.native.arguments import CORE, doubles, in_precision, integers, type_of
+from lwcs.kernels.native.arguments import CORE, doubles, in_precision, integers, readable, type_of
+from lwcs.kernels.native.csr import best_scores
+from lwcs.kernels.native.seeding_rounds import TiledSeeding, first_swap
 from lwcs.kernels.native.teams import CURRENT
 
 if TYPE_CHECKING:
@@ -27,11 +32,8 @@ def nearest(
     labels: npt.NDArray[np.int32],
     distances: FloatArray | None,
 ) -> IntArray:
-    """Label rows by squared distances, and measure them if wanted; return rows not certain.
-
-    `matrix` has the slopes and the offset of one center per row; `limits` are those of `Products`:
-    clear, tiny, large and rounding.
-    """
+    """By the scores of the processor, without a matrix of them."""
+    points = readable(points)
     n, d = points.shape
     unclear, count = np.empty(n, dtype=np.bool_), np.zeros(1, dtype=np.int64)
     wide, scale = in_precision(matrix.dtype, factor)
@@ -56,6 +58,7 @@ class Tiles:
     def __init__(
         self, points: DenseRows, dtype: np.dtype[Any], origin: DenseRows, factor: DenseRows | None
     ) -> None:
+        points = readable(points)
         self.n_rows, self._wide = len(points), dtype == np.float64
         n_tiles = -(-self.n_rows // TILE)
         self.columns: DenseRows = np.empty((n_tiles, points.shape[1], TILE), dtype)
@@ -95,3 +98,6 @@ class Tiles:
         )  # fmt: skip
         watch.unknown[: count[0]] = np.flatnonzero(unknown)
         return int(count[0])
+
+
+__all__ = ["TILE", "TiledSeeding", "Tiles", "best_scores", "first_swap", "nearest"]
