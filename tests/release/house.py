@@ -38,10 +38,11 @@ from tests.versions import ROOT
 # paths, and sums in levels (4). Thirteen more are kernels that stand file by file as the core does
 # (scans, tiles, seeding, rows in CSR, bits, teams), and their protocol: of 195 lines, most of them
 # imports and the one list of arguments that all three are checked against. A fit enters five more
-# of these files, and loads four modules beyond 90.
+# of these files, and loads four modules beyond 90. One is EM for rows of the host, which has the
+# functions of EM for rows on a device.
 LIMITS = {
-    "Python files": 237,
-    "lines of code": 34_992,
+    "Python files": 238,
+    "lines of code": 34_996,
     "modules in the largest folder": 16,
     "files that a default fit enters": 51,
     "modules that a default fit loads": 94,

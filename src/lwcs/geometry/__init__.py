@@ -257,8 +257,7 @@ class Geometry:
     def rows_to_data(self, rows: Measured) -> Rows:
         """Transformed rows without smoothing, for a user's `init` function."""
         tau, domain = self._tau, self.divergence.domain
-        values: Rows = rows.values
-        values = np.asarray(values) if isinstance(values, DeviceArray) else values
+        values: Rows = copied(rows.values)
         if is_sparse(values):
             data = values.data / (1.0 - tau) + self.divergence.zero
             return with_values(values, data.astype(values.dtype))

@@ -2,7 +2,8 @@
 
 Random numbers are drawn on the host in the same order as for rows of the host, so that the same
 rows are drawn; they are drawn while the device reads, and host and device wait for each other once
-per read. Nothing per row comes back to the host but the numbers of the drawn rows.
+per read. Nothing per row comes back to the host but the numbers of the drawn rows. The text of the
+host looks at sums in between, so one text for both would wait for the device at each of them.
 """
 
 from __future__ import annotations

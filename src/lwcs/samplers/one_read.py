@@ -29,8 +29,9 @@ from lwcs.kernels import Hits, cell_sums, cross
 from lwcs.runtime.parallel import ordered_map
 from lwcs.runtime.randomness import Round
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.sampler import Run, Summary, is_on_device
+from lwcs.samplers.sampler import Run, Summary
 from lwcs.samplers.two_rounds import Picked
+from lwcs.sources.memory.local import is_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable

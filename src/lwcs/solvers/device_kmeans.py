@@ -3,7 +3,8 @@
 Uniform numbers are drawn on the host, as for points of the host, so that the same points are chosen
 up to rounding. Rounds of k-means++, iterations of Lloyd and decisions of local search write into
 the same tensors each time, so that they can be captured as CUDA graphs and replayed: launching
-their kernels one by one takes several times as long as running them.
+their kernels one by one, as the text of the host would, takes several times as long as running
+them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.kernels import KernelName
+    from lwcs.sources.memory.tensors import DeviceSource
 
 _CELLS_OF_A_BLOCK = 2048
 # Stretches are long enough to make the overhead of Python negligible, and short enough for threads
@@ -339,13 +340,18 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
         source.set_weights(options.weight_array, "sample_weight")
     if not options.drop or not source.n_rows:
         return source
-    if isinstance(getattr(source, "array", None), DeviceArray):
+    if is_on_device(source):
         raise ValueError(
             "missing='drop' is not possible for rows on a device; drop them beforehand: "
             f"{source.dropping}"
         )
     kept = DroppingSource(source)
     return kept if kept.dropped else source
+
+
+def is_on_device(source: Source) -> TypeGuard[DeviceSource]:
+    """Whether the rows of a source are a tensor on a device; loads nothing to find out."""
+    return isinstance(getattr(source, "array", None), DeviceArray)
 
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:
