@@ -194,7 +194,7 @@ def labels(sizes: Sizes, rows: Rows) -> Iterator[Line]:
 
 
 def _nearest(X: torch.Tensor, centers: torch.Tensor, mode: str) -> torch.Tensor:
-    from lwcs.kernels import device
+    from lwcs.kernels.torch import operations as device
 
     return device.nearest(X, centers, None, mode=mode)[0]
 

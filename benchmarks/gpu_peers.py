@@ -143,7 +143,7 @@ def flash_fit(X: torch.Tensor, k: int, iterations: int) -> torch.Tensor:
 
 def full_lloyd(X: torch.Tensor, centers: Any, iterations: int) -> torch.Tensor:
     """Lloyd's algorithm on all rows by our own kernels."""
-    from lwcs.kernels import device
+    from lwcs.kernels.torch import operations as device
 
     found = as_centers(centers, X)
     for _ in range(iterations):

@@ -21,10 +21,10 @@ ENGINES = {
     "lwcs.sources.engines.spark": "pyspark",
     "lwcs.spark": "pyspark",
     "lwcs.sources.engines.ray": "ray",
-    "lwcs.kernels.device": "torch",
+    "lwcs.kernels.torch": "torch",
     **{
-        f"lwcs.kernels.device.{name}": "triton"
-        for name in ("assignment", "assignment_kernels", "fused", "scans", "seeding_kernels")
+        f"lwcs.kernels.torch.{name}": "triton"
+        for name in ("assignment", "assignment_kernels", "fused", "fused_scans", "seeding_kernels")
     },
 }
 """What the examples of some modules need."""

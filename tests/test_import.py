@@ -69,7 +69,7 @@ def test_importing_every_module_leaves_the_functions_in_place():
         "lwcs.sources.engines.spark",
         "lwcs.sources.engines.ray",
         "lwcs.spark",
-        "lwcs.kernels.device",
+        "lwcs.kernels.torch",
     )
     # Walking imports packages; one that fails to import is named again by the second statement.
     code = "import lwcs, pkgutil, importlib; " + (

@@ -74,13 +74,13 @@ def test_what_is_saved_is_loaded(tmp_path_factory, table, size, seed):
 
 @given(tables(least_rows=3), st.data())
 def test_moments_of_the_parts_merge_to_those_of_the_whole(table, data):
-    from lwcs import kernels
+    from lwcs.kernels import named
 
     X, w = table
     w = np.ones(len(X)) if w is None else w
     cut = data.draw(st.integers(0, len(X)))
     parts = [
-        Moments(len(rows), *kernels.moments(rows, omega, "numpy"))
+        Moments(len(rows), *named("numpy").moments(rows, omega))
         for rows, omega in ((X[:cut], w[:cut]), (X[cut:], w[cut:]))
     ]
     merged, (mean, cost) = parts[0] + parts[1], naive(X, w)

@@ -13,7 +13,7 @@ from lwcs import CoresetKMeans
 from lwcs.arrays.device import with_explained_memory
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-gpu")
-device = pytest.importorskip("lwcs.kernels.device")
+device = pytest.importorskip("lwcs.kernels.torch.operations")
 
 ROWS = np.random.default_rng(0).standard_normal((20_000, 3))
 WORDS = r"memory of the device is full.*smaller coreset_size.*device='cuda'.*memory_limit"

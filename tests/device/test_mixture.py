@@ -13,12 +13,10 @@ from lwcs.divergences import SquaredEuclidean
 from lwcs.solvers import device_em as families
 from lwcs.solvers import device_em as mixture_on_device
 from lwcs.solvers.em import (
-    belonging,
-    evenly,
-    expected,
     fit_mixture,
     log_joint,
     log_likelihoods,
+    loops,
     maximize,
     mixing_weights,
     prepared,
@@ -105,7 +103,7 @@ def test_em_is_that_of_numpy(name, kind):
 def test_densities_and_responsibilities_are_those_of_numpy(name, kind):
     X = data(name)
     weights, labels = np.ones(len(X)), np.arange(len(X)) % K
-    family, _ = started(name, kind, X, weights, belonging(labels, K, X))
+    family, _ = started(name, kind, X, weights, loops(X).labelled(labels, K, X))
     mixing = np.array([0.2, 0.8, 0.0])
     rows = on_cpu(X)
     for ask in (log_joint, log_likelihoods, responsibilities):
@@ -113,7 +111,7 @@ def test_densities_and_responsibilities_are_those_of_numpy(name, kind):
         assert isinstance(given, np.ndarray)
         np.testing.assert_allclose(given, ask(family, mixing, X), rtol=1e-10, atol=1e-12)
     for what in ("labels", "log-likelihood", "responsibilities"):
-        values, first_lost = mixture_on_device.evaluate(family, mixing, rows, what)
+        values, first_lost = mixture_on_device.evaluate_and_check(family, mixing, rows, what)
         assert first_lost is None
         assert isinstance(values, DeviceArray)
         if what == "labels":
@@ -126,11 +124,11 @@ def test_densities_and_responsibilities_are_those_of_numpy(name, kind):
 def test_every_kind_of_responsibilities_gives_the_same_m_step(name, kind):
     X = data(name)
     weights, labels = np.random.default_rng(2).random(len(X)), np.arange(len(X)) % K
-    before, mixing = started(name, kind, X, weights, belonging(labels, K, X))
+    before, mixing = started(name, kind, X, weights, loops(X).labelled(labels, K, X))
     kinds = (
-        lambda rows: belonging(labels, K, rows),
-        lambda rows: evenly(K, rows),
-        lambda rows: expected(before, mixing, rows),
+        lambda rows: loops(rows).labelled(labels, K, rows),
+        lambda rows: loops(rows).even(K, rows),
+        lambda rows: loops(rows).expected(before, mixing, rows),
     )
     for kind_of in kinds:
         host, own = started(name, kind, X, weights, kind_of(X))
@@ -146,12 +144,16 @@ def test_every_kind_of_responsibilities_gives_the_same_m_step(name, kind):
 def test_a_component_without_rows_stays_finite_as_on_the_host(name, kind):
     X = data(name)
     weights, labels = np.ones(len(X)), np.arange(len(X)) % (K - 1)
-    host, own = started(name, kind, X, weights, belonging(labels, K, X))
-    device, found = started(name, kind, on_cpu(X), weights, belonging(labels, K, on_cpu(X)))
+    host, own = started(name, kind, X, weights, loops(X).labelled(labels, K, X))
+    device, found = started(
+        name, kind, on_cpu(X), weights, loops(on_cpu(X)).labelled(labels, K, on_cpu(X))
+    )
     same(host, device)
     np.testing.assert_allclose(found, own, rtol=1e-10)
     assert found[-1] > 0.0
-    mixing = mixing_weights(on_cpu(X), weights, device, belonging(labels, K, on_cpu(X)))
+    mixing = mixing_weights(
+        on_cpu(X), weights, device, loops(on_cpu(X)).labelled(labels, K, on_cpu(X))
+    )
     np.testing.assert_allclose(mixing, own, rtol=1e-10)
 
 
@@ -159,8 +161,10 @@ def test_a_component_without_rows_stays_finite_as_on_the_host(name, kind):
 def test_an_offset_costs_no_more_than_on_the_host(kind):
     X = data("gaussian") + 1e6
     weights, labels = np.ones(len(X)), np.arange(len(X)) % K
-    host, _ = started("gaussian", kind, X, weights, belonging(labels, K, X))
-    device, _ = started("gaussian", kind, on_cpu(X), weights, belonging(labels, K, on_cpu(X)))
+    host, _ = started("gaussian", kind, X, weights, loops(X).labelled(labels, K, X))
+    device, _ = started(
+        "gaussian", kind, on_cpu(X), weights, loops(on_cpu(X)).labelled(labels, K, on_cpu(X))
+    )
     np.testing.assert_allclose(device.covariances, host.covariances, rtol=1e-9, atol=1e-8)
 
 
@@ -271,7 +275,7 @@ def test_rows_outside_of_the_domain_are_named_as_on_the_host(name, bad):
 
 def test_a_row_too_far_for_em_is_named_as_on_the_host():
     X = data("gaussian")
-    weights, shared = np.ones(len(X)), belonging(np.arange(len(X)) % K, K, X)
+    weights, shared = np.ones(len(X)), loops(X).labelled(np.arange(len(X)) % K, K, X)
     family, mixing = started("gaussian", "full", X, weights, shared)
     X[[400, 500]] = 1e200
     errors = []
@@ -288,7 +292,7 @@ def test_a_singular_covariance_is_refused_in_the_same_words():
     words = []
     for rows in both(X):
         family = Gaussian("full", 0.0)
-        shared = belonging(np.arange(30) % 2, 2, rows)
+        shared = loops(rows).labelled(np.arange(30) % 2, 2, rows)
         words.append(message(maximize, rows, np.ones(30), family, shared))
     assert words[0] == words[1]
 
@@ -343,7 +347,7 @@ def test_a_gpu_gives_the_mixture_of_the_host(name, kind):
     weights, labels = np.ones(len(X)), np.arange(len(X)) % K
     found = []
     for rows in (X, DeviceArray(torch.tensor(X, device="cuda"))):
-        family, mixing = started(name, kind, rows, weights, belonging(labels, K, rows))
+        family, mixing = started(name, kind, rows, weights, loops(rows).labelled(labels, K, rows))
         found.append(fit_mixture(rows, weights, family, mixing, max_iter=10, tol=0.0))
     np.testing.assert_allclose(found[1].bounds, found[0].bounds, rtol=1e-10)
     same(found[0].family, found[1].family)

@@ -106,7 +106,10 @@ def test_moments_and_scans_are_those_of_numpy(dtype, offset, scaled):
             np.testing.assert_allclose(one, other, rtol=1e-8)
         pivot = host.pivot(centers.points[0])
         out, expected = np.empty(len(host)), np.empty(len(host))
-        sums, known = device.scan(own, pivot, out), host.scan(own, pivot, expected)
+        sums, known = (
+            device.kernels.scan(device.values, own, pivot, out),
+            host.kernels.scan(host.values, own, pivot, expected),
+        )
         np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-12)
         np.testing.assert_allclose(device.distances_to_pivot(pivot), expected, rtol=1e-5)
         np.testing.assert_allclose(sums.shift, known.shift, rtol=1e-6, atol=1e-6)
@@ -121,8 +124,8 @@ def test_cells_of_several_blocks_are_those_of_numpy(dtype, on_device):
     host, device, weights, centers = case(dtype)
     pivot, cells = host.pivot(centers.points[0]), np.empty(-(-len(host) // 4))
     own = on_cpu(np.empty_like(cells)) if on_device else np.empty_like(cells)
-    known = host.scan_cells(weights, pivot, 128, cells, 4)
-    found = device.scan_cells(weights, pivot, 128, own, 4)
+    known = host.kernels.scan_cells(host.values, weights, pivot, 128, cells, 4)
+    found = device.kernels.scan_cells(device.values, weights, pivot, 128, own, 4)
     np.testing.assert_allclose(own, cells, rtol=1e-5)
     np.testing.assert_allclose(found.costs, known.costs, rtol=1e-6)
     np.testing.assert_allclose(found.shifts, known.shifts, rtol=1e-6, atol=1e-6)
@@ -143,8 +146,8 @@ def test_hits_are_those_of_numpy(dtype, weighted, first):
     masses = (2.0 * distances + 0.5) * (1.0 if own is None else own)
     totals = np.array([masses[a:b].sum() for a, b in zip(starts, stops, strict=True)])
     runs = (starts, stops, rng.random(200) * totals)
-    known = host.hit_rows(own, pivot, mean, 2.0, 0.5, runs)
-    found = device.hit_rows(own, pivot, mean, 2.0, 0.5, runs)
+    known = host.kernels.hit_rows(host.values, own, pivot, mean, 2.0, 0.5, runs)
+    found = device.kernels.hit_rows(device.values, own, pivot, mean, 2.0, 0.5, runs)
     np.testing.assert_array_equal(found.rows, known.rows)
     np.testing.assert_allclose(found.bounds, known.bounds, rtol=1e-9)
     np.testing.assert_allclose(found.distances, known.distances, rtol=1e-9)

@@ -70,7 +70,7 @@ def test_the_same_points_are_chosen(make, dtype, offset, scaled, candidates):
 
 
 def test_the_rounds_go_on_in_float64_when_the_cost_has_fallen(monkeypatch):
-    from lwcs.kernels.device import seeding_rounds as seeding
+    from lwcs.kernels.torch import seeding_rounds as seeding
 
     X, w = clustered()
     calls = []
@@ -231,7 +231,7 @@ def test_stages_are_told():
 
 
 def test_an_interrupt_ends_the_rounds(monkeypatch):
-    from lwcs.kernels.device import seeding_rounds as seeding
+    from lwcs.kernels.torch import seeding_rounds as seeding
 
     X, w = data(300)
     _, device = both(X, w)
@@ -251,7 +251,7 @@ def test_an_interrupt_ends_the_rounds(monkeypatch):
 
 FUSED = """
 import numpy as np, torch
-from lwcs.kernels.device import seeding_rounds as seeding
+from lwcs.kernels.torch import seeding_rounds as seeding
 
 # The interpreter goes from number to number.
 seeding.TILE, seeding._CHUNK = 32, 4

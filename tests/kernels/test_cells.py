@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lwcs import kernels
-from lwcs.kernels import Pivot
+from lwcs.kernels import Pivot, named
 
 KERNELS = pytest.mark.parametrize("name", ["numpy", "native"])
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
@@ -23,7 +22,7 @@ def rows_and_weights(n_rows, columns, weighted, dtype="float32"):
 
 def scan_cells(X, w, pivot, name):
     cells = np.empty(-(-X.shape[0] // CELL))
-    return (*kernels.scan_cells(X, w, pivot, BLOCK, cells, CELL, name), cells)
+    return (*named(name).scan_cells(X, w, pivot, BLOCK, cells, CELL), cells)
 
 
 @KERNELS
@@ -78,7 +77,7 @@ def test_sparse_rows_have_the_cells_of_dense_rows(weighted, name):
 def test_only_the_block_of_a_bad_value_has_sums_that_are_not_finite(row, bad, name):
     X, _, point = rows_and_weights(203, 17, weighted=False)
     X[row, 5] = bad
-    sums = kernels.scan_cells(X, None, Pivot(point), BLOCK, np.empty(26), CELL, name)
+    sums = named(name).scan_cells(X, None, Pivot(point), BLOCK, np.empty(26), CELL)
     assert np.flatnonzero(~sums.finite).tolist() == [row // BLOCK]
 
 
@@ -93,7 +92,7 @@ def hits_of(X, w, targets, name, scale=1.1, floor=0.2):
     pivot, mean = Pivot(np.full(X.shape[1], 2.5)), Pivot(np.full(X.shape[1], 3.0))
     runs = first, first + (stops - starts), targets
     own = None if w is None else w[at]
-    hits = kernels.hit_rows(X[at], own, pivot, mean, scale, floor, runs, name)
+    hits = named(name).hit_rows(X[at], own, pivot, mean, scale, floor, runs)
     return hits._replace(rows=at[hits.rows])
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lwcs.kernels import native
-from lwcs.kernels.hashes import as_rows
+from lwcs.kernels import choose, named
+from lwcs.kernels.native import bits
+
+
+def as_rows(columns, out):
+    named(choose()).as_rows(columns, out)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -40,7 +44,7 @@ def test_columns_of_other_types_strided_or_unaligned_are_converted():
 
 def test_the_native_loop_is_used_for_floating_point_numbers(monkeypatch):
     shapes = []
-    monkeypatch.setattr(native, "as_rows", lambda _, out: shapes.append(out.shape))
-    as_rows([np.ones(20)] * 10, np.empty((20, 10)))
-    as_rows([np.ones(20)] * 10, np.empty((20, 10), dtype=np.int64))
+    monkeypatch.setattr(bits.CORE, "as_rows", lambda *given: shapes.append(given[-1].shape))
+    bits.as_rows([np.ones(20)] * 10, np.empty((20, 10)))
+    bits.as_rows([np.ones(20)] * 10, np.empty((20, 10), dtype=np.int64))
     assert shapes == [(20, 10)]

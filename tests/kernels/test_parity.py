@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from lwcs import kernels
-from lwcs.kernels import Pivot, module_of, portable
+from lwcs.kernels import Pivot, named
+from lwcs.kernels.numpy.scans import moments_dense, scan_dense
 
 ROWS = (0, 1, 7, 8, 9, 200)
 COLUMNS = (1, 3, 17, 74, 784)
@@ -44,13 +45,13 @@ def test_both_kernels_compute_the_formulas(rows, columns, dtype, name):
     rng = np.random.default_rng(1)
     w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
     out = np.empty(rows)
-    scan = kernels.scan(X, w, Pivot(pivot, precision), out, name)
+    scan = named(name).scan(X, w, Pivot(pivot, precision), out)
     distances, shift, cost = naive_scan(X, w, pivot, precision)
     np.testing.assert_allclose(out, distances, rtol=1e-12)
     np.testing.assert_allclose(scan.shift, shift, rtol=1e-10, atol=1e-10)
     assert scan.cost == pytest.approx(cost, rel=1e-12)
     weight, mean, scatter = naive_moments(X, w)
-    moments = kernels.moments(X, w, name)
+    moments = named(name).moments(X, w)
     assert moments.weight == pytest.approx(weight, rel=1e-12)
     np.testing.assert_allclose(moments.mean, mean, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(moments.scatter, scatter, rtol=1e-10, atol=1e-12)
@@ -66,16 +67,16 @@ def test_sparse_rows_cost_what_dense_rows_cost(rows, columns, dtype, name):
     rng = np.random.default_rng(3)
     w, pivot, precision = rng.random(rows), rng.normal(size=columns), rng.random(columns) + 0.5
     dense, sparse = np.empty(rows), np.empty(rows)
-    a = kernels.scan(X, w, Pivot(pivot, precision), dense, "numpy")
-    b = kernels.scan(sp.csr_array(X), w, Pivot(pivot, precision), sparse, name)
+    a = named("numpy").scan(X, w, Pivot(pivot, precision), dense)
+    b = named(name).scan(sp.csr_array(X), w, Pivot(pivot, precision), sparse)
     np.testing.assert_allclose(sparse, dense, rtol=1e-12)
     np.testing.assert_allclose(b.shift, a.shift, rtol=1e-10, atol=1e-10)
     assert b.cost == pytest.approx(a.cost, rel=1e-12)
     alone = np.empty(rows)
-    kernels.distances(sp.csr_array(X), Pivot(pivot, precision), alone, name)
+    named(name).distances(sp.csr_array(X), Pivot(pivot, precision), alone)
     np.testing.assert_array_equal(alone, sparse)
     for one, other in zip(
-        kernels.moments(sp.csr_array(X), w, name), kernels.moments(X, w, "numpy"), strict=True
+        named(name).moments(sp.csr_array(X), w), named("numpy").moments(X, w), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
@@ -97,8 +98,8 @@ def test_the_memory_layout_changes_no_bit(layout, name):
     results = []
     for points in (X, layout(X)):
         out = np.empty(200)
-        scan = kernels.scan(points, None, Pivot(pivot, precision), out, name)
-        moments = kernels.moments(points, None, name)
+        scan = named(name).scan(points, None, Pivot(pivot, precision), out)
+        moments = named(name).moments(points, None)
         results.append([out, scan.shift, scan.cost, moments.mean, moments.scatter])
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -111,10 +112,9 @@ def test_neither_byte_order_nor_addresses_change_a_bit(dtype, name):
     swapped = X.astype(X.dtype.newbyteorder())
     askew = np.ndarray(X.shape, X.dtype, bytearray(b"\0" + X.tobytes()), offset=1)
     expected, out = np.empty((2, 200))
-    kernels.scan(X, None, pivot, expected, name)
+    named(name).scan(X, None, pivot, expected)
     for points in (swapped, askew):
-        assert kernels.readable(points, name).flags.aligned
-        kernels.scan(points, None, pivot, out, name)
+        named(name).scan(points, None, pivot, out)
         np.testing.assert_array_equal(out, expected)
 
 
@@ -123,12 +123,12 @@ def test_the_memory_layout_of_csr_arrays_changes_no_bit(name):
     X, pivot = sp.csr_array(rows_of((200, 17), "float32")), Pivot(np.full(17, 2.5))
     parts = (np.repeat(each, 2)[::2] for each in (X.data, X.indices, X.indptr))
     expected, out = np.empty((2, 200))
-    kernels.scan(X, None, pivot, expected, name)
+    named(name).scan(X, None, pivot, expected)
     strided = sp.csr_array(tuple(parts), shape=X.shape)
     short = X.copy()
     short.indices = short.indices.astype(np.uint16)
     for points in (strided, short):
-        kernels.scan(points, None, pivot, out, name)
+        named(name).scan(points, None, pivot, out)
         np.testing.assert_array_equal(out, expected)
 
 
@@ -137,8 +137,8 @@ def test_the_memory_layout_of_csr_arrays_changes_no_bit(name):
 def test_no_weights_and_no_precision_mean_ones(columns, name):
     X, pivot = rows_of((203, columns), "float32"), np.full(columns, 2.5)
     plain, ones = np.empty(203), np.empty(203)
-    a = kernels.scan(X, None, Pivot(pivot, None), plain, name)
-    b = kernels.scan(X, np.ones(203), Pivot(pivot, np.ones(columns)), ones, name)
+    a = named(name).scan(X, None, Pivot(pivot, None), plain)
+    b = named(name).scan(X, np.ones(203), Pivot(pivot, np.ones(columns)), ones)
     np.testing.assert_allclose(plain, ones, rtol=1e-13)
     np.testing.assert_allclose(a.shift, b.shift, rtol=1e-10)
     assert a.cost == pytest.approx(b.cost, rel=1e-13)
@@ -149,12 +149,12 @@ def test_portable_kernels_run_on_any_array_library():
     pivot, precision = X.mean(axis=0, dtype=np.float64), np.full(7, 2.0)
     xp = array_api_strict
     out = xp.zeros(50, dtype=xp.float64)
-    shift, cost = portable.scan(*map(xp.asarray, (X, w, pivot, precision)), out)
+    shift, cost = scan_dense(*map(xp.asarray, (X, w, pivot, precision)), out)
     distances, expected_shift, expected_cost = naive_scan(X, w, pivot, precision)
     np.testing.assert_allclose(np.asarray(out), distances, rtol=1e-12)
     np.testing.assert_allclose(np.asarray(shift), expected_shift, rtol=1e-10, atol=1e-10)
     assert cost == pytest.approx(expected_cost)
-    weight, mean, scatter = portable.moments(xp.asarray(X), xp.asarray(w))
+    weight, mean, scatter = moments_dense(xp.asarray(X), xp.asarray(w))
     for one, other in zip((weight, mean, scatter), naive_moments(X, w), strict=True):
         np.testing.assert_allclose(np.asarray(one), other, rtol=1e-11)
 
@@ -165,7 +165,7 @@ def test_equal_rows_have_exactly_no_scatter(make, name):
     X = np.full((1000, 5), 0.1, dtype=np.float32)
     X[:, 2] = 0.0
     w = np.random.default_rng(0).random(1000)
-    moments = kernels.moments(make(X), w, name)
+    moments = named(name).moments(make(X), w)
     assert not moments.scatter.any()
     np.testing.assert_array_equal(moments.mean, X[0].astype(np.float64))
 
@@ -178,7 +178,7 @@ def test_a_sparse_row_near_a_large_pivot_keeps_its_digits(name):
     X[:, 0] = 1e6 + rng.normal(size=500)
     pivot, precision = X.mean(axis=0), np.ones(40)
     out = np.empty(500)
-    kernels.scan(sp.csr_array(X), None, Pivot(pivot, precision), out, name)
+    named(name).scan(sp.csr_array(X), None, Pivot(pivot, precision), out)
     np.testing.assert_allclose(out, ((X - pivot) ** 2).sum(axis=1), rtol=1e-10)
 
 
@@ -190,23 +190,23 @@ def test_a_value_that_is_not_finite_shows_in_the_sums_even_without_weight(make, 
     X[70, 3] = bad
     w = np.ones(100)
     w[64:] = 0.0
-    scan = kernels.scan(make(X), w, Pivot(np.zeros(5), np.ones(5)), np.empty(100), name)
-    moments = kernels.moments(make(X), w, name)
-    alone = kernels.moments(make(X[64:]), w[64:], name)
+    scan = named(name).scan(make(X), w, Pivot(np.zeros(5), np.ones(5)), np.empty(100))
+    moments = named(name).moments(make(X), w)
+    alone = named(name).moments(make(X[64:]), w[64:])
     assert not np.isfinite(scan.cost + scan.shift.sum())
     assert not np.isfinite(moments.mean.sum() + moments.scatter.sum())
     assert not np.isfinite(alone.mean.sum() + alone.scatter.sum())
 
 
 def test_kernels_of_numpy_serve_where_no_library_was_built(monkeypatch):
-    module_of.cache_clear()
+    named.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "lwcs.kernels.native", None)
     monkeypatch.delattr(kernels, "native")
     monkeypatch.setenv("LWCS_KERNEL", "native")
     try:
         assert kernels.choose() == "numpy"
     finally:
-        module_of.cache_clear()
+        named.cache_clear()
 
 
 def test_a_mistyped_kernel_is_named(monkeypatch):
@@ -229,7 +229,7 @@ def test_distances_to_the_nearest_center_so_far(make, weighted, scaled, name):
     for j, center in enumerate(centers):
         reach = 0.25 * ((centers[: j + 1] - center) ** 2) @ precision if j else None
         pivot = Pivot(center, precision if scaled else None)
-        cost, some = kernels.closer(make(X), w, pivot, j, reach, closest, labels, name)
+        cost, some = named(name).closer(make(X), w, pivot, j, reach, closest, labels)
         spared += some
         distances = (((X[:, None] - centers[: j + 1]) ** 2) * precision).sum(axis=2)
         np.testing.assert_allclose(closest, distances.min(axis=1), rtol=1e-10, atol=1e-10)
@@ -276,7 +276,7 @@ def test_both_kernels_add_up_clusters_around_a_point(rows, weighted, dtype, make
     # Cluster 4 has no rows, cluster 2 is not wanted.
     labels, wanted = rng.choice([0, 1, 2, 3, 5], rows), np.arange(6) != 2
     w, around = rng.random(rows) if weighted else None, rng.normal(3.0, 2.0, (6, 7))
-    totals, sums = kernels.cluster_sums(make(X), w, labels, wanted, around, name)
+    totals, sums = named(name).cluster_sums(make(X), w, labels, wanted, around)
     expected = naive_cluster_sums(X, np.ones(rows) if w is None else w, labels, wanted, around)
     np.testing.assert_allclose(totals, expected[0], rtol=1e-12)
     np.testing.assert_allclose(sums, expected[1], rtol=1e-10, atol=1e-10)
@@ -291,12 +291,12 @@ def test_means_around_a_point_nearby_keep_their_digits_at_any_offset(make, name)
     X, w = rng.integers(-50, 51, (400, 3)) / 64.0, rng.random(400)
     labels, wanted, offset = rng.integers(0, 4, 400), np.ones(4, dtype=bool), 2.0**40
     around = np.tile([0.0, 0.5, -0.25], (4, 1))
-    near = kernels.cluster_sums(make(X), w, labels, wanted, around, name)
-    far = kernels.cluster_sums(make(X + offset), w, labels, wanted, around + offset, name)
+    near = named(name).cluster_sums(make(X), w, labels, wanted, around)
+    far = named(name).cluster_sums(make(X + offset), w, labels, wanted, around + offset)
     np.testing.assert_array_equal(far[0], near[0])
     np.testing.assert_allclose(far[1], near[1], rtol=1e-12, atol=1e-12)
     equal = np.full((400, 3), 0.1)
-    _, sums = kernels.cluster_sums(make(equal), w, labels, wanted, equal[:4], name)
+    _, sums = named(name).cluster_sums(make(equal), w, labels, wanted, equal[:4])
     assert not sums.any()
 
 
@@ -308,7 +308,7 @@ def test_both_kernels_measure_every_row_from_its_own_center(columns, scaled, dty
     X, rng = rows_of((200, columns), dtype), np.random.default_rng(8)
     centers, labels = rng.normal(3.0, 2.0, (9, columns)), rng.integers(0, 9, 200)
     precision = rng.random(columns) + 0.5 if scaled else None
-    found = kernels.own_distances(X, centers, labels, precision, name)
+    found = named(name).own_distances(X, centers, labels, precision)
     squares = (X.astype(np.float64) - centers[labels]) ** 2
     np.testing.assert_allclose(
         found, (squares if precision is None else precision * squares).sum(axis=1), rtol=1e-12

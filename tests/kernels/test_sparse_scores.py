@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lwcs.kernels import csr
-from lwcs.kernels.native import best_scores_sparse
-from lwcs.kernels.portable import second_best
+from lwcs.kernels import second_best
+from lwcs.kernels.native.tiles import best_scores
 
 
 def found(rows, matrix, offsets):
     n = rows.shape[0]
     labels, best, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-    best_scores_sparse(*csr(rows), matrix, offsets, labels, best, second)
+    best_scores(rows, matrix, offsets, labels, best, second)
     return labels, best, second
 
 

@@ -34,9 +34,10 @@ def test_a_child_process_has_a_team_of_its_own():
 import os
 import numpy as np
 from lwcs.kernels import native
+from lwcs.kernels.native import teams
 with native.team(3):
     child = os.fork()
-    assert child or native._CURRENT.team is None
+    assert child or teams.CURRENT.team is None
     with native.team(3):
         own = np.zeros(9999, dtype=int)
         found = native.own_distances(np.ones((9999, 3)), np.zeros((1, 3)), own, None)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from lwcs.geometry import Geometry
 from lwcs.geometry.products import Best, Moved, Watch
-from lwcs.kernels import native
+from lwcs.kernels.native import tiles as native
 
 ROWS = (1, 255, 256, 257, 1000)
 CENTERS = (1, 2, 127, 128, 129, 300)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lwcs
-from lwcs.kernels import choose, native
+from lwcs.kernels import Pivot, choose, native
 from lwcs.kernels.native.library import INSTRUCTION_SETS
 
 SETS = list(INSTRUCTION_SETS.values())
@@ -108,9 +108,9 @@ def test_every_half_is_read_as_numpy_reads_it():
     bits = np.arange(2**16, dtype=np.uint16)
     halves = bits.view(np.float16)[np.isfinite(bits.view(np.float16))].reshape(-1, 16)
     out = np.empty(len(halves))
-    native.scan(halves, None, np.zeros(16), None, out)
+    native.scan(halves, None, Pivot(np.zeros(16)), out)
     np.testing.assert_allclose(out, (halves.astype(np.float64) ** 2).sum(axis=1), rtol=1e-13)
-    shift, _ = native.scan(halves, None, np.zeros(16), None, out)
+    shift, _ = native.scan(halves, None, Pivot(np.zeros(16)), out)
     np.testing.assert_allclose(shift, halves.astype(np.float64).sum(axis=0), rtol=1e-9)
 
 

@@ -24,10 +24,10 @@ from types import FrameType
 from tests.versions import ROOT
 
 # The aim for lines of code is 31,000. Above it are mostly loops that stand two or three times, for
-# NumPy, C++, torch and Triton (4,700 lines in kernels and geometry), which one protocol of
-# kernels is to replace; prefetching from stores, which no library was measured to replace; and
-# errors that name what to do. Raised by 300 for predictions of few rows in microseconds (110), one
-# listing per pass instead of a request per file (95), confirmed uploads (35), signals and limits.
+# NumPy, C++, torch and Triton (4,700 lines in kernels and geometry); prefetching from stores, which
+# no library was measured to replace; and errors that name what to do. Raised by 300 for predictions
+# of few rows in microseconds (110), one listing per pass instead of a request per file (95),
+# confirmed uploads (35), signals and limits.
 # By 3,000 for answers that people can use: what clusters are (summaries that files of models keep,
 # typical rows of any source: 950), tables that are looked at before they are clustered (1,100),
 # choices of k that are made again, with reasons (450), intervals and alarms that hold for rare rows
@@ -36,14 +36,17 @@ from tests.versions import ROOT
 # 140 for bfloat16, bytes on devices, and rows that were quantized with a scale.
 # The aim for files is 210. Above it are summaries, typical rows, tables that are looked at, and
 # their commands (12); evidence for choices of k (2); types of arguments, terminals, errors about
-# paths, sums in levels, rows with a scale, splits and merges (6). A fit enters 46 files: the native
-# kernels have two, the library and the calls.
+# paths, sums in levels, rows with a scale, splits and merges (6). Thirteen more are kernels that
+# stand file by file as the core does (scans, tiles, seeding, rows in CSR, bits, teams), and their
+# protocol: of 195 lines, most of them imports and the one list of arguments that all three are
+# checked against. A fit enters five more of these files, and loads six modules beyond 90. One is
+# EM for rows of the host, which has the functions of EM for rows on a device.
 LIMITS = {
-    "Python files": 226,
-    "lines of code": 35_180,
+    "Python files": 240,
+    "lines of code": 35_380,
     "modules in the largest folder": 16,
-    "files that a default fit enters": 46,
-    "modules that a default fit loads": 90,
+    "files that a default fit enters": 51,
+    "modules that a default fit loads": 96,
     "module names used twice": 0,
     "class names used twice": 0,
 }

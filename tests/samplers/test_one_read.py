@@ -9,10 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 import lwcs
-from lwcs import kernels
 from lwcs.divergences import Mahalanobis
 from lwcs.geometry import Geometry
-from lwcs.kernels import choose
+from lwcs.kernels import choose, protocol
 from lwcs.samplers import one_read
 from lwcs.samplers.one_read import Proposals, RunningWeights, _scan, running_weights
 from lwcs.samplers.sampler import Run
@@ -186,8 +185,8 @@ def test_proposals_of_sparse_rows_are_those_of_the_portable_kernel(monkeypatch):
 def test_what_zeros_cost_is_worked_out_a_few_times_whatever_the_number_of_blocks(
     kernel, monkeypatch
 ):
-    calls, split = [], kernels.split_exactly
-    monkeypatch.setattr(kernels, "split_exactly", lambda x: calls.append(0) or split(x))
+    calls, split = [], protocol.split_exactly
+    monkeypatch.setattr(protocol, "split_exactly", lambda x: calls.append(0) or split(x))
     lwcs.build(sparse_rows(100_000, 300, 5), 3_000, random_state=0, n_jobs=1)
     assert len(calls) <= 3
 

@@ -152,13 +152,14 @@ def test_threads_change_nothing(kernel, make, monkeypatch):
 def test_sums_of_sparse_rows_are_taken_lot_by_lot(kernel, monkeypatch):
     # No kernel has threads of its own for them.
     monkeypatch.setattr("lwcs.solvers.lloyd._LOT_ROWS", 2**8)
-    lots, own = [], kernels.cluster_sums
+    lots, loops = [], kernels.named(kernel)
+    own = loops.cluster_sums
 
     def spy(rows, *others):
         lots.append(rows.shape[0])
         return own(rows, *others)
 
-    monkeypatch.setattr(kernels, "cluster_sums", spy)
+    monkeypatch.setattr(loops, "cluster_sums", spy)
     X, w = data()
     solve(Points.of(sp.csr_array(X), w, Geometry(kernel=kernel)), 5, max_iter=2)
     assert set(lots) == {256, 2000 % 256}

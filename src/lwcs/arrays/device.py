@@ -151,6 +151,14 @@ def on_device(values: Any, like: Any) -> Any:
     return tensor.to(like.device)
 
 
+def write(out: Any, at: slice, values: Any) -> None:
+    """Write a tensor into an array of the host or of a device."""
+    if isinstance(out, DeviceArray):
+        out.tensor[at] = values.to(out.tensor.dtype)
+    else:
+        out[at] = values.cpu().numpy()
+
+
 def joined(parts: Sequence[Any]) -> DeviceArray:
     """Concatenate rows, on the device of the first part."""
     import torch

@@ -364,3 +364,17 @@ def as_read(values: Any, dtype: npt.DTypeLike | None = None) -> DenseRows:
     """Values one after the other in memory, each at a multiple of its size."""
     found = np.ascontiguousarray(values, dtype=dtype)
     return found if found.flags.aligned else found.copy()
+
+
+def as_floats(points: Rows) -> DenseRows:
+    """A block in float32 or float64, row after row in memory."""
+    return as_read(points, single_or_double(points.dtype))
+
+
+def csr(points: Any) -> tuple[DenseRows, IntArray, IntArray]:
+    """The three arrays of CSR rows."""
+    return as_floats(points.data), _as_integers(points.indices), _as_integers(points.indptr)
+
+
+def _as_integers(values: IntArray) -> IntArray:
+    return as_read(values, values.dtype if values.dtype in (np.int32, np.int64) else np.int64)

@@ -27,9 +27,9 @@ from lwcs.runtime.randomness import Stage, as_seed
 from lwcs.runtime.warnings import decided
 from lwcs.samplers import Draws, Run, as_sampler
 from lwcs.samplers.first_pass import MomentsTask, refuse_underflow, summary_of, without_rounding
-from lwcs.samplers.sampler import is_on_device
 from lwcs.sources import Block, LocalSource, Source, scan
 from lwcs.sources.base import gathered, watched_blocks
+from lwcs.sources.memory.local import is_on_device
 from lwcs.sources.scan_options import READING
 
 if TYPE_CHECKING:

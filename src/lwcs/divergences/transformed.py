@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
-from lwcs.arrays.device import DeviceArray, on_device
+from lwcs.arrays.device import copied, on_device
 from lwcs.arrays.rows import (
     divide_rows,
     empty_rows,
@@ -234,7 +234,7 @@ def normalized_on_device(rows: Any, size: Callable[[Any], Any]) -> Any:
 
 def refuse_empty(rows: Rows, first_row: int, what: str) -> None:
     """Refuse the first row that has no value other than zero."""
-    empty = empty_rows(np.asarray(rows) if isinstance(rows, DeviceArray) else rows)
+    empty = empty_rows(copied(rows))
     if len(empty):
         wants = f"{what}; drop such rows, or choose another divergence"
         raise BadValueError(0, first_row + int(empty[0]), None, 0.0, wants)

@@ -30,7 +30,7 @@ from lwcs.runtime.journal import Journal
 from lwcs.runtime.parallel import as_threads
 from lwcs.runtime.randomness import as_seed
 from lwcs.samplers.first_pass import check_total
-from lwcs.solvers.device_em import evaluate
+from lwcs.solvers.device_em import evaluate_and_check
 from lwcs.solvers.em import log_joint, prepared
 from lwcs.solvers.families import Gaussian
 from lwcs.sources import LocalSource
@@ -281,7 +281,7 @@ def _evaluate_on_device(
         ]
         return DeviceArray(on_device(np.concatenate(parts), points.tensor))
     prepared(points, family, first_row)
-    values, bad_row = evaluate(family, mixture.weights, points, output)
+    values, bad_row = evaluate_and_check(family, mixture.weights, points, output)
     if bad_row is not None:
         # As on the host, the error names the row with the largest value of its block.
         start = bad_row // step * step

@@ -40,12 +40,10 @@ def _facts() -> dict[str, str]:
 
 
 def _kernels_in_use() -> str:
-    if not kernels.is_native("native"):
+    if kernels.named("native").name == "numpy":
         return "numpy (slower: no native kernels were built; install a wheel, or a C++ compiler)"
-    native = kernels.module_of("native")
-    if kernels.choose() != "native":
-        return "numpy, by LWCS_KERNEL"
-    return f"native, {native.INSTRUCTION_SET}"
+    used = kernels.named(kernels.choose())
+    return "numpy, by LWCS_KERNEL" if used.name == "numpy" else used.description
 
 
 def _version(package: str) -> str | None:

@@ -26,13 +26,14 @@ from lwcs.divergences import Divergence, SquaredEuclidean
 from lwcs.geometry.centers import BregmanDistance, Centers, Frame, SquaredDistance
 from lwcs.geometry.dense_rows import DenseRows
 from lwcs.geometry.measured import Measured
+from lwcs.kernels import named
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, Mask, Rows
     from lwcs.geometry.centers import Metric
-    from lwcs.kernels import KernelName
+    from lwcs.kernels import HostKernels, KernelName
 
 
 __all__ = ["Centers", "Geometry", "Measured"]
@@ -114,6 +115,11 @@ class Geometry:
         """The coordinates of the measured rows themselves."""
         around = None if self.squared else np.zeros(n_features, dtype=bool)
         return Frame(np.zeros(n_features), around)
+
+    @property
+    def kernels(self) -> HostKernels:
+        """The kernels for rows of the host; those for rows on a device know them by their type."""
+        return named(self.kernel)
 
     def with_kernel(self, kernel: KernelName) -> Geometry:
         """A copy with another kernel."""
@@ -254,8 +260,7 @@ class Geometry:
     def rows_to_data(self, rows: Measured) -> Rows:
         """Transformed rows without smoothing, for a user's `init` function."""
         tau, domain = self._tau, self.divergence.domain
-        values: Rows = rows.values
-        values = np.asarray(values) if isinstance(values, DeviceArray) else values
+        values: Rows = copied(rows.values)
         if is_sparse(values):
             data = values.data / (1.0 - tau) + self.divergence.zero
             return with_values(values, data.astype(values.dtype))

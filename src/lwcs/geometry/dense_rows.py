@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.rows import pieces
 from lwcs.geometry.measured import Measured
 from lwcs.geometry.products import ACCURATE, CLEAR, CenterMatrix, Products
@@ -68,8 +67,7 @@ class DenseProducts(Products):
     def tiles(self, rows: Measured) -> Any:
         """All rows in these coordinates, as the native loops compare them with centers."""
         assert self.native is not None
-        values = kernels.readable(rows.values, self.geometry.kernel)
-        return self.native.Tiles(values, self.dtype, self._origin, self.frame.factor)
+        return self.native.Tiles(rows.values, self.dtype, self._origin, self.frame.factor)
 
     def center_matrix(self, centers: Centers) -> CenterMatrix:
         """Slopes and offset of every center in one column."""
@@ -115,11 +113,7 @@ class DenseProducts(Products):
         matrix = np.ascontiguousarray(prepared.matrix.T), prepared.sizes
         limits = CLEAR, self.tiny, self.large, self.rounding
         exact = centers.points, self.geometry.precision
-        values = kernels.readable(rows.values, self.geometry.kernel)
-        uncertain: IntArray = native.nearest(
-            values, *frame, *matrix, limits, *exact, labels, distances
-        )
-        return uncertain
+        return native.nearest(rows.values, *frame, *matrix, limits, *exact, labels, distances)
 
     def step(self, n_rows: int, n_centers: int) -> int:
         """Native loops need no memory for scores, and share the work themselves: one piece."""
@@ -212,8 +206,8 @@ class DenseRows(Measured):
         own = self.geometry
         if own.squared:
             with np.errstate(over="ignore", invalid="ignore"):
-                found = kernels.own_distances(
-                    self.values, centers.points, labels, own.precision, own.kernel
+                found = self.kernels.own_distances(
+                    self.values, centers.points, labels, own.precision
                 )
             return found, None
         distances, doubt = np.empty(len(self)), np.zeros(len(self), dtype=bool)

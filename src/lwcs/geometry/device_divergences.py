@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
     from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.products import Memory
@@ -116,6 +116,12 @@ class BregmanRows(TransformedRows):
         if not np.isfinite(cost):
             self.refuse(np.flatnonzero(~own.isfinite().cpu().numpy()))
         return cost, 0
+
+    def distances_and_doubt(
+        self, centers: Centers, labels: Labels
+    ) -> tuple[FloatArray, Mask | None]:
+        """By tangents where these are accurate enough."""
+        return self._own_distances(centers, self.put(labels)).cpu().numpy(), None
 
     def _own_distances(self, centers: Centers, labels: Any) -> Any:
         rows, by = self.tensor, _Distances(centers, self.tensor)

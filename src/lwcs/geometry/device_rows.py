@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lwcs.arrays.checks import BadValueError
-from lwcs.arrays.device import DeviceArray, on_device
-from lwcs.arrays.rows import pieces, single_or_double
+from lwcs.arrays.device import DeviceArray, on_device, write
+from lwcs.arrays.rows import as_floats, pieces, single_or_double
 from lwcs.geometry.dense_rows import dense_products
 from lwcs.geometry.measured import Measured
-from lwcs.kernels import BlockMoments, BlockScans, Hits, Scan, as_floats
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers
     from lwcs.geometry.dense_rows import DenseProducts
-    from lwcs.kernels import Pivot
+    from lwcs.kernels import Kernels
 
 # Values of a temporary with one number per row and center.
 _PIECE_VALUES = 2**25
 
 
-def _kernels() -> ModuleType:
+def _operations() -> ModuleType:
     """Import the kernels, and with them torch, once there is something on a device."""
-    from lwcs.kernels import device
+    from lwcs.kernels.torch import operations
 
-    return device
+    return operations
 
 
 def to_device(points: Any, device: str) -> DeviceArray:
@@ -65,6 +64,13 @@ class DeviceRows(Measured):
         given = isinstance(points, DeviceArray)
         values = points if given else to_device(points, geometry.device or "cpu")
         return cls(geometry, values, geometry.product_dtype(values.dtype), points, first_row)
+
+    @property
+    def kernels(self) -> Kernels:
+        """Those in torch, whatever serves rows of the host."""
+        from lwcs.kernels import torch
+
+        return torch
 
     @property
     def tensor(self) -> Any:
@@ -104,28 +110,9 @@ class DeviceRows(Measured):
         least, largest = self.values.tensor[:, column].aminmax()
         return bool(least != largest)
 
-    def moments(self, weights: Any) -> BlockMoments:
-        """By the kernels; weights may be a DeviceArray."""
-        d = self.n_features
-        if not len(self):
-            return BlockMoments(0.0, np.zeros(d), np.zeros(d))
-        weight, mean, scatter = _kernels().moments(self.tensor, self._weights(weights))
-        found = _to_host(weight, mean, scatter)
-        return BlockMoments(float(found[0]), found[1 : d + 1], found[d + 1 :])
-
-    def cluster_sums(
-        self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
-    ) -> tuple[FloatArray, FloatArray]:
-        """By the kernels."""
-        own = self.put(labels).int()
-        if not wanted.all():
-            own = own.where(self.put(wanted)[own.long()], -1)
-        totals, sums = self._sums(own, weights, around)
-        return totals.cpu().numpy(), sums.cpu().numpy()
-
     def _sums(self, labels: Any, weights: Any, around: Centers) -> tuple[Any, Any]:
         references = self.put(around.references)
-        return _kernels().cluster_sums(
+        return _operations().cluster_sums(
             self.tensor, self._weights(weights), labels, len(around), references
         )
 
@@ -133,11 +120,8 @@ class DeviceRows(Measured):
         self, centers: Centers, labels: Labels
     ) -> tuple[FloatArray, Mask | None]:
         """From differences."""
-        return self._own_distances(centers, self.put(labels)).cpu().numpy(), None
-
-    def _own_distances(self, centers: Centers, labels: Any) -> Any:
-        points = self.put(centers.points)
-        return _kernels().own_distances(self.tensor, points, labels.int(), self.precision)
+        own = self.geometry.precision
+        return self.kernels.own_distances(self.values, centers.points, labels, own), None
 
     def extent(self) -> tuple[float, float]:
         """Over all values."""
@@ -150,99 +134,6 @@ class DeviceRows(Measured):
         """Products on the host, for callers that do not know of devices."""
         return dense_products(self, dtype, again=again)
 
-    def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
-        """By the kernels; `out` may be a DeviceArray."""
-        distances, shift, cost = self._scan(weights, around)
-        _write(out, slice(None), distances)
-        found = _to_host(cost, shift)
-        return Scan(found[1:], float(found[0]))
-
-    def _scan(self, weights: Any, around: Pivot) -> tuple[Any, Any, Any]:
-        point, precision = self.put(around.point), self.put(around.precision)
-        return _kernels().scan(self.tensor, self._weights(weights), point, precision)
-
-    def distances_to_pivot(self, around: Pivot) -> FloatArray:
-        """By the kernels."""
-        return np.asarray(self._scan(None, around)[0].cpu().numpy())
-
-    def scan_cells(
-        self,
-        weights: FloatArray | None,
-        around: Pivot,
-        block_rows: int,
-        cells: FloatArray,
-        cell_rows: int,
-    ) -> BlockScans:
-        """By the kernels, block by block; `cells` may be a DeviceArray."""
-        import torch
-
-        omega, sums = self._weights(weights), []
-        point, precision = self.put(around.point), self.put(around.precision)
-        for block in pieces(len(self), block_rows):
-            own = None if omega is None else omega[block]
-            found = _kernels().scan_cells(self.tensor[block], own, point, precision, cell_rows)
-            _write(cells, slice(block.start // cell_rows, -(-block.stop // cell_rows)), found.cells)
-            sums.append(torch.cat([found.cost.reshape(1), found.shift]))
-        host = torch.stack(sums).cpu().numpy()
-        return BlockScans(host[:, 1:], host[:, 0])
-
-    def hit_rows(
-        self,
-        weights: FloatArray | None,
-        pivot: Pivot,
-        mean: Pivot,
-        scale: float,
-        floor: float,
-        runs: tuple[IntArray, IntArray, FloatArray],
-    ) -> Hits:
-        """By the kernels, which search cells: other runs of rows are copied into cells."""
-        starts, stops, targets = runs
-        width = 1 << int((stops - starts).max(initial=1) - 1).bit_length()
-        rows, omega = self.tensor, self._weights(weights)
-        last = len(self) - 1
-        as_cells = not (starts % width).any() and np.array_equal(
-            stops, np.minimum(starts + width, len(self))
-        )
-        cells = starts // width
-        if not as_cells:
-            places = starts[:, None] + np.arange(width)
-            inside = places < stops[:, None]
-            at = self.put(np.minimum(places, last).ravel())
-            own = self.put(inside.ravel()).double()
-            rows, omega = rows[at], own if omega is None else omega[at] * own
-            cells = np.arange(len(starts))
-        hits: Any = _kernels().hit_rows(
-            rows, omega, self.put(pivot.point), self.put(mean.point), self.put(pivot.precision),
-            scale, floor, width, self.put(cells), self.put(targets),
-        )  # fmt: skip
-        found, bounds, distances = (each.cpu().numpy() for each in hits)
-        if not as_cells:
-            found = starts + found % width
-        return Hits(found, bounds, distances)
-
-    def add_center(
-        self,
-        weights: FloatArray | None,
-        center: Centers,
-        label: int,
-        reach: FloatArray | None,
-        closest: FloatArray,
-        labels: Labels,
-    ) -> tuple[float, int]:
-        """By the kernels, which read every row; both arrays may be on a device."""
-        del reach
-        own, marks = self.put(closest), self.put(labels).int()
-        point, omega = self.put(center.points[0]), self._weights(weights)
-        cost = float(
-            _kernels().closer(self.tensor, omega, point, self.precision, label, own, marks)
-        )
-        for target, found in ((closest, own), (labels, marks)):
-            if getattr(target, "tensor", None) is not found:
-                _write(target, slice(None), found)
-        if not np.isfinite(cost):
-            self.refuse(np.flatnonzero(~own.isfinite().cpu().numpy()))
-        return cost, 0
-
     def nearest(self, centers: Centers) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """The nearest center of every row, and the distance to it, on the host."""
         labels, distances = self.nearest_on_device(centers)
@@ -250,7 +141,7 @@ class DeviceRows(Measured):
 
     def nearest_on_device(self, centers: Centers, *, measure: bool = True) -> tuple[Any, Any]:
         """Label, and distance if wanted, of every row as tensors; bad rows are refused."""
-        labels, distances, _ = _kernels().nearest(
+        labels, distances, _ = _operations().nearest(
             self.tensor, self.put(centers.points), self.precision, measure, self.mode
         )
         if len(self):
@@ -324,9 +215,9 @@ class DeviceRows(Measured):
         nearest, found = self.nearest_on_device(centers)
         if dropped is not None:
             nearest[self.put(dropped)] = -1
-        _write(labels, at, nearest)
+        write(labels, at, nearest)
         if distances is not None:
-            _write(distances, at, found)
+            write(distances, at, found)
         return self._weighted_sum(weights, found)
 
     def cluster_step(self, centers: Centers, weights: Any) -> tuple[FloatArray, FloatArray, float]:
@@ -359,20 +250,5 @@ def weigh_on_device(
     """Σω and Σω·d of every cluster, on the host."""
     omega = None if weights is None else on_device(weights, labels.tensor).double()
     apart = on_device(distances, labels.tensor)
-    totals, costs = _kernels().cluster_totals(labels.tensor, omega, apart, k)
+    totals, costs = _operations().cluster_totals(labels.tensor, omega, apart, k)
     return totals.cpu().numpy(), costs.cpu().numpy()
-
-
-def _to_host(*parts: Any) -> FloatArray:
-    """Numbers and vectors one after the other, in one copy."""
-    import torch
-
-    return np.asarray(torch.cat([part.reshape(-1) for part in parts]).cpu().numpy())
-
-
-def _write(out: Any, at: slice, values: Any) -> None:
-    """Write a tensor into an array of the host or of a device."""
-    if isinstance(out, DeviceArray):
-        out.tensor[at] = values.to(out.tensor.dtype)
-    else:
-        out[at] = values.cpu().numpy()

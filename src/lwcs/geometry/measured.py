@@ -1,6 +1,6 @@
 """Measured rows: the operations that passes, samplers and solvers need, for any kind of rows.
 
-The methods of `Measured` compute on the host, by the kernels that the geometry names. Dense and
+The methods of `Measured` compute on the host, by the kernels that the geometry holds. Dense and
 sparse rows add what differs between the two; rows on a device override most of it.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lwcs.geometry import Geometry
     from lwcs.geometry.device_rows import DeviceRows
     from lwcs.geometry.products import Products
-    from lwcs.kernels import BlockScans, Hits, Scan
+    from lwcs.kernels import Kernels
 
     Weights = FloatArray | Any | None
 
@@ -52,6 +52,11 @@ class Measured(ABC):
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
+
+    @property
+    def kernels(self) -> Kernels:
+        """The loops over rows of this kind."""
+        return self.geometry.kernels
 
     @property
     def n_features(self) -> int:
@@ -94,7 +99,7 @@ class Measured(ABC):
     def moments(self, weights: FloatArray | None) -> BlockMoments:
         """Weight and mean, and for squared distances the scatter of every column (else zeros)."""
         if self.geometry.squared:
-            return kernels.moments(self.values, weights, self.geometry.kernel)
+            return self.kernels.moments(self.values, weights)
         omega = kernels.unit_weights(weights, len(self))
         weight = float(omega.sum())
         # NaN times zero is NaN, so a bad row without weight is found as well.
@@ -129,8 +134,8 @@ class Measured(ABC):
         self, weights: FloatArray | None, labels: Labels, wanted: Mask, around: Centers
     ) -> tuple[FloatArray, FloatArray]:
         """Σω and Σω·(x − reference of its center) of the clusters that are wanted, else zeros."""
-        references, kernel = self.as_stored(around.references), self.geometry.kernel
-        return kernels.cluster_sums(self.values, weights, labels, wanted, references, kernel)
+        references = self.as_stored(around.references)
+        return self.kernels.cluster_sums(self.values, weights, labels, wanted, references)
 
     @abstractmethod
     def distances_and_doubt(
@@ -161,42 +166,11 @@ class Measured(ABC):
         `again` says that an earlier product could not tell the centers apart.
         """
 
-    def scan(self, weights: FloatArray | None, around: Pivot, out: FloatArray) -> Scan:
-        """Squared distances of all rows to one point, in one fused loop with their sums."""
-        return kernels.scan(self.values, weights, around, out, self.geometry.kernel)
-
     def distances_to_pivot(self, around: Pivot) -> FloatArray:
-        """Squared distances of all rows to one point, without the sums of `scan`."""
+        """Squared distances of all rows to one point."""
         distances = np.empty(len(self))
-        kernels.distances(self.values, around, distances, self.geometry.kernel)
+        self.kernels.distances(self.values, around, distances)
         return distances
-
-    def scan_cells(
-        self,
-        weights: FloatArray | None,
-        around: Pivot,
-        block_rows: int,
-        cells: FloatArray,
-        cell_rows: int,
-    ) -> BlockScans:
-        """The sums of a scan alone, by cell and by block, without a number per row."""
-        return kernels.scan_cells(
-            self.values, weights, around, block_rows, cells, cell_rows, self.geometry.kernel
-        )
-
-    def hit_rows(
-        self,
-        weights: FloatArray | None,
-        pivot: Pivot,
-        mean: Pivot,
-        scale: float,
-        floor: float,
-        runs: tuple[IntArray, IntArray, FloatArray],
-    ) -> Hits:
-        """One row of every run of rows, in proportion to ω·(scale·d(x, pivot) + floor)."""
-        return kernels.hit_rows(
-            self.values, weights, pivot, mean, scale, floor, runs, self.geometry.kernel
-        )
 
     def add_center(
         self,
@@ -214,14 +188,14 @@ class Measured(ABC):
         own = self.geometry
         if own.squared:
             pivot = self.pivot(center.points[0])
-            cost, skipped = kernels.closer(
-                self.values, weights, pivot, label, reach, closest, labels, own.kernel
+            cost, skipped = self.kernels.closer(
+                self.values, weights, pivot, label, reach, closest, labels
             )
         else:
             found = self.distances_to(center)
             cost, skipped = kernels.keep_closer(found, weights, label, closest, labels), 0
         if not np.isfinite(cost):
-            self.refuse(np.flatnonzero(~np.isfinite(closest)))
+            self.refuse(np.flatnonzero(~np.isfinite(np.asarray(closest))))
         return cost, skipped
 
     def pivot(self, point: FloatArray) -> Pivot:

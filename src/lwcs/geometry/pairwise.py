@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.rows import sparse_part, sparse_pieces
 from lwcs.geometry.dense_rows import DenseProducts
 
@@ -85,12 +84,11 @@ class Tiled:
 
     def __init__(self, rows: Measured, products: DenseProducts) -> None:
         self.unit, self.fast = 1.0 / products.cost_unit, products.dtype == np.float32
-        own, kernel = rows.geometry, rows.geometry.kernel
-        values = None if self.fast else kernels.readable(rows.values, kernel)
+        values = None if self.fast else rows.values
         assert products.native is not None
         self.native = products.native
         self.seeding = products.native.TiledSeeding(
-            products.tiles(rows), values, own.precision, self.unit
+            products.tiles(rows), values, rows.geometry.precision, self.unit
         )
 
     def __call__(self, chosen: IntArray) -> npt.NDArray[Any]:

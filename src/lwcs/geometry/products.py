@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs import kernels
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     import numpy.typing as npt
 
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from lwcs.geometry import Geometry
     from lwcs.geometry.centers import Centers, Frame
     from lwcs.geometry.measured import Measured
+    from lwcs.kernels import TiledKernels
     from lwcs.runtime.parallel import Map
 
     Memory = Callable[..., DenseRows]
@@ -140,10 +138,9 @@ class Products(ABC):
         """rows·slopes + offsets, one column per center: larger is nearer."""
 
     @property
-    def native(self) -> ModuleType | None:
-        """The native kernels, if the geometry names them."""
-        kernel = self.geometry.kernel
-        return kernels.module_of(kernel) if kernels.is_native(kernel) else None
+    def native(self) -> TiledKernels | None:
+        """The loops over tiles, if the kernels of the geometry have some."""
+        return self.geometry.kernels.tiled
 
     def step(self, n_rows: int, n_centers: int) -> int:
         """Number of rows to compare with the centers at a time, whatever the number of threads."""

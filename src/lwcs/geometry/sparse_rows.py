@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.rows import pieces, row_numbers, sparse_pieces
 from lwcs.geometry.measured import Measured
 from lwcs.geometry.products import ACCURATE, Best, CenterMatrix, Products
@@ -91,7 +90,7 @@ class SparseProducts(Products):
             super().best(rows, prepared, found)
         else:
             slopes, offsets = prepared.matrix, prepared.offsets
-            native.best_scores_sparse(*kernels.csr(rows), slopes, offsets, *found)
+            native.best_scores(rows, slopes, offsets, *found)
 
     def sizes(self, rows: Any, prepared: CenterMatrix, labels: Labels) -> FloatArray:
         """Over the stored values."""

@@ -454,7 +454,7 @@ def workers(n_jobs: int | None) -> Iterator[Map]:
         def run(function: Callable[[A], R], arguments: Iterable[A], /) -> Iterator[R]:
             todo = list(arguments)
             if len(todo) == 1:
-                # Not by a helper: a thread may have a team for its native calls (`kernels.team`).
+                # Not by a helper: a thread may have a team for its native calls (`kernels`).
                 yield function(todo[0])
                 return
             with Tasks(threads) as tasks:

@@ -26,9 +26,10 @@ from lwcs.geometry.measured import weigh_clusters
 from lwcs.passes import AssignTask
 from lwcs.runtime.randomness import Round, Stage, generator
 from lwcs.samplers import two_rounds
-from lwcs.samplers.sampler import Draws, Run, Summary, is_on_device
+from lwcs.samplers.sampler import Draws, Run, Summary
 from lwcs.samplers.two_rounds import Picked, Quota
 from lwcs.sources.base import summed
+from lwcs.sources.memory.local import is_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,7 +2,8 @@
 
 Random numbers are drawn on the host in the same order as for rows of the host, so that the same
 rows are drawn; they are drawn while the device reads, and host and device wait for each other once
-per read. Nothing per row comes back to the host but the numbers of the drawn rows.
+per read. Nothing per row comes back to the host but the numbers of the drawn rows. The text of the
+host looks at sums in between, so one text for both would wait for the device at each of them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def draw_in_one_read(source: DeviceSource, size: int, run: Run) -> tuple[Picked,
     """Draw rows by q in one read, by rejection from distances to a pivot (`one_read`)."""
     import torch
 
-    import lwcs.kernels.device as device
+    from lwcs.kernels.torch import operations as device
 
     weights = DeviceWeights.of(source)
     check_total(weights.total)
@@ -70,7 +71,7 @@ def _scan(
     source: DeviceSource, weights: DeviceWeights, size: int, run: Run
 ) -> tuple[PivotSums, _RandomNumbers]:
     """The one read; random numbers are drawn on the host meanwhile."""
-    import lwcs.kernels.device as device
+    from lwcs.kernels.torch import operations as device
 
     pivot, rows = _pivot(source, weights, run), source.array.tensor
     precision = _precision(run.geometry, rows)
@@ -126,7 +127,7 @@ def _hit_rows(
     """One row of every cell that is hit; only the rows of these cells are transformed."""
     import torch
 
-    import lwcs.kernels.device as device
+    from lwcs.kernels.torch import operations as device
 
     rows, step = source.array.tensor, source.cell_rows
     precision = _precision(geometry, rows)
@@ -247,7 +248,7 @@ class DeviceWeights:
 
     def draw_tensor(self, fractions: FloatArray) -> Any:
         """Rows like those of `draw`, on the device."""
-        import lwcs.kernels.device as device
+        from lwcs.kernels.torch import operations as device
 
         rows = self.source.array.tensor
         if self.each is None:
@@ -296,7 +297,7 @@ def weigh(source: DeviceSource, assignment: Assignment) -> list[ClusterTotals]:
     """Weight and cost of every cluster, by partition, as in `around_centers`."""
     import torch
 
-    import lwcs.kernels.device as device
+    from lwcs.kernels.torch import operations as device
 
     k, parts = len(assignment.centers), source.count_partitions()
     labels = assignment.labels.tensor
@@ -322,7 +323,7 @@ def draw_around_centers(
     """Draw the rows of every partition's quota, as `around_centers.DrawTask` does."""
     import torch
 
-    import lwcs.kernels.device as device
+    from lwcs.kernels.torch import operations as device
 
     labels, distances = assignment.labels.tensor, assignment.distances.tensor
     floors = on_device(scores.floors, labels)

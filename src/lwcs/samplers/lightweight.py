@@ -215,7 +215,7 @@ class MeanDrawTask:
             return distances, (omega, distances)
         distances = np.empty(block.points.shape[0])
         rows = self.geometry.measured(block.points)
-        rows.scan(block.weights, rows.pivot(self.geometry.mean), distances)
+        rows.kernels.scan(rows.values, block.weights, rows.pivot(self.geometry.mean), distances)
         return distances, (omega, distances if block.weights is None else omega * distances)
 
 

@@ -143,7 +143,7 @@ class OnePass:
         partition, row = divmod(first_row, base.PARTITION_ROWS)
         with BadValueError.in_partition(partition):
             rows = self.geometry.measured(block.points, row)
-        sums = rows.scan(block.weights, rows.pivot(self.pivot), distances)
+        sums = rows.kernels.scan(rows.values, block.weights, rows.pivot(self.pivot), distances)
         if not np.isfinite(sums.cost + sums.shift.sum()):
             raise BadValueError.found_in(block.points, row, partition)
         return ScannedBlock(block, first_row, distances, sums)

@@ -29,8 +29,9 @@ from lwcs.kernels import Hits, cell_sums, cross
 from lwcs.runtime.parallel import ordered_map
 from lwcs.runtime.randomness import Round
 from lwcs.samplers.first_pass import check_cost, check_total
-from lwcs.samplers.sampler import Run, Summary, is_on_device
+from lwcs.samplers.sampler import Run, Summary
 from lwcs.samplers.two_rounds import Picked
+from lwcs.sources.memory.local import is_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +158,9 @@ class PivotScan:
         start, points, step = stretch.first_row, stretch.points, self.cell_rows
         cells = self.cells[start // step : -(-(start + points.shape[0]) // step)]
         rows = self.geometry.measured(points, start)
-        sums = rows.scan_cells(stretch.weights, self.pivot, self.block_rows, cells, step)
+        sums = rows.kernels.scan_cells(
+            rows.values, stretch.weights, self.pivot, self.block_rows, cells, step
+        )
         if not sums.finite.all():
             first = int(np.argmin(sums.finite)) * self.block_rows
             block = points[first : first + self.block_rows]
@@ -302,11 +305,12 @@ class Proposals:
         cells, targets = hit_cells(self.sums, fractions)
         starts, stops = self.weights.runs(cells)
         geometry, by = self.geometry, self.rejection
-        views = geometry.keeps_rows and geometry.kernel == "native" and geometry.device is None
+        views = geometry.keeps_rows and geometry.kernels.reads_runs and geometry.device is None
         block, at = self.source.take_runs(starts, stops, views=views)
         runs = (at, at + (stops - starts), targets)
-        hits = geometry.measured(block.points).hit_rows(
-            block.weights, self.pivot, self.mean, by.scale, by.floor, runs
+        rows = geometry.measured(block.points)
+        hits = rows.kernels.hit_rows(
+            rows.values, block.weights, self.pivot, self.mean, by.scale, by.floor, runs
         )
         return hits._replace(rows=hits.rows + (starts - at))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lwcs.arrays.device import DeviceArray
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import FloatArray, IntArray, Rows
     from lwcs.sources import Block, LocalSource, Source, Task
-    from lwcs.sources.memory.tensors import DeviceSource
 
 R = TypeVar("R")
 
@@ -91,11 +89,6 @@ class Draws:
     summary: Summary
     details: Mapping[str, Any] = field(default_factory=dict)
     """Entries of `Coreset.details` about how rows were drawn."""
-
-
-def is_on_device(source: Source) -> TypeGuard[DeviceSource]:
-    """Whether the rows of a source are a tensor on a device; loads nothing to find out."""
-    return isinstance(getattr(source, "array", None), DeviceArray)
 
 
 class Sampler(ABC):

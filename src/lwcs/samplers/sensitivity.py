@@ -20,7 +20,6 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError
-from lwcs.arrays.device import DeviceArray
 from lwcs.arrays.rows import stored_values
 from lwcs.geometry import Centers
 from lwcs.runtime.parallel import workers
@@ -35,6 +34,7 @@ from lwcs.samplers.first_pass import check_passes, check_total, first_pass, need
 from lwcs.samplers.one_read import running_weights
 from lwcs.samplers.sampler import Draws, Sampler
 from lwcs.sources import LocalSource
+from lwcs.sources.memory.local import is_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +124,7 @@ class _D2State:
         part = slice(piece * self._step, (piece + 1) * self._step)
         masses, weights = self._closest[part], self._source.weights
         weights = None if weights is None else weights[part]
-        if isinstance(masses, DeviceArray):
+        if is_on_device(self._source):
             from lwcs.samplers import device_draws
 
             return part.start + device_draws.cross(masses, weights, rest)

@@ -28,7 +28,7 @@ from lwcs.coreset.coreset import explaining_points
 from lwcs.runtime.randomness import Stage, deal, generator, part_of
 from lwcs.runtime.warnings import decided, warn
 from lwcs.sizing.solution import LARGEST, REDRAWS, SMALL_ROWS, another_seed, enough_draws, summarize
-from lwcs.solvers.em import evenly, log_likelihoods, maximize, prepared, responsibilities
+from lwcs.solvers.em import log_likelihoods, loops, maximize, prepared, responsibilities
 from lwcs.solvers.lloyd import cheapest
 from lwcs.statistics.record import FittedOn
 from lwcs.statistics.referee import NONE, UNKNOWN, Mean, SamplingError
@@ -214,7 +214,7 @@ def least_draws(coreset: Coreset, runs: Runs) -> int:
     """Number of draws that two levels need for this mixture."""
     with explaining_points(coreset):
         draws, family = MixtureDraws.of(coreset, runs), runs.new_family()
-        maximize(draws.rows, draws.weights, family, evenly(runs.k, draws.rows))
+        maximize(draws.rows, draws.weights, family, loops(draws.rows).even(runs.k, draws.rows))
     return -(-PREFIX * _NUMBERS_PER_PARAMETER * family.n_parameters() // coreset.n_features)
 
 

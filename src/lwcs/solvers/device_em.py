@@ -2,8 +2,10 @@
 
 Rows are float64 tensors, a piece at a time, so that temporaries have a limit. Parameters of the
 components are NumPy arrays before and after, and go to the device once for all pieces. The methods
-of the families themselves, for NumPy arrays, are the oracle. An E step and the M step after it take
-one sweep over the rows, or two for Gaussian components, whose covariances need the means.
+of the families themselves, for NumPy arrays, are the oracle (`host_em`, with the same functions).
+An E step and the M step after it take one sweep over the rows, or two for Gaussian components,
+whose covariances need the means: so the text of the host, which keeps one number per row and
+component, cannot be that of a device.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.arrays.rows import pieces
 from lwcs.solvers.families.family import NaturalFamily, means_of_sums
 from lwcs.solvers.families.gaussian import Gaussian
+from lwcs.solvers.host_em import FAR, SMALLEST_PART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,12 +28,6 @@ if TYPE_CHECKING:
     from lwcs.arrays.types import FloatArray, Mask
     from lwcs.solvers.families import Family
 
-SMALLEST_PART = 1e-12
-"""A component with less than this part of the weight gets it of every row, and stays finite."""
-FAR = (
-    "is so far from every component that its likelihood is 0; pass other means_init or "
-    "precisions_init, or scale the data down, for example to unit variance"
-)
 # Values of one temporary; there are two at a time, of 128 MB each.
 _PIECE_VALUES = 2**24
 # Most responsibilities that are kept between the two sweeps of one iteration: 256 MB.
@@ -50,13 +47,15 @@ def check_domain(rows: DeviceArray, family: Family, first_row: int) -> None:
         family.divergence.check(np.asarray(rows[row : row + 1]), first_row + row)
 
 
-def evaluate(
+def evaluate(family: Family, mixing: FloatArray, rows: DeviceArray, what: str) -> DeviceArray:
+    """Compute one of `_EVALUATIONS` for every row."""
+    return evaluate_and_check(family, mixing, rows, what)[0]
+
+
+def evaluate_and_check(
     family: Family, mixing: FloatArray, rows: DeviceArray, what: str
 ) -> tuple[DeviceArray, int | None]:
-    """Compute one of `_EVALUATIONS` for every row.
-
-    The second value is the first row whose likelihood is 0 or not a number.
-    """
+    """`evaluate`, and the first row whose likelihood is 0 or not a number."""
     import torch
 
     lost = torch.zeros(len(rows), dtype=torch.bool, device=rows.tensor.device)
@@ -143,18 +142,33 @@ def from_host(responsibilities: FloatArray, like: Any) -> Shared:
     return Shared(responsibilities.shape[1], lambda at: on_device(responsibilities[at], like))
 
 
-def labelled(labels: Any, k: int, like: Any) -> Shared:
+def labelled(labels: Any, k: int, rows: DeviceArray) -> Shared:
     """Responsibilities of rows that belong to one component each; labels of host or device."""
     from torch.nn.functional import one_hot
 
-    labels = on_device(labels, like).long()
+    labels = on_device(labels, rows.tensor).long()
     return Shared(k, lambda at: one_hot(labels[at], k).double())
 
 
-def even(k: int, like: Any) -> Shared:
+def even(k: int, rows: DeviceArray) -> Shared:
     """Responsibilities of rows that belong to all components alike."""
-    share = on_device(np.array([[1.0 / k]]), like)
+    share = on_device(np.array([[1.0 / k]]), rows.tensor)
     return Shared(k, lambda at: share.expand(at.stop - at.start, k))
+
+
+def expected(family: Family, mixing: FloatArray, rows: DeviceArray) -> Shared:
+    """Responsibilities for `Steps.maximize`, which stay on the device."""
+    return EStep(family, mixing, rows).shared
+
+
+def start_rows(family: Family, rows: DeviceArray) -> DeviceArray:
+    """The rows that starting clusters are computed from, in float64, on the device."""
+    return DeviceArray(family.start_rows(rows.tensor.double()))
+
+
+def weighted_sum(points: DeviceArray, weights: FloatArray) -> FloatArray:
+    """The weighted sum of rows, on the host."""
+    return np.asarray(DeviceArray(on_device(weights, points.tensor) @ points.tensor))
 
 
 class EStep:
@@ -195,7 +209,7 @@ class _Sums(NamedTuple):
     """Weighted sums of the statistics; for Gaussian components, of the rows themselves."""
 
 
-class WeightedRows:
+class DeviceSteps:
     """Rows on a device, and their weights, which have the mean one."""
 
     def __init__(self, rows: DeviceArray, weights: FloatArray) -> None:
@@ -212,15 +226,22 @@ class WeightedRows:
         bound = float(self._weights @ e_step.log_likelihoods) / self._total
         return bound, self._fit(family, e_step.shared, sums)
 
-    def maximize(self, family: Family, shared: Shared) -> FloatArray:
+    def maximize(self, family: Family, shared: FloatArray | Shared) -> FloatArray:
         """The M step: fit the family; return the mixing weights."""
+        shared = self._shared(shared)
         return self._fit(family, shared, self._sums(family, shared))
 
-    def mixing(self, family: Family, shared: Shared) -> FloatArray:
+    def mixing(self, family: Family, shared: FloatArray | Shared) -> FloatArray:
         """The mixing weights alone, with the components as they are."""
-        totals = self._sums(family, shared).totals
+        totals = self._sums(family, self._shared(shared)).totals
         totals = np.where(self._is_empty(totals), SMALLEST_PART * self._total, totals)
         return np.asarray(totals / totals.sum())
+
+    def _shared(self, shared: FloatArray | Shared) -> Shared:
+        """Responsibilities may be a NumPy array as well."""
+        if isinstance(shared, Shared):
+            return shared
+        return from_host(shared, self._rows.tensor)
 
     def _is_empty(self, totals: FloatArray) -> Mask:
         return np.asarray(totals <= SMALLEST_PART * self._total)
@@ -272,3 +293,6 @@ class WeightedRows:
             if empty is not None and empty.any():
                 owned[:, on_device(empty, owned)] = SMALLEST_PART * weights
             yield self._rows.tensor[at].double(), owned
+
+
+Steps = DeviceSteps

@@ -3,7 +3,8 @@
 Uniform numbers are drawn on the host, as for points of the host, so that the same points are chosen
 up to rounding. Rounds of k-means++, iterations of Lloyd and decisions of local search write into
 the same tensors each time, so that they can be captured as CUDA graphs and replayed: launching
-their kernels one by one takes several times as long as running them.
+their kernels one by one, as the text of the host would, takes several times as long as running
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def choose_on_device(
     Rounds are in float32 until the cost has fallen to the part `down_to` of the spread, and then in
     float64.
     """
-    from lwcs.kernels.device.seeding_rounds import Seeding, choose
+    from lwcs.kernels.torch.seeding_rounds import Seeding, choose
 
     rows = points.rows
     assert isinstance(rows, DeviceRows)
@@ -55,7 +56,7 @@ def choose_on_device(
 
 def _closest(rows: DeviceRows, chosen: object) -> object:
     """The distance of every row to the nearest of some of them."""
-    from lwcs.kernels import device as kernels
+    from lwcs.kernels.torch import operations as kernels
 
     centers = rows.tensor[chosen].double()
     return kernels.nearest(rows.tensor, centers, rows.precision, distances=True).distances
@@ -77,7 +78,7 @@ class DeviceState:
     def __init__(self, points: Points, centers: Centers) -> None:
         import torch
 
-        from lwcs.kernels.device.common import Replayed
+        from lwcs.kernels.torch.common import Replayed
 
         assert isinstance(points.rows, DeviceRows)
         self._points, self._device = points, points.rows
@@ -139,7 +140,7 @@ class DeviceState:
         """Write the labels, and which clusters gained or lost points."""
         import torch
 
-        from lwcs.kernels import device as kernels
+        from lwcs.kernels.torch import operations as kernels
 
         k, old = len(self._centers), self._labels
         labels = kernels.nearest(
@@ -178,7 +179,7 @@ class DeviceState:
         """Write the next centers, the weights of clusters, and how far the centers move."""
         import torch
 
-        from lwcs.kernels import device as kernels
+        from lwcs.kernels.torch import operations as kernels
 
         old = self._centers
         labels = self._labels.where(self._wanted[self._labels.long().clamp_min(0)], -1)
@@ -216,7 +217,7 @@ class DeviceState:
         return len(costliest) > 0
 
     def _distances(self) -> Any:
-        from lwcs.kernels import device as kernels
+        from lwcs.kernels.torch import operations as kernels
 
         return kernels.own_distances(self._rows, self._centers, self._labels, self._precision)
 
@@ -250,7 +251,7 @@ class DeviceSearch:
     def __init__(self, points: Points, centers: Centers, dtype: npt.DTypeLike) -> None:
         import torch
 
-        from lwcs.kernels.device.common import Replayed
+        from lwcs.kernels.torch.common import Replayed
 
         rows = points.rows
         assert isinstance(rows, DeviceRows)
@@ -311,7 +312,7 @@ class DeviceSearch:
 
     def _exact(self, at: Any, labels: Any, approximate: Any) -> Any:
         """Distances from differences, or `approximate` where these are not finite."""
-        from lwcs.kernels import device as kernels
+        from lwcs.kernels.torch import operations as kernels
 
         rows, precision = self._rows[at], self._device.precision
         exact = kernels.own_distances(rows, self._points, labels.int(), precision)
@@ -323,7 +324,7 @@ class DeviceSearch:
         self._losses.copy_(self._sums(self._weights * (self._second - self._nearest)))
 
     def _sums(self, values: Any) -> Any:
-        from lwcs.kernels import device as kernels
+        from lwcs.kernels.torch import operations as kernels
 
         return kernels.cluster_totals(self._labels.int(), values, values, len(self._points))[0]
 

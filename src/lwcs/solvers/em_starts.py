@@ -9,19 +9,10 @@ import numpy as np
 
 from lwcs import kernels
 from lwcs.arrays.checks import BadValueError, check_choice, check_numbers
-from lwcs.arrays.device import DeviceArray, on_device
 from lwcs.geometry import Geometry
 from lwcs.runtime.journal import Journal
 from lwcs.runtime.randomness import Stage, generator
-from lwcs.solvers.em import (
-    belonging,
-    expected,
-    fit_mixture,
-    likeliest,
-    maximize,
-    mean_log_likelihood,
-    mixing_weights,
-)
+from lwcs.solvers.em import fit_mixture, loops, maximize, mean_log_likelihood, mixing_weights
 from lwcs.solvers.lloyd import cluster
 
 if TYPE_CHECKING:
@@ -82,15 +73,17 @@ def begin(rows: Rows, weights: FloatArray, family: Family, runs: Runs, attempt: 
         family.start_at(given.means, given.precisions)
         mixing = given.weights
         if mixing is None:
-            shared = belonging(likeliest(family, rows), k, rows)
+            labels = loops(rows).evaluate(family, np.ones(k), rows, "labels")
+            shared = loops(rows).labelled(labels, k, rows)
             mixing = mixing_weights(rows, weights, family, shared)
         return mixing
     if given.means is not None:
-        shared = belonging(_nearest(rows, family, given.means), k, rows)
+        shared = loops(rows).labelled(_nearest(rows, family, given.means), k, rows)
     elif runs.init == "random":
         shared = generator(runs.seed, Stage.SEEDING, attempt).dirichlet(np.ones(k), rows.shape[0])
     else:
-        shared = belonging(_clusters(rows, weights, family, runs, attempt), k, rows)
+        labels = _clusters(rows, weights, family, runs, attempt)
+        shared = loops(rows).labelled(labels, k, rows)
     mixing = maximize(rows, weights, family, shared)
     family.start_at(given.means, given.precisions)
     return mixing if given.weights is None else given.weights
@@ -103,7 +96,7 @@ def _nearest(rows: Rows, family: Family, means: FloatArray) -> Labels:
     since ln p(x) = −d(x, mean) + a constant of x.
     """
     geometry = Geometry(family.divergence)
-    measured = geometry.measured(_start_rows(family, rows))
+    measured = geometry.measured(loops(rows).start_rows(family, rows))
     try:
         return measured.label_block(geometry.centers(means))
     except BadValueError as bad:
@@ -115,8 +108,10 @@ def _clusters(rows: Rows, weights: FloatArray, family: Family, runs: Runs, attem
     seed = runs.seed
     if attempt:
         seed = int(generator(seed, Stage.RESTART, attempt).integers(2**63))
-    points, divergence = _start_rows(family, rows), family.start
-    mean = _sum(points, weights) / weights.sum() if divergence.smoothing else None
+    points, divergence = loops(rows).start_rows(family, rows), family.start
+    mean = (
+        loops(rows).weighted_sum(points, weights) / weights.sum() if divergence.smoothing else None
+    )
     return cluster(
         points,
         weights,
@@ -126,20 +121,6 @@ def _clusters(rows: Rows, weights: FloatArray, family: Family, runs: Runs, attem
         n_jobs=runs.n_jobs,
         journal=runs.journal,
     ).labels
-
-
-def _start_rows(family: Family, rows: Rows) -> Rows:
-    """The rows that starting clusters are computed from, in float64; on the device of the rows."""
-    if isinstance(rows, DeviceArray):
-        return DeviceArray(family.start_rows(rows.tensor.double()))
-    return family.start_rows(rows)
-
-
-def _sum(points: Rows, weights: FloatArray) -> FloatArray:
-    """The weighted sum of rows, on the host."""
-    if isinstance(points, DeviceArray):
-        return np.asarray(DeviceArray(on_device(weights, points.tensor) @ points.tensor))
-    return np.asarray(weights @ points)
 
 
 def _means(given: Any, family: Family, k: int, n_features: int) -> FloatArray:
@@ -197,14 +178,14 @@ class Runs:
     def go_on(self, last: Mixture, rows: Rows, weights: FloatArray) -> Mixture:
         """Run EM from a mixture, which does not change."""
         family = self.new_family()
-        shared = expected(last.family, last.weights, rows)
+        shared = loops(rows).expected(last.family, last.weights, rows)
         return self._run(rows, weights, family, maximize(rows, weights, family, shared))
 
     def resume(self, last: Mixture, rows: Rows, weights: FloatArray) -> Mixture:
         """Go on with EM as if it had not ended: the first iteration starts from `last` itself."""
         bound = mean_log_likelihood(last.family, last.weights, rows, weights)
         family = self.new_family()
-        shared = expected(last.family, last.weights, rows)
+        shared = loops(rows).expected(last.family, last.weights, rows)
         mixing = maximize(rows, weights, family, shared)
         return self._run(rows, weights, family, mixing, (last.lower_bound, bound))
 

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.rows import is_sparse, pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
@@ -125,7 +124,7 @@ def iterating(
     with (
         (journal or Journal()).stage(stage) as progress,
         workers(threads) as run,
-        kernels.team(points.rows.geometry.kernel, threads),
+        points.rows.geometry.kernels.team(threads),
     ):
         yield Iterations(points, centers, run, progress)
 
@@ -405,7 +404,7 @@ class _State:
         threads. There are none for sparse rows.
         """
         rows = self.points.rows
-        if kernels.is_native(rows.geometry.kernel) and not is_sparse(rows.values):
+        if rows.geometry.kernels.shares_calls and not is_sparse(rows.values):
             return iter([slice(0, len(self.points))])
         return pieces(len(self.points), max(_LOT_ROWS, _LOT_PER_CLUSTER * len(self.centers)))
 

@@ -22,11 +22,10 @@ from lwcs.runtime.parallel import workers
 from lwcs.solvers.points import FLOAT32_DOWN_TO, WORTH_THREADS, draw_points
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import numpy.typing as npt
 
     from lwcs.arrays.types import FloatArray, IntArray
+    from lwcs.kernels import TiledKernels
     from lwcs.runtime.parallel import Map
     from lwcs.solvers.device_kmeans import DeviceSearch
     from lwcs.solvers.points import Points
@@ -171,7 +170,7 @@ class _Search:
                 self._try(int(point), distances)
         return True
 
-    def _try_all(self, native: ModuleType, drawn: IntArray, candidates: Any) -> None:
+    def _try_all(self, native: TiledKernels, drawn: IntArray, candidates: Any) -> None:
         """`_try` for one point after the other, in one call up to the next that pays."""
         at = 0
         while found := native.first_swap(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs import kernels
 from lwcs.arrays.checks import check_centers, check_choice
 from lwcs.geometry.pairwise import Tiled, pairwise
 from lwcs.runtime.journal import Journal
@@ -82,11 +81,10 @@ def kmeans_plusplus(
     products = uniforms.size * points.rows.work_per_center
     threads = as_threads(n_jobs) if products >= WORTH_THREADS else 1
     # Rounds in float32 end at distances that overflow.
-    kernel = points.rows.geometry.kernel
     with (
         np.errstate(over="ignore", invalid="ignore"),
         workers(threads) as run,
-        kernels.team(kernel, threads),
+        points.rows.geometry.kernels.team(threads),
     ):
         single = pairwise(points.rows, np.float32, run)
         down_to = FLOAT32_DOWN_TO if single.fast else 0.0

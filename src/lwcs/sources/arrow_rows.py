@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwcs.arrays.rows import row_numbers
-from lwcs.kernels.hashes import as_rows
+from lwcs.kernels import choose, named
 from lwcs.sources.column_types import (
     SPARSE,
     content_of,
@@ -79,7 +79,9 @@ class ArrowBatch:
         """Copy columns into rows."""
         selection = self.selection
         if not any(selection.widths):
-            as_rows([self._values(name, start, stop) for name in selection.columns], out)
+            named(choose()).as_rows(
+                [self._values(name, start, stop) for name in selection.columns], out
+            )
             return
         for name, width, part in selection.places():
             out[:, part.start if width is None else part] = self._values(name, start, stop)

@@ -156,7 +156,7 @@ class _PowersTask:
         second, fourth = 0.0, 0.0
         for block in blocks:
             rows, distances = self.geometry.measured(block.points), np.empty(block.points.shape[0])
-            rows.scan(block.weights, rows.pivot(self.geometry.mean), distances)
+            rows.kernels.scan(rows.values, block.weights, rows.pivot(self.geometry.mean), distances)
             # Sums that overflow are refused at the end.
             with np.errstate(over="ignore", invalid="ignore"):
                 distances /= self.unit

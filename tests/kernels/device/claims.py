@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lwcs.kernels import portable
+from lwcs.kernels import cross
+from lwcs.kernels import numpy as portable
 
 torch = pytest.importorskip("torch")
 
@@ -157,7 +158,7 @@ class Claims:
             cells = np.repeat(np.arange(len(firsts)), 4)[::-1].copy()
             targets = (sums[:, None] * shares).ravel()[::-1].copy()
             starts = cells * cell_rows
-            expected = portable.cross(masses, starts, np.minimum(starts + cell_rows, n), targets)
+            expected = cross(masses, starts, np.minimum(starts + cell_rows, n), targets)
             given = self.put(X, w, pivot, mean, p)
             hits = self.kernels.hit_rows(*given, 1.1, 0.2, cell_rows, *self.put(cells, targets))
             assert hits.rows.tolist() == expected.tolist()

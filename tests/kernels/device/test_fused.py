@@ -27,12 +27,12 @@ class TestFused(Claims):
 
     @property
     def kernels(self):
-        from lwcs.kernels import device
+        from lwcs.kernels.torch import operations as device
 
         return device
 
     def test_these_are_the_kernels_in_triton(self):
-        from lwcs.kernels import device
+        from lwcs.kernels.torch import operations as device
 
         name = device._kernels(torch.zeros((3, 2), device=self.device)).__name__
-        assert name == "lwcs.kernels.device.fused"
+        assert name == "lwcs.kernels.torch.fused"

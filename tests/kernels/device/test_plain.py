@@ -17,6 +17,6 @@ pytestmark = pytest.mark.skipif(
 class TestPlain(Claims):
     @property
     def kernels(self):
-        from lwcs.kernels import device
+        from lwcs.kernels.torch import operations as device
 
         return device

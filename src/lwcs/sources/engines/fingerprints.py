@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.kernels.hashes import hash_sums, mix
+from lwcs.kernels.hashes import hash_sums
+from lwcs.kernels.numpy.bits import mix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

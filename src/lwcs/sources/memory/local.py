@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Mask, Rows
     from lwcs.kernels import KernelName
+    from lwcs.sources.memory.tensors import DeviceSource
 
 _CELLS_OF_A_BLOCK = 2048
 # Stretches are long enough to make the overhead of Python negligible, and short enough for threads
@@ -127,12 +128,12 @@ class LocalSource(Source):
 
         A team of native threads shares each task (`each_block`), which may be long then.
         """
-        wide = kernels.is_native(kernel) or self.dtype is None or not is_narrow(self.dtype)
+        wide = kernels.named(kernel).shares_calls or self.dtype is None or not is_narrow(self.dtype)
         if not (self.gives_views and wide):
             # Without native kernels, narrow rows are converted as they are read.
             return self.block_rows
         rows = _STRETCH_VALUES // max(1, self.n_features)
-        if kernels.is_native(kernel):
+        if kernels.named(kernel).shares_calls:
             rows *= as_threads(n_jobs)
         else:
             rows = min(rows, self.n_rows // (_STRETCHES_PER_THREAD * as_threads(n_jobs)))
@@ -184,14 +185,14 @@ class LocalSource(Source):
         and no Python runs in between.
         """
         cut, n_jobs = pieces(self.n_rows, rows or self.block_rows), self._jobs(n_jobs)
-        if rows is None or not self.gives_views or not kernels.is_native(kernel):
+        if rows is None or not self.gives_views or not kernels.named(kernel).shares_calls:
             return ordered_map(lambda piece: task(self._block(piece, 0)), cut, n_jobs)
         return self._each_by_team(task, cut, kernel, as_threads(n_jobs))
 
     def _each_by_team(
         self, task: Callable[[Block], R], cut: Iterator[slice], kernel: KernelName, threads: int
     ) -> Iterator[R]:
-        with kernels.team(kernel, threads):
+        with kernels.named(kernel).team(threads):
             for piece in cut:
                 yield task(self._block(piece, 0))
 
@@ -214,7 +215,7 @@ class LocalSource(Source):
             return self.followed(without_dropped(task(block), block))
         values, done = np.empty(0), 0
         kernel: KernelName = getattr(task, "shared", "numpy")
-        rows = self.stretch_rows(n_jobs, kernel) if kernels.is_native(kernel) else None
+        rows = self.stretch_rows(n_jobs, kernel) if kernels.named(kernel).shares_calls else None
         # Results are copied while further blocks are computed.
         for part in self.each_block(
             lambda block: without_dropped(task(block), block),
@@ -351,13 +352,18 @@ def open_local(data: Any, options: ScanOptions = _DEFAULT) -> LocalSource:
         source.set_weights(options.weight_array, "sample_weight")
     if not options.drop or not source.n_rows:
         return source
-    if isinstance(getattr(source, "array", None), DeviceArray):
+    if is_on_device(source):
         raise ValueError(
             "missing='drop' is not possible for rows on a device; drop them beforehand: "
             f"{source.dropping}"
         )
     kept = DroppingSource(source)
     return kept if kept.dropped else source
+
+
+def is_on_device(source: Source) -> TypeGuard[DeviceSource]:
+    """Whether the rows of a source are a tensor on a device; loads nothing to find out."""
+    return isinstance(getattr(source, "array", None), DeviceArray)
 
 
 def _open(data: Any, options: ScanOptions) -> LocalSource:

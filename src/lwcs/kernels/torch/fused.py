@@ -1,4 +1,4 @@
-"""The kernels of a device in Triton, with the signatures of `plain`; scans are in `scans`.
+"""The kernels of a device in Triton, with the signatures of `plain`; scans are in `fused_scans`.
 
 Cluster sums take rows in the order of their labels, one run of rows with one label per program.
 Runs have at most some hundred rows, so that one large cluster keeps no program busy for long. The
@@ -14,12 +14,12 @@ import triton
 import triton.language as tl
 
 from lwcs.arrays.rows import pieces
-from lwcs.kernels.device import assignment, plain
-from lwcs.kernels.device.common import Nearest, programs
-from lwcs.kernels.device.scans import column_sums, hit_rows, scan, scan_cells
+from lwcs.kernels.torch import assignment, plain
+from lwcs.kernels.torch.common import Nearest, programs
+from lwcs.kernels.torch.fused_scans import column_sums, hit_rows, scan, scan_cells
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.common import Mode, Tensor
+    from lwcs.kernels.torch.common import Mode, Tensor
 
 __all__ = [
     "bisect",

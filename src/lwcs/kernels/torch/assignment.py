@@ -15,11 +15,11 @@ import torch
 import triton
 
 from lwcs.arrays.rows import pieces
-from lwcs.kernels.device import assignment_kernels as kernels
-from lwcs.kernels.device.common import programs
+from lwcs.kernels.torch import assignment_kernels as kernels
+from lwcs.kernels.torch.common import programs
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.common import Mode, Tensor
+    from lwcs.kernels.torch.common import Mode, Tensor
 
 # Rows whose numbers are listed at a time, in 4 bytes each and twice.
 _PIECE_ROWS = 2**24

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from lwcs.arrays.rows import pieces
-from lwcs.kernels.device.common import captured
+from lwcs.kernels.torch.common import captured
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.common import Tensor
+    from lwcs.kernels.torch.common import Tensor
 
 RoundsMethod = Literal["fused", "graph", "plain"]
 """Triton kernels, plain torch as a graph on a GPU, or plain torch, launch by launch."""
@@ -196,7 +196,7 @@ class _FusedRounds(_Rounds):
     def __init__(self, seeding: Seeding, chosen: Tensor, closest: Tensor | None) -> None:
         import triton
 
-        from lwcs.kernels.device import seeding_kernels as kernels
+        from lwcs.kernels.torch import seeding_kernels as kernels
 
         super().__init__(seeding, chosen)
         self._kernels, rows = kernels, seeding.rows

@@ -14,10 +14,10 @@ import triton
 import triton.language as tl
 
 from lwcs.kernels import Hits
-from lwcs.kernels.device.common import RowScan, ScanSums, programs
+from lwcs.kernels.torch.common import RowScan, ScanSums, programs
 
 if TYPE_CHECKING:
-    from lwcs.kernels.device.common import Tensor
+    from lwcs.kernels.torch.common import Tensor
 
 _WARPS = 4
 # Values of one row of every cell of a tile, 32 bytes per thread; all rows are read at once.

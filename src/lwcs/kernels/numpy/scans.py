@@ -1,34 +1,30 @@
-"""The kernels in the array API standard, for NumPy, torch and CuPy: the reference of the tests.
+"""Scans of rows, their moments, and the sums of clusters.
 
-Rows are computed with in pieces whose float64 temporaries stay in a core's cache. The sparse
-kernels are for NumPy only, since the standard has no sparse arrays.
+Loops over dense rows are in the array API standard, for NumPy, torch and CuPy. Rows are computed
+with in pieces whose float64 temporaries stay in a core's cache.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from lwcs.arrays.rows import pieces
+from lwcs.arrays.rows import as_floats, csr, is_sparse, pieces, row_numbers, with_values
+from lwcs.kernels.numpy.csr import moments_sparse, scan_sparse
+from lwcs.kernels.protocol import BlockMoments, BlockScans, Hits, Pivot, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask
+    from lwcs.arrays.types import DenseRows, FloatArray, IntArray, Labels, Mask, Rows
 
 _PIECE_VALUES = 2**15
-
-
-class SparsePivot(NamedTuple):
-    """A pivot for CSR rows: the cost of zeros is in two parts, by `split_exactly`."""
-
-    columns: FloatArray
-    """Per column: the point, and the first part of the cost of a zero."""
-    precision: FloatArray | None
-    totals: tuple[float, float]
-    """Cost of a row of zeros: of the second parts, and of the first ones."""
+_ONES = np.ones(65_536)
+_ONES.flags.writeable = False
+# Callers check the sums, and name the row; a warning from here could not.
+quiet = np.errstate(invalid="ignore", over="ignore")
 
 
 def _pieces(points: Any) -> Iterator[slice]:
@@ -36,10 +32,26 @@ def _pieces(points: Any) -> Iterator[slice]:
     return pieces(n_rows, _PIECE_VALUES // n_features)
 
 
-def scan(
+def unit_weights(weights: FloatArray | None, n_rows: int) -> FloatArray:
+    """Give the weights themselves, or ones where there are none."""
+    if weights is not None:
+        return weights
+    return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows)
+
+
+@quiet
+def scan(points: Rows, weights: FloatArray | None, pivot: Pivot, out: FloatArray) -> Scan:
+    """Sparse rows at the cost of their non-zeros."""
+    if is_sparse(points):
+        omega = unit_weights(weights, points.shape[0])
+        return Scan(*scan_sparse(*csr(points), omega, pivot.sparse, out))
+    return Scan(*scan_dense(as_floats(points), weights, pivot.point, pivot.precision, out))
+
+
+def scan_dense(
     points: Any, weights: Any, pivot: Any, precision: Any, out: Any
 ) -> tuple[FloatArray, float]:
-    """Write d(x, pivot) into `out`; return Σω(x − pivot) and Σω·d."""
+    """`scan` in the array API standard."""
     xp = array_namespace(points)
     shift, cost = xp.zeros_like(pivot), 0.0
     # Products with ones: several times faster than sums over short axes.
@@ -54,25 +66,54 @@ def scan(
     return shift, cost
 
 
+def distances(points: Rows, pivot: Pivot, out: FloatArray) -> None:
+    """By a scan."""
+    scan(points, None, pivot, out)
+
+
+@quiet
 def scan_cells(
-    points: DenseRows,
+    points: Rows,
     weights: FloatArray | None,
-    pivot: FloatArray,
-    precision: FloatArray | None,
+    pivot: Pivot,
     block_rows: int,
-    cell_rows: int,
     cells: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Write Σω·d of every cell into `cells`; return the sums of every block. NumPy only."""
-    shifts, costs = [], []
+    cell_rows: int,
+) -> BlockScans:
+    """By a scan of every block."""
+    if is_sparse(points):
+        found = np.empty(points.shape[0])
+        sums = scan(points, weights, pivot, found)
+        cells[:] = cell_sums(found if weights is None else weights * found, cell_rows)
+        return BlockScans(sums.shift[None, :], np.array([sums.cost]))
+    shifts, costs, points = [], [], as_floats(points)
     for block in pieces(len(points), block_rows):
         omega, distances = None if weights is None else weights[block], np.empty(len(points[block]))
-        shift, cost = scan(points[block], omega, pivot, precision, distances)
+        shift, cost = scan_dense(points[block], omega, pivot.point, pivot.precision, distances)
         own = cells[block.start // cell_rows : -(-block.stop // cell_rows)]
         own[:] = cell_sums(distances if omega is None else omega * distances, cell_rows)
         shifts.append(shift)
         costs.append(cost)
-    return np.array(shifts), np.array(costs)
+    return BlockScans(np.array(shifts), np.array(costs))
+
+
+def hit_rows(
+    points: Rows,
+    weights: FloatArray | None,
+    pivot: Pivot,
+    mean: Pivot,
+    scale: float,
+    floor: float,
+    runs: tuple[IntArray, IntArray, FloatArray],
+) -> Hits:
+    """All rows are measured, so pass no others than those of the runs."""
+    bounds = np.empty(points.shape[0])
+    distances(points, pivot, bounds)
+    bounds = scale * bounds + floor
+    rows = cross(bounds if weights is None else weights * bounds, *runs)
+    to_mean = np.empty(len(rows))
+    distances(points[rows], mean, to_mean)
+    return Hits(rows, bounds[rows], to_mean)
 
 
 def cell_sums(masses: FloatArray, cell_rows: int) -> FloatArray:
@@ -97,8 +138,17 @@ def cross(masses: FloatArray, starts: IntArray, stops: IntArray, targets: FloatA
     return np.asarray(starts + met)
 
 
-def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
-    """Weight, mean and scatter; each piece around its own mean, pieces merged exactly."""
+@quiet
+def moments(points: Rows, weights: FloatArray | None) -> BlockMoments:
+    """Each piece of rows by itself, around its own mean."""
+    omega = unit_weights(weights, points.shape[0])
+    if is_sparse(points):
+        return BlockMoments(*moments_sparse(*csr(points), omega, points.shape[1]))
+    return BlockMoments(*moments_dense(as_floats(points), omega))
+
+
+def moments_dense(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
+    """`moments` in the array API standard: pieces around their own means are merged exactly."""
     xp = array_namespace(points)
     total, mean = 0.0, xp.zeros(points.shape[1], dtype=xp.float64)
     scatter = mean
@@ -123,21 +173,21 @@ def moments(points: Any, weights: Any) -> tuple[float, FloatArray, FloatArray]:
     return total, mean, scatter
 
 
+@quiet
 def closer(
-    points: DenseRows,
+    points: Rows,
     weights: FloatArray | None,
-    center: FloatArray,
-    precision: FloatArray | None,
+    center: Pivot,
     label: int,
     reach: FloatArray | None,
     closest: FloatArray,
     labels: Labels,
 ) -> tuple[float, int]:
-    """Lower `closest` where `center` is nearer. NumPy only; it reads every row."""
+    """By a scan, which reads every row."""
     del reach
-    distances = np.empty(len(points))
-    scan(points, weights, center, precision, distances)
-    return keep_closer(distances, weights, label, closest, labels), 0
+    found = np.empty(points.shape[0])
+    distances(points, center, found)
+    return keep_closer(found, weights, label, closest, labels), 0
 
 
 def keep_closer(
@@ -160,9 +210,22 @@ def weighted_sum(weights: FloatArray | None, values: FloatArray) -> float:
 
 
 def cluster_sums(
-    points: DenseRows, weights: FloatArray, labels: Labels, wanted: Mask, around: FloatArray
+    points: Rows, weights: FloatArray | None, labels: Labels, wanted: Mask, around: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Σω and Σω·(x − around) of the clusters that are wanted. NumPy only: it sorts the rows."""
+    """Dense rows in the order of their labels, sparse ones by products."""
+    weights = unit_weights(weights, points.shape[0])
+    if is_sparse(points):
+        import scipy.sparse as sp
+
+        at = np.flatnonzero(wanted[labels])
+        members = sp.csr_array((weights[at], (labels[at], at)), shape=(len(wanted), len(labels)))
+        own = around[labels[row_numbers(points)], points.indices]
+        moved = (members @ with_values(points, points.data - own)).toarray()
+        there = (members @ with_values(points, np.ones(points.nnz))).toarray()
+        # In the same order as `there`: a column without zeros has then exactly none.
+        totals = members @ np.ones(len(labels))
+        return totals, moved - (totals[:, None] - there) * around
+    points = as_floats(points)
     order = np.argsort(labels, kind="stable")
     order = order[wanted[labels[order]]]
     totals = np.zeros(len(wanted))
@@ -178,7 +241,8 @@ def cluster_sums(
 def own_distances(
     points: DenseRows, centers: FloatArray, labels: Labels, precision: FloatArray | None
 ) -> FloatArray:
-    """d of every row to the center that its label names."""
+    """In pieces."""
+    points = as_floats(points)
     out = np.empty(len(points))
     for piece in _pieces(points):
         offset = points[piece] - centers[labels[piece]]
@@ -188,7 +252,7 @@ def own_distances(
 
 
 def second_best(scores: DenseRows, best: IntArray, at: IntArray | None) -> DenseRows:
-    """The second largest score of some rows, or of all. NumPy only."""
+    """The second largest score of some rows, or of all."""
     if at is not None and 2 * len(at) > len(scores):
         return np.asarray(second_best(scores, best, None)[at])
     if at is not None:
@@ -200,63 +264,3 @@ def second_best(scores: DenseRows, best: IntArray, at: IntArray | None) -> Dense
     second = scores.max(axis=1, initial=-np.inf)
     scores[each, best] = top
     return np.asarray(second)
-
-
-def scan_sparse(
-    data: DenseRows,
-    indices: IntArray,
-    indptr: IntArray,
-    weights: FloatArray,
-    around: SparsePivot,
-    out: FloatArray,
-) -> tuple[FloatArray, float]:
-    """`scan` of CSR rows, at the cost of their non-zeros."""
-    pivot, coarse = around.columns.T
-    precision = np.ones(len(pivot)) if around.precision is None else around.precision
-    rest = precision * pivot**2 - coarse
-    n_rows, n_features = len(indptr) - 1, len(pivot)
-    lengths = np.diff(indptr)
-    row_of = np.repeat(np.arange(n_rows), lengths)
-    omega = np.repeat(weights, lengths)
-    offset = data.astype(np.float64) - pivot[indices]
-    there = np.bincount(row_of, precision[indices] * offset * offset, n_rows)
-    away = coarse.sum() - np.bincount(row_of, coarse[indices], n_rows)
-    away = away + (rest.sum() - np.bincount(row_of, rest[indices], n_rows))
-    np.maximum(there + away, 0.0, out=out)
-    at_zero = _in_order(weights) - np.bincount(indices, omega, n_features)
-    shift = np.bincount(indices, omega * offset, n_features) - at_zero * pivot
-    return shift, float(np.sum(weights * out))
-
-
-def distances_sparse(
-    data: DenseRows, indices: IntArray, indptr: IntArray, around: SparsePivot, out: FloatArray
-) -> None:
-    """The distances of `scan_sparse`."""
-    scan_sparse(data, indices, indptr, np.ones(len(out)), around, out)
-
-
-def moments_sparse(
-    data: DenseRows, indices: IntArray, indptr: IntArray, weights: FloatArray, n_features: int
-) -> tuple[float, FloatArray, FloatArray]:
-    """`moments` of CSR rows, at the cost of their non-zeros."""
-    zeros = np.zeros(n_features)
-    weight = _in_order(weights)
-    if len(indptr) == 1 or weight == 0.0:
-        return 0.0, zeros + 0.0 * float(np.sum(data)), zeros
-    omega = np.repeat(weights, np.diff(indptr))
-    at_zero = weight - np.bincount(indices, omega, n_features)
-    center, first = zeros.copy(), int(np.argmax(weights))
-    row = slice(indptr[first], indptr[first + 1])
-    center[indices[row]] = data[row]
-    values = data.astype(np.float64)
-    offset = values - center[indices]
-    center += (np.bincount(indices, omega * offset, n_features) - at_zero * center) / weight
-    offset = values - center[indices]
-    slip = (np.bincount(indices, omega * offset, n_features) - at_zero * center) / weight
-    spread = np.bincount(indices, omega * offset * offset, n_features) + at_zero * center**2
-    return weight, center + slip, np.maximum(spread - weight * slip * slip, 0.0)
-
-
-def _in_order(weights: FloatArray) -> float:
-    """Sum in the order of bincount: a column without zeros then leaves exactly no weight."""
-    return float(np.cumsum(weights)[-1]) if len(weights) else 0.0

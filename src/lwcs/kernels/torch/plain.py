@@ -12,12 +12,12 @@ import torch
 
 from lwcs.arrays.rows import pieces
 from lwcs.kernels import Hits
-from lwcs.kernels.device.common import Nearest, RowScan, ScanSums
+from lwcs.kernels.torch.common import Nearest, RowScan, ScanSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lwcs.kernels.device.common import Mode, Tensor
+    from lwcs.kernels.torch.common import Mode, Tensor
 
 # float64 values of a piece: on a GPU 64 MB, on a CPU what stays in its cache.
 _GPU_VALUES, _CPU_VALUES = 2**23, 2**17
@@ -97,7 +97,7 @@ def hit_rows(
 
 
 def cross(masses: Tensor, targets: Tensor) -> Tensor:
-    """Where the running sum of every row of masses crosses its target, as `portable.cross`."""
+    """Where the running sum of every row of masses crosses its target, as `cross` of NumPy."""
     sums = masses.cumsum(dim=1)
     below, before = sums <= targets[:, None], sums < sums[:, -1:]
     return torch.minimum(below.sum(dim=1), before.sum(dim=1))

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 import torch
 
 from lwcs.kernels import BlockMoments
-from lwcs.kernels.device import plain
+from lwcs.kernels.torch import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from lwcs.kernels.device.common import Tensor
+    from lwcs.kernels.torch.common import Tensor
 
 # The widest rows that a Triton kernel keeps in registers.
 _WIDEST = 2048
@@ -32,7 +32,7 @@ _WIDEST = 2048
 
 @cache
 def _fused() -> ModuleType:
-    from lwcs.kernels.device import fused
+    from lwcs.kernels.torch import fused
 
     return fused
 
