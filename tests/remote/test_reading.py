@@ -285,6 +285,33 @@ def test_a_wide_file_takes_about_the_requests_of_pyarrow(kind, given, bucket, st
     assert door.counts["GET"] <= 1.2 * 2 * theirs, (door.counts, theirs)
 
 
+@pytest.fixture(scope="module")
+def large(s3_server):
+    """A file with two row groups of 64 MB."""
+    X = np.random.default_rng(0).standard_normal((2 * 200_000, COLUMNS))
+    table, file = pa.table(dict(zip(NAMES, X.T, strict=True))), io.BytesIO()
+    pq.write_table(table, file, row_group_size=len(X) // 2)
+    return X, file.getvalue()
+
+
+@KINDS
+@pytest.mark.parametrize("limit", [None, "512MB"])
+def test_large_row_groups_take_about_the_requests_of_pyarrow(
+    kind, limit, bucket, store, door, large
+):
+    X, data = large
+    put(bucket, "large.parquet", data)
+    door.counts.clear()
+    # By its own file system, and with the footer once.
+    pq.read_table(f"{bucket.name}/large.parquet", filesystem=store.filesystem)
+    theirs = door.counts["GET"]
+    door.counts.clear()
+    source = lwcs.scan(store.uri("large.parquet"), memory_limit=limit, **by(kind, store))
+    coreset = lwcs.build(source, 100, random_state=0, passes=2)
+    assert door.counts["GET"] <= 1.2 * 2 * theirs, (door.counts, theirs)
+    assert_equal(coreset, lwcs.build(X, 100, random_state=0, passes=2))
+
+
 @KINDS
 def test_scattered_columns_take_the_requests_of_pyarrow(kind, bucket, store, door):
     X = np.random.default_rng(1).standard_normal((MANY * 4000, COLUMNS))

@@ -40,8 +40,8 @@ def pool():
 
 def held(file: PrefetchedFile) -> int:
     """Number of bytes of all answers that a file refers to, now or later."""
-    requests = {each.request for each in file._windows if each.request is not None}
-    return sum(len(each.content.result()) for each in requests)
+    sent = [each.content for each in file._requests if each.content is not None]
+    return sum(len(content.result()) for content in sent)
 
 
 def test_after_an_error_nobody_waits_for_threads():
@@ -75,7 +75,7 @@ def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
     monkeypatch.setattr(prefetch, "_HOLE", -1)
     fetch, most = Fetching(), 4_000
     lanes = [[Piece(at, at + 10_000), Piece(at + 40_000, at + 50_000)] for at in (0, 10_000)]
-    file = PrefetchedFile(fetch, len(DATA), pool, lanes, most)
+    file = PrefetchedFile(fetch, len(DATA), pool, lanes, most, in_turns=True)
     file.begin()
     for step in range(0, 20_000, 250):
         for lane in lanes:
@@ -84,6 +84,42 @@ def test_lanes_are_read_in_turns_within_the_limit(pool, monkeypatch):
             assert file.read(250) == DATA[at : at + 250]
             assert held(file) <= most
     assert sum(stop - start for start, stop in fetch.requests) == 40_000
+
+
+@pytest.mark.parametrize("most", [25_000, 45_000])
+@pytest.mark.parametrize("step", [250, 1_000])
+def test_row_groups_that_there_is_room_for_take_few_requests(pool, monkeypatch, most, step):
+    monkeypatch.setattr(prefetch, "LARGEST", 8_000)
+    fetch = Fetching()
+    # Four row groups of twenty columns, which are read in turns.
+    lanes = [[Piece(at + j * 1_000, at + (j + 1) * 1_000) for at in range(0, 80_000, 20_000)]
+             for j in range(20)]  # fmt: skip
+    file = PrefetchedFile(fetch, len(DATA), pool, lanes, most, in_turns=True)
+    file.begin()
+    for group in range(4):
+        for within in range(0, 1_000, step):
+            for lane in lanes:
+                at = lane[group].start + within
+                file.seek(at)
+                assert file.read(step) == DATA[at : at + step]
+                assert held(file) <= most
+    groups = ((0, 8_000), (8_000, 16_000), (16_000, 20_000))
+    expected = [(at + a, at + b) for at in range(0, 80_000, 20_000) for a, b in groups]
+    assert sorted(fetch.requests) == expected
+
+
+def test_pieces_that_are_read_one_by_one_take_few_requests_in_little_room(pool, monkeypatch):
+    monkeypatch.setattr(prefetch, "_SMALLEST", 100)
+    fetch = Fetching()
+    lanes = [[Piece(at, at + 900), Piece(at + 45_000, at + 45_900)] for at in range(0, 45_000, 900)]
+    file = PrefetchedFile(fetch, len(DATA), pool, lanes, 20_000)
+    file.begin()
+    for at in range(0, 90_000, 300):
+        file.seek(at)
+        assert file.read(300) == DATA[at : at + 300]
+        assert held(file) <= 20_000
+    # Five chunks of 900 bytes are in each.
+    assert sorted(fetch.requests) == [(at, at + 4_500) for at in range(0, 90_000, 4_500)]
 
 
 class Zeros(Fetching):
@@ -104,10 +140,11 @@ class Zeros(Fetching):
         (3, 9_000_000, 9_000_000, 2_000_000),  # large ones
     ],
 )
-def test_what_is_held_is_within_the_limit(pool, count, size, every, step):
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_what_is_held_is_within_the_limit(pool, count, size, every, step, in_turns):
     most, fetch = 2_000_000, Zeros()
     lanes = [[Piece(at, at + size)] for at in range(0, count * every, every)]
-    file = PrefetchedFile(fetch, count * every, pool, lanes, most)
+    file = PrefetchedFile(fetch, count * every, pool, lanes, most, in_turns=in_turns)
     file.begin()
     assert held(file) <= most
     for within in range(0, size, step):
@@ -151,6 +188,27 @@ def test_the_bytes_of_a_store_give_the_coreset_of_the_rows(tmp_path, monkeypatch
     np.testing.assert_array_equal(coreset.points, expected.points)
     # Two files and two passes; small files were fetched with their footers, and are kept.
     assert len(handler.read) == reads
+
+
+@pytest.mark.parametrize(("fetched", "requests"), [(2**30, 8), (2**16, 160)])
+def test_large_row_groups_give_the_coreset_of_the_rows(tmp_path, monkeypatch, fetched, requests):
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.small", 0)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.batch", 2**14)
+    monkeypatch.setattr("lwcs.sources.blocks.Budget.fetched", fetched)
+    monkeypatch.setattr("lwcs.sources.files.parquet._BUFFER", 2**13)
+    monkeypatch.setattr(prefetch, "_SMALLEST", 2**13)
+    X = points("float64", 20_000)
+    options = {"compression": "none", "use_dictionary": False, "row_group_size": 5_000}
+    pq.write_table(table(X), tmp_path / "a.parquet", **options)
+    filesystem, handler = spied(tmp_path)
+    source = lwcs.scan("a.parquet", filesystem=filesystem)
+    monkeypatch.setattr(prefetch, "_KEPT", 0)
+    handler.read.clear()
+    coreset = lwcs.build(source, 100, random_state=0, passes=2)
+    expected = lwcs.build(X, 100, random_state=0, passes=2)
+    np.testing.assert_array_equal(coreset.points, expected.points)
+    np.testing.assert_array_equal(coreset.weights, expected.weights)
+    assert len(handler.read) == requests
 
 
 def test_columns_are_fetched_and_no_others(tmp_path):

@@ -70,10 +70,9 @@ class Budget:
     def fetched(self) -> int:
         """Bytes of large row groups that are fetched ahead from a store.
 
-        With half of it, columns come in windows so small that reading waits for every second one
-        (measured at 30 ms per request).
+        One that is larger takes many times the requests: windows of all columns, in turns.
         """
-        return 2 * self.ahead
+        return self.limit // 4
 
     @property
     def small(self) -> int:

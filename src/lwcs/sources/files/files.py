@@ -94,6 +94,7 @@ class FileSource(SequenceSource):
         """Read the files in order, and check that they have not changed."""
         selection = self.selection
         assert selection is not None
+        pool = pa.default_memory_pool()
         with explaining(self.found.paths):
             files = self._files.open(self._columns_to_read(), self.budget, self._batch_rows)
             for part in files:
@@ -108,6 +109,9 @@ class FileSource(SequenceSource):
                             kept = self._beside(batch)
                             yield path, ArrowBatch(batch, selection, self._drop, path, done, kept)
                             done += batch.num_rows
+                            # Arrow's allocator keeps what was freed for a while: with several
+                            # threads, up to twice what is in use.
+                            pool.release_unused()
                     self._stamps.after(path, part.last)
             self._stamps.finish()
 

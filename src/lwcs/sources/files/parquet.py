@@ -5,7 +5,8 @@ ones one after the other, as a whole or page by page, whichever takes less memor
 page of every column are needed, so that wide row groups are read as a whole, 32 columns at a time.
 
 On a store, the chunks of the wanted columns are fetched ahead, and count in the limit. pyarrow's
-own `pre_buffer` would hold whole row groups, and fsspec would also fetch bytes of other columns.
+own `pre_buffer` would hold row groups of any size, and fsspec would also fetch bytes of other
+columns.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class ParquetFiles(Files):
             for group in range(len(file.groups)):
                 size = int(file.sizes(range(group, group + 1))[0] * width)
                 if size > budget.small:
-                    most = max(most, self._large(file, group, columns, size, budget)[1])
+                    most = max(most, _large(file, group, columns, size)[1])
         return most
 
     def _parts_of(
@@ -138,16 +139,14 @@ class ParquetFiles(Files):
         fitting = int(budget.small / max(width, 1))
         for run in _runs(file.sizes(groups), fitting, together=self._store is not None):
             n_rows, ahead, fetched = sum(file.sizes(run)), None, 0
-            if self._store is not None:
-                lanes = _lanes(file, run, columns, self._store.size(file.path))
-                ahead = self._store.file(file.path, lanes, budget.fetched)
-                fetched = ahead.most_held
             size = n_rows * width
             small = n_rows <= fitting
-            whole = small
-            if not small:
-                largest = max(file.sizes(run)) * width
-                whole, _ = self._large(file, run.start, columns, largest, budget)
+            largest = max(file.sizes(run), default=0) * width
+            whole = small or _large(file, run.start, columns, largest)[0]
+            if self._store is not None:
+                lanes = _lanes(file, run, columns, self._store.size(file.path))
+                ahead = self._store.file(file.path, lanes, budget.fetched, in_turns=not whole)
+                fetched = ahead.most_held
             cut = [run] if small else [range(i, i + 1) for i in run]
             # A row group in memory is not cut: each batch has an overhead for each column.
             batch = batch_rows if whole else paged
@@ -157,19 +156,6 @@ class ParquetFiles(Files):
                 ahead, last=run.stop == groups.stop,
             )  # fmt: skip
             first += n_rows
-
-    def _large(
-        self, file: _File, group: int, columns: list[str], size: float, budget: Budget
-    ) -> tuple[bool, int]:
-        """Whether a row group of `size` bytes is read as a whole, and the memory that it takes.
-
-        From a store, whole ones need half as many requests: pages of all columns side by side leave
-        little room for each.
-        """
-        pages = _page_bytes(file, group, columns)
-        whole = _whole_bytes(size, pages, len(columns))
-        is_whole = whole <= (pages if self._store is None else max(pages, budget.limit // 3))
-        return is_whole, whole if is_whole else pages
 
     def _rows(
         self,
@@ -296,9 +282,11 @@ def _page_bytes(file: _File, group: int, columns: list[str]) -> int:
     )
 
 
-def _whole_bytes(size: float, pages: int, n_columns: int) -> int:
-    """Memory of row groups of `size` bytes that are read as a whole, one after the other."""
-    return int(_HELD * _ROUNDING * size + pages * min(1.0, _TOGETHER / max(n_columns, 1)))
+def _large(file: _File, group: int, columns: list[str], size: float) -> tuple[bool, int]:
+    """Whether a row group of `size` bytes is read as a whole, and the memory that it takes."""
+    pages = _page_bytes(file, group, columns)
+    whole = int(_HELD * _ROUNDING * size + pages * min(1.0, _TOGETHER / max(len(columns), 1)))
+    return whole <= pages, min(whole, pages)
 
 
 def _lanes(file: _File, groups: range, columns: list[str], size: int) -> list[Lane]:

@@ -3,9 +3,9 @@
 The ranges that a format will read are known before it reads them: for Parquet, the chunks of the
 wanted columns. Neighbours are fetched by one request, many requests at a time, within a limit in
 bytes, and pyarrow's readers find them in memory whatever the file system. Libraries do less:
-pyarrow's `pre_buffer` holds whole row groups; fsspec's read-ahead fetches what nobody wants, one
-request after the other; `fsspec.parquet` makes as many requests (54 where this makes 56, for 14 of
-40 columns in 4 row groups), but holds all of them at once and takes no file system of pyarrow.
+pyarrow's `pre_buffer` holds row groups of any size; fsspec's read-ahead fetches what nobody wants,
+one request after the other; `fsspec.parquet` makes as many requests (54 where this makes 56, for 14
+of 40 columns in 4 row groups), but holds all of them at once and takes no file system of pyarrow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from io import RawIOBase
-from itertools import pairwise
+from itertools import chain, zip_longest
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -37,11 +37,11 @@ Fetch = Callable[[int, int], bytes]
 
 REQUESTS = 24
 """Number of requests at a time."""
-LARGEST = 2**24
+LARGEST = 2**25
 """Most bytes of one request: larger ones take longer than several side by side, and smaller ones
 are more requests than pyarrow makes."""
 _SMALLEST = 2**16
-# A request is at most this part of what may be held.
+# A request is at most this part of what may be held: one is read while others are on their way.
 _SHARES = 4
 # Bytes between two ranges are fetched along with them if they are fewer than the wanted bytes
 # before them (and than _HOLE), or so few that another request would take longer in any case.
@@ -132,9 +132,12 @@ class Store:
                 known.set_exception(error)
         return known.result()
 
-    def file(self, path: str, lanes: Sequence[Lane] = (), most: int = 0) -> PrefetchedFile:
+    def file(
+        self, path: str, lanes: Sequence[Lane] = (), most: int = 0, *, in_turns: bool = False
+    ) -> PrefetchedFile:
         """A file whose lanes are prefetched, up to `most` bytes of them."""
-        return PrefetchedFile(partial(self.fetch, path), self.size(path), self.pool, lanes, most)
+        fetch, size = partial(self.fetch, path), self.size(path)
+        return PrefetchedFile(fetch, size, self.pool, lanes, most, in_turns=in_turns)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -172,66 +175,77 @@ def merged(pieces: Iterable[Piece], cheap: int, largest: int = LARGEST) -> Itera
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A range of bytes that is requested or fetched, and the windows that lie in it."""
-
-    start: int
-    size: int
-    content: Future[bytes]
-    windows: set[_Window]
-
-
-@dataclass(slots=True, eq=False)
-class _Window:
-    """A part of a lane that is fetched and dropped as a whole."""
+    """A range of bytes that is fetched at once, and dropped after its last window."""
 
     start: int
     stop: int
-    lane: int
-    """The number of its lane."""
-    after: _Window | None = None
-    """The next window of the lane."""
-    request: _Request | None = None
-    """The request that fetches it, from when it is sent until the window is dropped."""
+    unread: int = 0
+    """Number of its windows that are still to be read."""
+    content: Future[bytes] | None = None
+    """Its bytes, from when it is sent until it is dropped."""
 
     @property
     def size(self) -> int:
         """Number of bytes."""
         return self.stop - self.start
 
-    def bytes_of(self, start: int, stop: int) -> memoryview:
-        """Some of its bytes; waits until they are fetched."""
-        assert self.request is not None
-        first = self.request.start
-        return memoryview(self.request.content.result())[start - first : stop - first]
 
-    def next(self, reach: int) -> Iterator[_Window]:
-        """Yield this window and those after it, up to `reach` bytes, but at least two."""
-        window: _Window | None = self
-        while window is not None:
-            reach -= window.size
-            if reach < 0 and window is not self and window is not self.after:
-                return
-            yield window
-            window = window.after
+@dataclass(slots=True, eq=False)
+class _Window:
+    """A part of a lane that lies in one request."""
+
+    start: int
+    stop: int
+    before: _Window | None = None
+    """The window of the lane that is read before it."""
+    request: _Request | None = None
+    """The request that it lies in, until it has been read."""
 
 
-def _windows(number: int, lane: Lane, size: int) -> list[_Window]:
-    """Cut a lane into windows of at most `size` bytes; those of a piece are equally large."""
-    windows = list[_Window]()
-    for piece in lane:
-        length = piece.stop - piece.start
-        step = -(-length // -(-length // size))
-        starts = range(piece.start, piece.stop, step)
-        windows += [_Window(start, min(start + step, piece.stop), number) for start in starts]
-    for before, after in pairwise(windows):
-        before.after = after
-    return windows
+def _windows(piece: Piece, size: int) -> list[_Window]:
+    """Cut a piece into equally large windows of at most `size` bytes."""
+    length = piece.stop - piece.start
+    step = -(-length // -(-length // size))
+    starts = range(piece.start, piece.stop, step)
+    return [_Window(start, min(start + step, piece.stop)) for start in starts]
+
+
+def _waves(
+    lanes: Sequence[Lane], most: int, *, in_turns: bool
+) -> Iterator[tuple[list[_Window], int]]:
+    """Cut lanes into windows: those that are needed together, and most bytes of their requests.
+
+    Pieces that are read in turns are held together if that takes at most `most` bytes. Otherwise,
+    there is room for two windows of each.
+    """
+    largest = min(LARGEST, max(most // _SHARES, _SMALLEST))
+    numbered = [[(number, piece) for piece in lane] for number, lane in enumerate(lanes)]
+    last: list[_Window | None] = [None] * len(lanes)
+    for stage in zip_longest(*numbered) if in_turns else [chain.from_iterable(numbered)]:
+        pieces, size, count = list(filter(None, stage)), largest, 1
+        if in_turns:
+            together = merged((piece for _, piece in pieces), _CHEAP)
+            if fits := sum(each.stop - each.start for each in together) <= most:
+                size = LARGEST
+            else:
+                size = min(largest, max(_SMALLEST, most // (2 * len(pieces))))
+        cut = [(number, _windows(piece, size)) for number, piece in pieces]
+        if in_turns and not fits:
+            count = max(len(windows) for _, windows in cut)
+        waves: list[list[_Window]] = [[] for _ in range(count)]
+        for number, windows in cut:
+            for i, window in enumerate(windows):
+                window.before, last[number] = last[number], window
+                waves[i * count // len(windows)].append(window)
+        yield from ((wave, max(size, largest)) for wave in waves)
 
 
 class PrefetchedFile(RawIOBase):
     """A file whose lanes are prefetched; bytes outside of them are fetched when they are read.
 
-    It is read by one thread at a time, as pyarrow reads files of Python.
+    All requests are planned in the order in which their bytes are needed, and each is sent once
+    there is room for it, so that they do not become smaller and more where there is little. It is
+    read by one thread at a time, as pyarrow reads files of Python.
     """
 
     def __init__(
@@ -241,93 +255,62 @@ class PrefetchedFile(RawIOBase):
         pool: ThreadPoolExecutor,
         lanes: Sequence[Lane] = (),
         most: int = 0,
+        *,
+        in_turns: bool = False,
     ) -> None:
-        """Hold at most `most` bytes of the lanes."""
+        """Hold at most `most` bytes of the lanes, which are read in turns or one by one."""
         self._fetch, self._size, self._pool, self._position = fetch, size, pool, 0
         self._tail: bytes | None = None
-        self._begun = False
-        lanes = list(filter(None, lanes))
-        total = sum(piece.stop - piece.start for lane in lanes for piece in lane)
-        # Every lane has room for two windows, and lanes that are read soon for two more.
-        width = max(len(lanes), 1)
-        early = min(width, REQUESTS) - 1
-        window = LARGEST if total <= most else most // (2 * (width + early))
-        window = min(LARGEST, max(_SMALLEST, window))
-        # Bytes of a lane that are prefetched, where all lanes have room.
-        self._reach = total if total <= most else (most - 2 * early * window) // width
-        cut = [_windows(number, lane, window) for number, lane in enumerate(lanes)]
-        self._current: list[_Window | None] = [windows[0] for windows in cut]
-        """The window that each lane is read from; None after its end."""
-        self._window, self._most = window, most
-        # Small enough that some requests are read while others are on their way.
-        self._largest = min(LARGEST, max(most // _SHARES, window))
-        self._requests: dict[_Request, None] = {}
-        """The requests that are held, the first sent first."""
-        self._held = 0
-        """Number of their bytes."""
-        every = (each for windows in cut for each in windows)
-        self._windows = sorted(every, key=attrgetter("start"))
+        self._begun, self._most, self._held = False, most, 0
+        self._windows, self._requests = list[_Window](), list[_Request]()
+        self._next = 0
+        """Number of requests that were sent, or are not needed any more."""
+        for wave, largest in _waves(lanes, most, in_turns=in_turns):
+            pieces = merged((Piece(each.start, each.stop) for each in wave), _CHEAP, largest)
+            requests = [_Request(each.start, each.stop) for each in pieces]
+            starts = [each.start for each in requests]
+            for window in wave:
+                window.request = requests[bisect_right(starts, window.start) - 1]
+                window.request.unread += 1
+            self._windows += wave
+            self._requests += requests
+        self._windows.sort(key=attrgetter("start"))
         self._starts = [each.start for each in self._windows]
 
     @property
     def most_held(self) -> int:
         """Number of bytes that it holds at most, with unwanted ones between the wanted."""
-        return min(self._most, sum(each.stop - each.start for each in self._merged(self._windows)))
+        return min(self._most, sum(each.size for each in self._requests))
 
     def begin(self) -> None:
         """Begin to prefetch, if that has not begun."""
-        if not self._begun:
-            self._begun = True
-            firsts = [first for first in self._current if first is not None]
-            self._prefetch([each for first in firsts for each in first.next(self._reach)])
+        self._begun = True
+        self._prefetch()
 
-    def _merged(self, windows: Iterable[_Window]) -> list[Piece]:
-        pieces = (Piece(each.start, each.stop) for each in windows)
-        return list(merged(pieces, _CHEAP, self._largest))
-
-    def _prefetch(self, wanted: Iterable[_Window]) -> None:
-        """Request windows in the order in which they are needed, as far as there is room."""
-        room, windows, total = self._most - self._held, list[_Window](), 0
-        for each in wanted:
-            if each.request is None:
-                total += each.size
-                if total > room:
-                    break
-                windows.append(each)
-        while windows:
-            pieces = self._merged(windows)
-            total = sum(each.stop - each.start for each in pieces)
-            if total <= room:
-                self._send(windows, pieces)
+    def _prefetch(self) -> None:
+        """Send requests in their order, as far as there is room."""
+        while self._next < len(self._requests):
+            request = self._requests[self._next]
+            if request.unread and not self._send(request):
                 return
-            # Unwanted bytes between the windows take room, too.
-            windows = windows[: min(len(windows) - 1, len(windows) * room // total)]
+            self._next += 1
 
-    def _send(self, windows: list[_Window], pieces: list[Piece]) -> None:
-        """Send the requests for some windows."""
-        requests = [
-            _Request(
-                each.start, each.stop - each.start,
-                self._pool.submit(self._fetch, each.start, each.stop), set(),
-            )
-            for each in pieces
-        ]  # fmt: skip
-        starts = [each.start for each in pieces]
-        for window in windows:
-            window.request = requests[bisect_right(starts, window.start) - 1]
-            window.request.windows.add(window)
-        self._requests |= dict.fromkeys(requests)
-        self._held += sum(each.size for each in requests)
+    def _send(self, request: _Request) -> bool:
+        """Send a request if there is room for it, or it was sent; else return False."""
+        if request.content is None and self._held + request.size <= self._most:
+            request.content = self._pool.submit(self._fetch, request.start, request.stop)
+            self._held += request.size
+        return request.content is not None
 
     def _drop(self, window: _Window) -> None:
         """Forget a window; the bytes of a request are freed with its last window."""
         if (request := window.request) is None:
             return
         window.request = None
-        request.windows.discard(window)
-        if not request.windows:
+        request.unread -= 1
+        if not request.unread and request.content is not None:
             request.content.cancel()
-            del self._requests[request]
+            request.content = None
             self._held -= request.size
 
     def read(self, n: int | None = -1) -> bytes | memoryview:
@@ -341,13 +324,13 @@ class PrefetchedFile(RawIOBase):
 
     def _read_part(self, start: int, stop: int) -> bytes | memoryview:
         """Read bytes up to the end of a window, or up to the next window."""
-        number = bisect_right(self._starts, start) - 1
-        if number >= 0 and start < self._windows[number].stop:
-            window = self._windows[number]
-            if window.request is not None or start < self._size - _TAIL:
-                return self._read_window(window, start, stop)
-        if number + 1 < len(self._starts):
-            stop = min(stop, self._starts[number + 1])
+        number = bisect_right(self._starts, start)
+        if self._begun and number and start < self._windows[number - 1].stop:
+            window = self._windows[number - 1]
+            if window.request is not None:
+                return self._read_window(window, window.request, start, min(stop, window.stop))
+        if number < len(self._starts):
+            stop = min(stop, self._starts[number])
         tail = max(0, self._size - _TAIL)
         if start < tail:
             return self._fetch(start, stop)
@@ -355,46 +338,25 @@ class PrefetchedFile(RawIOBase):
             self._tail = self._fetch(tail, self._size)
         return memoryview(self._tail)[start - tail : stop - tail]
 
-    def _read_window(self, window: _Window, start: int, stop: int) -> memoryview:
-        """Read bytes of a window, which is dropped after its last one."""
-        self._move_to(window)
-        if window.request is None:
-            self._prefetch_after(window, stop)
-        if window.request is None:
-            # What was requested last is needed last.
-            while self._requests and self._held + window.size > self._most:
-                for each in list(next(reversed(self._requests)).windows):
-                    self._drop(each)
-            self._send([window], [Piece(window.start, window.stop)])
-        data = window.bytes_of(start, min(stop, window.stop))
-        if stop >= window.stop:
-            self._drop(window)
-            self._current[window.lane] = window.after
-            self._prefetch_after(window, stop)
-        return data
-
-    def _move_to(self, window: _Window) -> None:
-        """Go to a window of a lane, and drop those before it."""
-        behind = self._current[window.lane]
-        self._current[window.lane] = window
-        while behind is not None and behind.start < window.start:
+    def _read_window(
+        self, window: _Window, request: _Request, start: int, stop: int
+    ) -> bytes | memoryview:
+        """Read bytes of a window, which is dropped after its last one, as are those before it."""
+        behind = window.before
+        while behind is not None and behind.request is not None:
             self._drop(behind)
-            behind = behind.after
-
-    def _prefetch_after(self, window: _Window, stop: int) -> None:
-        """Request what is needed next: what is being read, then other lanes, then its own lane."""
-        own, width = self._current[window.lane], len(self._current)
-        wanted = list[_Window]()
-        if own is not None:
-            wanted += (each for each in own.next(stop - own.start) if each.start < stop)
-        if self._begun:
-            # The next lanes are read soon, and would all have to wait if they were requested then.
-            for lane in range(window.lane + 1, window.lane + min(width, REQUESTS)):
-                if (other := self._current[lane % width]) is not None:
-                    wanted += other.next(self._reach + 2 * self._window)
-            if own is not None:
-                wanted += own.next(self._reach)
-        self._prefetch(dict.fromkeys(wanted))
+            behind = behind.before
+        data: bytes | memoryview
+        if self._send(request) and request.content is not None:
+            first = request.start
+            data = memoryview(request.content.result())[start - first : stop - first]
+        else:
+            # Lanes that are read later than planned take the room.
+            data = self._fetch(start, stop)
+        if stop == window.stop:
+            self._drop(window)
+        self._prefetch()
+        return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a byte, counted from the start, from the current position or from the end."""

@@ -71,7 +71,7 @@ class Windows:
     @classmethod
     def of(cls, store: Store, stamps: Stamps, memory_limit: int | None = None) -> Windows:
         """Windows within their share of a memory limit."""
-        share = Budget.of(memory_limit).fetched // _WINDOWS
+        share = 2 * Budget.of(memory_limit).ahead // _WINDOWS
         return cls(store, stamps, min(prefetch.LARGEST, max(1, share)))
 
     def __reduce__(self) -> tuple[Any, ...]:
