@@ -96,11 +96,11 @@ def test_scans_of_bytes_are_those_of_the_same_numbers(dtype, columns, cell):
         found = []
         for rows in (X, X.astype(np.float64)):
             cells = np.empty(-(-len(X) // cell))
-            found.append((*native.scan_cells(rows, None, pivot, None, 256, cell, cells), cells))
+            found.append((*native.scan_cells(rows, None, Pivot(pivot), 256, cells, cell), cells))
         for one, other, off in zip(*found, (1e-9 * 256 * 500, 0.0, 0.0), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=off)
     equal, cells = np.full((100, columns), 7, dtype), np.empty(100)
-    native.scan_cells(equal, None, np.full(columns, 7.0), None, 64, 1, cells)
+    native.scan_cells(equal, None, Pivot(np.full(columns, 7.0)), 64, cells, 1)
     assert not cells.any()
 
 
