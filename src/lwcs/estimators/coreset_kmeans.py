@@ -94,8 +94,8 @@ class CoresetKMeans(PartialFitMixin, KMeansPredictMixin, ClusterMixin, BaseEstim
         per start, from several threads, with NumPy arrays whatever X is. "auto" is "k-means++",
         and if the size is chosen, clusters are then split and merged as long as that pays.
     n_init : int or "auto", default="auto"
-        Number of starts; the best one is kept. "auto" is 4 for up to 10 clusters, falling to 1
-        for more than 20, on the coarsest level and compared by draws that they have not seen; and
+        Number of starts; the best one is kept. "auto" is 8 for up to 10 clusters, falling to 1
+        for more than 40, on the coarsest level and compared by draws that they have not seen; and
         1 if `coreset_size` is an integer. Only one is performed if `init` is an array.
     max_iter : int, default=300
         Maximum number of iterations of Lloyd's algorithm per restart.

@@ -103,20 +103,20 @@ class _Moves:
 
     def best(self, at_most: int) -> tuple[Centers, int]:
         """Centers after the best moves, none of which touches another, and how many these are."""
-        centers, masses, losses = self._centers.points.copy(), self._masses, self._losses
-        free, cheapest, many = (
-            np.ones(len(masses), dtype=bool),
-            np.argsort(losses, kind="stable"),
-            0,
-        )
+        centers, masses, partners = self._centers.points.copy(), self._masses, self._partners
+        free, many = np.ones(len(masses), dtype=bool), 0
+        cheapest = np.argsort(self._losses, kind="stable")
         for split in np.argsort(-self._gains, kind="stable"):
             if not free[split]:
                 continue
+            while len(cheapest) and not (free[cheapest[0]] and free[partners[cheapest[0]]]):
+                cheapest = cheapest[1:]
             # The center that is left may be split itself.
-            pairs = cheapest[free[cheapest] & free[self._partners[cheapest]] & (cheapest != split)]
-            if not len(pairs) or not self._gains[split] > _HOPE * losses[pairs[0]]:
+            pairs = (at for at in cheapest if free[at] and free[partners[at]] and at != split)
+            lost = next(pairs, None)
+            if lost is None or not self._gains[split] > _HOPE * self._losses[lost]:
                 break
-            lost, left = pairs[0], self._partners[pairs[0]]
+            left = partners[lost]
             both = masses[lost] + masses[left]
             share = masses[lost] / both if both > 0.0 else 0.5
             centers[left] = share * centers[lost] + (1.0 - share) * centers[left]
