@@ -114,6 +114,18 @@ def test_every_half_is_read_as_numpy_reads_it():
     np.testing.assert_allclose(shift, halves.astype(np.float64).sum(axis=0), rtol=1e-9)
 
 
+@pytest.mark.parametrize("label", [3, -4])
+def test_labels_beyond_the_centers_are_refused_also_without_asserts(label):
+    program = f"""
+import numpy as np
+from lwcs.kernels import native
+native.own_distances(np.ones((5, 2)), np.ones((3, 2)), np.full(5, {label}), None)
+"""
+    ended = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith("AssertionError: ")
+
+
 @pytest.mark.skipif(choose() != "native", reason="no native kernels")
 @pytest.mark.parametrize("dtype", NARROW)
 def test_narrow_rows_are_not_copied(dtype):

@@ -33,7 +33,7 @@ from tests.versions import ROOT
 # choices of k that are made again, with reasons (450), intervals and alarms that hold for rare rows
 # and unequal sizes (150), files read block by block, pipes, and suggestions for misspelled words
 # (500). By 240 for splits and merges of clusters, and iterations that go on from moved centers. By
-# 140 for bfloat16, bytes on devices, and rows that were quantized with a scale.
+# 160 for bfloat16, bytes on devices, rows that were quantized with a scale, bounds without asserts.
 # The aim for files is 210. Above it are summaries, typical rows, tables that are looked at, and
 # their commands (12); evidence for choices of k (2); types of arguments, terminals, errors about
 # paths, sums in levels, rows with a scale, splits and merges (6). Thirteen more are kernels that
@@ -43,7 +43,7 @@ from tests.versions import ROOT
 # EM for rows of the host, which has the functions of EM for rows on a device.
 LIMITS = {
     "Python files": 240,
-    "lines of code": 35_340,
+    "lines of code": 35_360,
     "modules in the largest folder": 16,
     "files that a default fit enters": 51,
     "modules that a default fit loads": 96,

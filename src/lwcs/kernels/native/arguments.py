@@ -45,20 +45,26 @@ def integers(values: Any) -> Any:
     return as_read(values, np.int64)
 
 
+def require(condition: object, about: object) -> None:
+    """Refuse what would lead the core out of an array, also where asserts are switched off."""
+    if not condition:
+        raise AssertionError(about)
+
+
 def check_runs(starts: IntArray, stops: IntArray, n_rows: int, weights: Any) -> None:
     """Runs of rows are not empty, and within the rows: the core reads without a look."""
     if len(starts):
-        assert starts.min() >= 0, starts
-        assert stops.max() <= n_rows, (stops, n_rows)
-        assert (starts < stops).all(), (starts, stops)
-        assert weights is None or len(weights) == n_rows, len(weights)
+        require(starts.min() >= 0, starts)
+        require(stops.max() <= n_rows, (stops, n_rows))
+        require((starts < stops).all(), (starts, stops))
+        require(weights is None or len(weights) == n_rows, weights)
 
 
 def check_labels(labels: IntArray, k: int) -> None:
     """Labels are numbers of clusters."""
     if len(labels):
-        assert labels.min() >= 0, labels.min()
-        assert labels.max() < k, (labels.max(), k)
+        require(labels.min() >= 0, labels.min())
+        require(labels.max() < k, (labels.max(), k))
 
 
 def in_precision(dtype: np.dtype[Any], factor: DenseRows | None) -> tuple[bool, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lwcs.arrays.rows import as_read
 from lwcs.kernels import numpy as portable
-from lwcs.kernels.native.arguments import CORE
+from lwcs.kernels.native.arguments import CORE, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ def as_rows(columns: Sequence[DenseRows], out: DenseRows) -> None:
         portable.as_rows(columns, out)
         return
     columns, (n, d) = [as_read(each, out.dtype) for each in columns], out.shape
-    assert len(columns) == d, len(columns)
-    assert all(len(column) == n and column.dtype == out.dtype for column in columns), out.dtype
+    require(len(columns) == d, len(columns))
+    require(all(len(column) == n and column.dtype == out.dtype for column in columns), out.dtype)
     addresses = [column.__array_interface__["data"][0] for column in columns]
     CORE.as_rows(out.itemsize == 8, np.array(addresses, dtype=np.int64), n, d, out)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lwcs.arrays.rows import csr
-from lwcs.kernels.native.arguments import CORE, check_runs, doubles, integers, type_of
+from lwcs.kernels.native.arguments import CORE, check_runs, doubles, integers, require, type_of
 from lwcs.kernels.protocol import BlockMoments, Hits, Scan
 
 if TYPE_CHECKING:
@@ -20,9 +20,12 @@ def _csr(points: Any, d: int) -> tuple[Any, ...]:
     data, indices, indptr = csr(points)
     long_indices, long_starts = indices.dtype == np.int64, indptr.dtype == np.int64
     n = len(indptr) - 1
-    assert {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}, indices.dtype
+    require(
+        {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)},
+        indices.dtype,
+    )
     if n:
-        assert 0 <= indptr[0] <= indptr[-1] <= min(len(data), len(indices)), indptr
+        require(0 <= indptr[0] <= indptr[-1] <= min(len(data), len(indices)), indptr)
     return type_of(data), long_indices, long_starts, data, indices, indptr, n, d
 
 

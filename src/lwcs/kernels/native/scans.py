@@ -15,6 +15,7 @@ from lwcs.kernels.native.arguments import (
     doubles,
     integers,
     readable,
+    require,
     type_of,
 )
 from lwcs.kernels.native.csr import distances_sparse, hit_rows_sparse, moments_sparse, scan_sparse
@@ -74,7 +75,7 @@ def scan_cells(
     n_blocks = -(-n // block_rows)
     shifts, costs = np.zeros((n_blocks, d)), np.empty(n_blocks)
     if n:
-        assert len(cells) >= -(-n // cell_rows), (len(cells), n, cell_rows)
+        require(len(cells) >= -(-n // cell_rows), (len(cells), n, cell_rows))
         CORE.scan_cells(
             type_of(points), points, doubles(weights), doubles(pivot.point),
             doubles(pivot.precision), n, d, block_rows, cell_rows, shifts, costs, cells,
@@ -140,7 +141,7 @@ def closer(
     n, d = points.shape
     cost, spared = np.empty(1), np.empty(1, dtype=np.int64)
     own = integers(labels)
-    assert reach is None or not n or own.max() < len(reach), (label, len(reach))
+    require(reach is None or not n or own.max() < len(reach), label)
     CORE.closer(
         type_of(points), points, doubles(weights), doubles(center.point),
         doubles(center.precision), n, d, label, doubles(reach), closest, own, cost, spared,

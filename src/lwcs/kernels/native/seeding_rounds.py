@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lwcs.kernels.native.arguments import CORE, check_labels, doubles, integers, readable, type_of
+from lwcs.kernels.native.arguments import (
+    CORE,
+    check_labels,
+    doubles,
+    integers,
+    readable,
+    require,
+    type_of,
+)
 from lwcs.kernels.native.teams import CURRENT
 
 if TYPE_CHECKING:
@@ -59,7 +67,7 @@ class TiledSeeding:
         `uniforms` has one column per candidate. After `at_once` products, Python may interrupt.
         """
         (k, many), n = uniforms.shape, self._tiles.n_rows
-        assert many <= 64, many
+        require(many <= 64, many)
         n_blocks = -(-n // _BLOCK)
         light, closest = np.zeros((2, n_blocks * _BLOCK), self.dtype)
         light[:n] = weights

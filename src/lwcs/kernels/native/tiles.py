@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lwcs.kernels.native.arguments import CORE, doubles, in_precision, integers, readable, type_of
+from lwcs.kernels.native.arguments import (
+    CORE,
+    doubles,
+    in_precision,
+    integers,
+    readable,
+    require,
+    type_of,
+)
 from lwcs.kernels.native.csr import best_scores
 from lwcs.kernels.native.seeding_rounds import TiledSeeding, first_swap
 from lwcs.kernels.native.teams import CURRENT
@@ -77,7 +85,7 @@ class Tiles:
     def __getitem__(self, at: slice | IntArray) -> Any:
         """Some rows, one after the other, each with a one as its last column."""
         if isinstance(at, slice):
-            assert at.indices(self.n_rows)[:2] == (0, self.n_rows), at
+            require(at.indices(self.n_rows)[:2] == (0, self.n_rows), at)
             return self
         rows = np.ones((len(at), self.columns.shape[1] + 1), self.columns.dtype)
         rows[:, :-1] = self.columns[at // TILE, :, at % TILE]
