@@ -43,7 +43,7 @@ from tests.versions import ROOT
 # EM for rows of the host, which has the functions of EM for rows on a device.
 LIMITS = {
     "Python files": 240,
-    "lines of code": 35_360,
+    "lines of code": 35_365,
     "modules in the largest folder": 16,
     "files that a default fit enters": 51,
     "modules that a default fit loads": 96,

@@ -80,8 +80,8 @@ class SolverParams:
     def splits(self, points: Points) -> bool:
         """Whether clusters are split and merged, rather than centers swapped for points.
 
-        On a device that has not been measured. Of sparse rows, the sums of halves take so long that
-        word counts took two to six times as long, for costs 1 to 3 % lower.
+        On a device that has not been measured. Of sparse rows, distances to halves take so long
+        that fits of word counts took two to four times as long, for costs 1 to 3 % lower.
         """
         host = points.device_weights is None and not is_sparse(points.rows.values)
         return self.chooses_init and host

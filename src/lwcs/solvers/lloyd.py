@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lwcs.arrays.rows import is_sparse, pieces
+from lwcs.arrays.rows import pieces
 from lwcs.geometry import Centers
 from lwcs.geometry.nearest import settle
 from lwcs.geometry.products import Best, Moved, Watch
@@ -400,11 +400,9 @@ class _State:
     def _lots(self) -> Iterator[slice]:
         """Points whose sums are taken together; independent of threads, so that bits are, too.
 
-        Native loops add up each cluster of dense rows in the order of its points, for any number of
-        threads. There are none for sparse rows.
+        Native loops add up each cluster in the order of its points, for any number of threads.
         """
-        rows = self.points.rows
-        if rows.geometry.kernels.shares_calls and not is_sparse(rows.values):
+        if self.points.rows.geometry.kernels.shares_calls:
             return iter([slice(0, len(self.points))])
         return pieces(len(self.points), max(_LOT_ROWS, _LOT_PER_CLUSTER * len(self.centers)))
 

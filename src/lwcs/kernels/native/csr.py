@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lwcs.kernels.protocol import SparsePivot
 
 
-def _csr(points: Any, d: int) -> tuple[Any, ...]:
+def arguments(points: Any, d: int) -> tuple[Any, ...]:
     """The arguments that stand for CSR rows."""
     data, indices, indptr = csr(points)
     long_indices, long_starts = indices.dtype == np.int64, indptr.dtype == np.int64
@@ -42,14 +42,14 @@ def scan_sparse(
     """`scan` of CSR rows, at the cost of their non-zeros."""
     d = len(around.columns)
     shift, cost = np.empty(d), np.empty(1)
-    rows = _csr(points, d)
+    rows = arguments(points, d)
     CORE.scan_sparse(*rows, doubles(weights), *_around(around), shift, cost, out)
     return Scan(shift, float(cost[0]))
 
 
 def distances_sparse(points: Any, around: SparsePivot, out: FloatArray) -> None:
     """The distances of `scan_sparse`, without its sums."""
-    rows = _csr(points, len(around.columns))
+    rows = arguments(points, len(around.columns))
     CORE.distances_sparse(*rows, *_around(around), out)
 
 
@@ -68,7 +68,7 @@ def hit_rows_sparse(
     check_runs(starts, stops, points.shape[0], weights)
     hits, bounds, distances = np.empty(count, dtype=np.int64), np.empty(count), np.empty(count)
     columns, _, *totals = _around(mean)
-    rows = _csr(points, len(around.columns))
+    rows = arguments(points, len(around.columns))
     CORE.hit_rows_sparse(
         *rows, doubles(weights), *_around(around), columns, *totals, scale, floor, count,
         starts, stops, targets, hits, bounds, distances,
@@ -81,7 +81,7 @@ def moments_sparse(points: Any, weights: FloatArray) -> BlockMoments:
     n, d = points.shape
     weight, mean, scatter = np.zeros(1), np.zeros(d), np.zeros(d)
     if n:
-        rows = _csr(points, d)
+        rows = arguments(points, d)
         CORE.moments_sparse(*rows, doubles(weights), weight, mean, scatter)
     return BlockMoments(float(weight[0]), mean, scatter)
 
@@ -95,7 +95,7 @@ def best_scores(
     second: FloatArray,
 ) -> None:
     """At the cost of the stored values, once per center."""
-    rows = _csr(points, len(matrix))
+    rows = arguments(points, len(matrix))
     CORE.best_scores_sparse(
         *rows, doubles(matrix), doubles(offsets), len(offsets), labels, best, second
     )

@@ -27,7 +27,7 @@ from lwcs.arrays.checks import check_choice
 INSTRUCTION_SETS = {0: "baseline", 2: "avx2", 3: "avx512"}
 """By what `lwcs_instruction_set` returns."""
 
-_INTERFACE = 1
+_INTERFACE = 2
 """That of `lwcs_interface`: raised with every change of a function's arguments."""
 
 # What numbers of `Dtype` in `core/rows.hpp` stand for.
@@ -74,6 +74,8 @@ hit_rows_sparse: CSR weights:?f8(n) columns:f8(d) precision:?f8(d) rest:f coarse
     mean_columns:f8(d) mean_rest:f mean_coarse:f factor:f floor:f n_runs starts:i8(n_runs)
     stops:i8(n_runs) targets:f8(n_runs) hits:i8(n_runs) bounds:f8(n_runs) distances:f8(n_runs)
 moments_sparse: CSR weights:f8(n) weight:f8(1) mean:f8(d) scatter:f8(d)
+cluster_sums_sparse: CSR weights:f8(n) labels:i8(n) wanted:b1(k) around:f8(k,d) k totals:f8(k)
+    sums:f8(k,d) team:t
 best_scores_sparse: CSR matrix:f8(d,k) offsets:f8(k) k labels:i8(n) best:f8(n) second:f8(n)
 as_rows: wide:i columns:i8(d) n d out:*(n,d)
 hash_sums: bytes:i words:*(n,d) factors:u8(d) more:?u8(n) place:u n d sums:u8(2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lwcs.arrays.rows import is_sparse
-from lwcs.kernels import numpy as portable
+from lwcs.kernels.native import csr
 from lwcs.kernels.native.arguments import (
     CORE,
     check_labels,
@@ -170,15 +170,17 @@ def own_distances(
 def cluster_sums(
     points: Rows, weights: FloatArray | None, labels: Labels, wanted: Mask, around: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Dense rows in the order of a cluster, for any number of threads; sparse rows by products."""
+    """In the order of the rows of a cluster, for any number of threads."""
+    (n, d), k, own = points.shape, len(wanted), integers(labels)
+    weights = doubles(unit_weights(weights, n))
+    totals, sums = np.zeros(k), np.zeros((k, d))
+    check_labels(own, k)
+    clusters = weights, own, np.ascontiguousarray(wanted), doubles(around)
     if is_sparse(points):
-        return portable.cluster_sums(points, weights, labels, wanted, around)
-    points, weights = readable(points), unit_weights(weights, points.shape[0])
-    n, d = points.shape
-    totals, sums, own = np.zeros(len(wanted)), np.zeros((len(wanted), d)), integers(labels)
-    check_labels(own, len(wanted))
-    CORE.cluster_sums(
-        type_of(points), points, doubles(weights), own, np.ascontiguousarray(wanted),
-        doubles(around), n, d, len(wanted), totals, sums, CURRENT.team,
-    )  # fmt: skip
+        rows = csr.arguments(points, d)
+        CORE.cluster_sums_sparse(*rows, *clusters, k, totals, sums, CURRENT.team)
+    else:
+        points = readable(points)
+        found = n, d, k, totals, sums, CURRENT.team
+        CORE.cluster_sums(type_of(points), points, *clusters, *found)
     return totals, sums

@@ -90,7 +90,7 @@ LWCS_API int32_t lwcs_hash_sums(int32_t bytes, const void* words, const uint64_t
 }
 
 // Changes with the functions: `native/library.py` calls no library of another interface.
-LWCS_API int32_t lwcs_interface() { return 1; }
+LWCS_API int32_t lwcs_interface() { return 2; }
 
 // The largest instruction set that the processor and the system have: 0, 2 (AVX2 with FMA and
 // F16C), or 3 (AVX-512).

@@ -1,5 +1,6 @@
 // CSR rows, at the cost of their stored values. As in `scans.cpp`, no sum is contracted.
 #include "rows.hpp"
+#include "team.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -168,6 +169,37 @@ void best_scores(const R& rows, const double* __restrict matrix, const double* _
     }
 }
 
+// Σω and Σω·(x − around) of the clusters that are wanted, each in the order of its rows.
+template <class R>
+void cluster_sums(const R& rows, const double* weights, const int64_t* labels, const uint8_t* wanted,
+                  const double* around, int64_t k, double* totals, double* sums, void* team) {
+    const int64_t d = rows.d;
+    Array<int64_t> ends(k, true), order(rows.n);
+    for (int64_t i = 0; i < rows.n; ++i) ++ends[labels[i]];
+    for (int64_t c = 1; c < k; ++c) ends[c] += ends[c - 1];
+    for (int64_t i = rows.n; i-- > 0;) order[--ends[labels[i]]] = i;
+    share(team, k, [&](int64_t c) {
+        const int64_t first = ends[c], last = c + 1 < k ? ends[c + 1] : rows.n;
+        if (!wanted[c] || first == last) return;
+        Array<double> there(d, true);
+        const double* center = around + c * d;
+        double *own = sums + c * d, total = 0.0;
+        for (int64_t r = first; r < last; ++r) {
+            const int64_t i = order[r];
+            const double omega = weights[i];
+            for (int64_t at = rows.starts[i]; at < int64_t(rows.starts[i + 1]); ++at) {
+                const int64_t j = rows.indices[at];
+                own[j] += omega * (double(rows.data[at]) - center[j]);
+                there[j] += omega;
+            }
+            total += omega;
+        }
+        // In the same order as `there`: a column without zeros has then exactly none.
+        for (int64_t j = 0; j < d; ++j) own[j] -= (total - there[j]) * center[j];
+        totals[c] = total;
+    });
+}
+
 // Call `f(rows)` for a type of values, of column numbers and of row starts.
 template <class F>
 void with_csr(int32_t dtype, int32_t long_indices, int32_t long_starts, const void* data, const void* indices,
@@ -246,6 +278,16 @@ LWCS_API int32_t lwcs_moments_sparse(LWCS_CSR, const double* weights, double* we
                                      double* scatter) {
     return guarded([&] {
         with_csr(LWCS_CSR_ARGUMENTS, [&](const auto& rows) { *weight = moments(rows, weights, mean, scatter); });
+    });
+}
+
+LWCS_API int32_t lwcs_cluster_sums_sparse(LWCS_CSR, const double* weights, const int64_t* labels,
+                                          const uint8_t* wanted, const double* around, int64_t k,
+                                          double* totals, double* sums, void* team) {
+    return guarded([&] {
+        with_csr(LWCS_CSR_ARGUMENTS, [&](const auto& rows) {
+            cluster_sums(rows, weights, labels, wanted, around, k, totals, sums, team);
+        });
     });
 }
 
