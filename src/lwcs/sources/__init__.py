@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from lwcs.arrays.checks import check_choice, check_count, check_memory_limit
 from lwcs.arrays.device import library_of
 from lwcs.sources.base import PARTITION_ROWS, Block, ScaleName, Source, Task
@@ -183,7 +185,8 @@ def scan(
 def needs_scan(data: Any) -> bool:
     """Whether `scan` opens such data, but scikit-learn would copy or refuse it."""
     # scikit-learn takes bfloat16, whose kind is V, for text.
-    foreign = library_of(data) is not None or getattr(getattr(data, "dtype", 0), "kind", "") == "V"
+    own = isinstance(data, np.ndarray) and data.dtype.kind == "V"
+    foreign = own or library_of(data) is not None
     return foreign or _registered_for(data) is not None or is_chunked(data) or _is_parts(data)
 
 
