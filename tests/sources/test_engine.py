@@ -291,7 +291,7 @@ def test_a_missing_extra_is_named(monkeypatch, home, extra):
     for module in [name for name in sys.modules if name.startswith(home.split(".")[0] + ".")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, home.split(".")[0], None)
-    monkeypatch.delitem(sys.modules, f"lwcs.sources.{extra}", raising=False)
+    monkeypatch.delitem(sys.modules, f"lwcs.sources.engines.{extra}", raising=False)
     with pytest.raises(ImportError, match=rf"pip install 'lwcs\[{extra}\]'"):
         lwcs.scan(frame)
     with pytest.raises(ImportError, match=rf"pip install 'lwcs\[{extra}\]'"):
