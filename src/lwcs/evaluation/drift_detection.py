@@ -239,8 +239,8 @@ class _NewRows:
     whole: Coreset
     first: IntArray
     second: IntArray
-    """Row numbers of the coreset. All draws of a row are in the same half. Otherwise, a row that is
-    drawn several times would be in both halves, and a fresh fit would look better than it is."""
+    """Rows of the coreset in the other half. All draws of a row are in one half: a fresh fit would
+    look better than it is if it were judged by rows that it has seen."""
     n_rows: float
     """Number of rows that were drawn from, as `Sample` has it."""
     notes: tuple[str, ...]

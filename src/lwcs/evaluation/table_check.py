@@ -318,7 +318,7 @@ def _missing(column: pa.ChunkedArray) -> int:
 
 
 def _floats(column: pa.Array) -> FloatArray:
-    """The numbers of a column, and NaN where there is none."""
+    """The numbers of a column, with NaN for missing values."""
     if is_date(column.type):
         column = days_of(column)
     values = np.array(numbers_of(column), dtype=np.float64)

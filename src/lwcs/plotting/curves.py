@@ -400,7 +400,7 @@ class ElbowDisplay(Display):
         return np.array([k for k, _ in known], dtype=np.float64), [value for _, value in known]
 
     def _mark(self, top: Any, below: Any) -> None:
-        """Draw a line at the recommended k, or say in the title why there is none."""
+        """Mark the recommended k by a line; without one, the title says why."""
         k = self.choice.k
         title = self.choice.reason.split(":")[0]
         if k is not None:

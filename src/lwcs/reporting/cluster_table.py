@@ -99,7 +99,7 @@ def centers_of(description: Description, profiles: Profiles) -> list[CenterRow]:
     rows = []
     for j in profiles.columns:
         known = [description.quantiles_of(each, j) for each in profiles.clusters]
-        # As many decimals for all numbers of a row as the median of them needs.
+        # All numbers in a row have as many decimals as their median needs.
         values = [*description.centers[profiles.clusters, j], *(v for q in known if q for v in q)]
         texts = aligned([float(each) for each in values])
         centers, others = texts[: len(known)], iter(texts[len(known) :])
